@@ -109,9 +109,16 @@ def test_every_setting_on_a_page_exists(page: Path) -> None:
     assert wrong == []
 
 
+def _source(page: Path) -> str:
+    """Return the code that a page is about; that for contributors is also about the tests."""
+    return "".join(
+        _code(folder) for folder in (("src", "tests/support") if page.name == "CONTRIBUTING.md" else ("src",))
+    )
+
+
 @cache
-def _source() -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / "src").rglob("*.py")))
+def _code(folder: str) -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / folder).rglob("*.py")))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -119,7 +126,7 @@ def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
     text = " ".join([*_spans(page), *(text for _, text in _fences(page))])
     named = set(re.findall(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", text))
     made = {"CORTEXT_" + name.replace(".", "_").upper() for name in SETTINGS}
-    assert sorted(name for name in named if name not in made and name not in _source()) == []
+    assert sorted(name for name in named if name not in made and name not in _source(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -135,11 +142,11 @@ def test_every_path_on_a_page_exists(page: Path) -> None:
             path = REPOSITORY / module.replace(".", "/")
             if module.rpartition(".")[2] != "NAME" and not (path.with_suffix(".py").exists() or path.is_dir()):
                 wrong.append(module)
-        wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _is_known(path)]
+        wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _is_known(path, page)]
     assert wrong == []
 
 
-def _is_known(path: str) -> bool:
+def _is_known(path: str, page: Path) -> bool:
     """Whether the code uses this path, or it belongs to another program."""
     settings = load()
     paths = [
@@ -154,7 +161,7 @@ def _is_known(path: str) -> bool:
     full = os.path.expanduser(path)
     within = [os.path.expanduser(folder) for folder in FOREIGN_PATHS] + paths
     return any(full.rstrip("/") == folder or full.startswith(folder + "/") for folder in within) or (
-        path.rstrip("/").removeprefix("~/") in _source()
+        path.rstrip("/").removeprefix("~/") in _source(page)
     )
 
 

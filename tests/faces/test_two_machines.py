@@ -547,9 +547,9 @@ def test_doctor_reports_what_keeps_a_tool_from_running_our_hooks(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value), encoding="utf-8")
 
-    assert "Gemini CLI does not run our hooks: it was not told yet to trust this folder" in report()
+    assert "Gemini CLI does not run our hooks: this folder is not trusted yet" in report()
     write(trusted, {str(desk.workspace): "DO_NOT_TRUST", str(desk.workspace.parent): "TRUST_FOLDER"})
-    assert "told not to trust this folder" in report()
+    assert "set not to trust this folder" in report()
     write(trusted, {str(desk.workspace.parent): "TRUST_FOLDER"})
     report(fine=True)
     settings = desk.home / ".gemini" / "settings.json"

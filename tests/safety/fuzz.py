@@ -54,7 +54,7 @@ from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.shared.mcp_servers import names_in
 from tests.services.test_garbage import lost
-from tests.tools.claude_code.corpus import a_whole_life
+from tests.tools.claude_code.corpus import full_conversation
 from tests.tools.codex import corpus as codex
 from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
@@ -488,7 +488,7 @@ def subjects(folder: Path) -> list[Subject]:
     homes = {name: folder / name for name in ("claude", "codex", "gemini", "opencode")}
     projects = homes["claude"] / ".claude" / "projects" / "p"
     projects.mkdir(parents=True)
-    script = a_whole_life()
+    script = full_conversation()
     path = Path(script.save(projects).path)
     claude = ClaudeCode(str(homes["claude"]), {})
     made.append(ToolSubject("claude", homes["claude"], claude, path, script.lines))

@@ -19,7 +19,7 @@ from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
 from tests.support.cli import cortext
-from tests.tools.claude_code.corpus import Script, a_whole_life, call
+from tests.tools.claude_code.corpus import Script, call, full_conversation
 from tests.tools.codex import corpus as codex
 from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus, dump
@@ -99,7 +99,7 @@ def lost(before: list[Message], after: list[Message], record: str) -> list[str]:
 def claude(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
     folder = home / ".claude" / "projects" / "p"
     folder.mkdir(parents=True)
-    script = a_whole_life()
+    script = full_conversation()
     return ClaudeCode(str(home), {}), Path(script.save(folder).path), script.lines
 
 

@@ -27,7 +27,7 @@ from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
-from tests.tools.claude_code.corpus import Script, a_whole_life, call
+from tests.tools.claude_code.corpus import Script, call, full_conversation
 from tests.tools.codex import corpus as codex
 from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
@@ -56,7 +56,7 @@ def fill(home: Path) -> Path:
     """Write transcripts of every tool, those of Claude Code in every state; return the folder of the latter."""
     projects = home / ".claude" / "projects" / "p"
     projects.mkdir(parents=True)
-    a_whole_life().save(projects)
+    full_conversation().save(projects)
     for number in range(5):
         script_of(number, turns=1 + number).save(projects)
     script_of(7, turns=BATCH_MESSAGES // 4).save(projects)  # more than one batch of messages

@@ -69,8 +69,8 @@ class FullTool(NativeWriter, Installer, Hooks, Headless, Protocol):
 class ClaudeSamples(LineSamples):
     project = claude.PROJECT
     wrong_cursors = ({"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"})
-    lines = claude.a_whole_life().lines
-    said = tuple((role, "" if text in ("~", "Bash!", "Read!") else text) for role, text in claude.WHOLE_LIFE)
+    lines = claude.full_conversation().lines
+    said = tuple((role, "" if text in ("~", "Bash!", "Read!") else text) for role, text in claude.FULL_CONVERSATION)
     unknown = (
         b'{"type":"dream-journal","sessionId":"x"}',
         b'{"no": "type"}',

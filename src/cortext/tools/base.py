@@ -112,7 +112,7 @@ class Written(msgspec.Struct, kw_only=True):
     path: str
     messages: int
     tool_calls: int
-    changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "leading command sign guarded": 1}
+    changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "line added before text that looks like a command": 1}
 
     @classmethod
     def of(cls, normal: Turns, key: str = "", path: str = "") -> Written:

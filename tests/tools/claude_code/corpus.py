@@ -1,4 +1,4 @@
-"""Transcripts of our own making in the form of Claude Code, one record after another."""
+"""Builds transcripts in the format of Claude Code, record by record."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Script:
-    """Builds a transcript; each talk record follows the one before unless it is told another parent."""
+    """A transcript being built. Each record follows the one before, unless it is given another parent."""
 
     def __init__(self, key: str = KEY) -> None:
         self.key = key
@@ -37,7 +37,7 @@ class Script:
         self.lines.append(line)
 
     def record(self, kind: str, fields: Json, *, parent: str | None = "", chain: bool = True, **more: Any) -> str:
-        """A record in the tree; gives its uuid."""
+        """Add a record to the tree; return its uuid."""
         self._count += 1
         identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self.key} {self._count}"))
         record = {
@@ -105,13 +105,13 @@ def read(transcript: Transcript, cursor: Json | None = None) -> tuple[list[Messa
 
 
 def short(message: Message) -> tuple[str, str]:
-    """Who said what, for comparisons that a person can read."""
+    """Return the role and text of a message, for readable comparisons."""
     calls = [f"{part.name}!" for part in message.parts_of("tool_call")]
     return message.role, message.text or " ".join(calls) or "~"
 
 
-def a_whole_life() -> Script:
-    """A conversation with every kind of record that the tool is known to write."""
+def full_conversation() -> Script:
+    """Return a conversation with every kind of record that Claude Code is known to write."""
     script = Script()
     script.raw({"type": "queue-operation", "operation": "enqueue", "content": "Sing one", "sessionId": KEY})
     first = script.user("Sing one", promptId="p1")
@@ -166,7 +166,7 @@ def a_whole_life() -> Script:
     return script
 
 
-WHOLE_LIFE = [
+FULL_CONVERSATION = [
     ("user", "Sing one"),
     ("assistant", "~"),
     ("assistant", "Let me look."),

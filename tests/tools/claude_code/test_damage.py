@@ -1,4 +1,4 @@
-"""Records that are torn, glued, unknown or huge: counted and passed over, never fatal."""
+"""Torn, joined, malformed and huge records: counted and skipped, never fatal."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cortext.tools.claude_code.read import ClaudeReading
 
 
 @pytest.mark.req("TOOL-04")
-@pytest.mark.parametrize("torn", ["talk", "bookkeeping"])
+@pytest.mark.parametrize("torn", ["message", "bookkeeping"])
 def test_a_torn_record_loses_only_itself(tmp_path: Path, torn: str) -> None:
     script = Script()
     script.user("one")
-    if torn == "talk":
+    if torn == "message":
         script.user("torn " * 20)
     else:
         script.raw({"type": "queue-operation", "content": "torn " * 20, "sessionId": KEY})
-    half = script.lines.pop()[:-30]
+    torn_record = script.lines.pop()[:-30]
     script.tip = None
     script.user("two")
-    whole = script.lines.pop()
-    # Killed while it wrote, the program goes on at the end of the torn line.
-    script.raw(half + whole)
-    script.raw(half)
+    complete_record = script.lines.pop()
+    # After a kill in the middle of a write, Claude Code appends to the torn line.
+    script.raw(torn_record + complete_record)
+    script.raw(torn_record)
     script.user("three")
 
     messages, reading = read(script.save(tmp_path))
@@ -36,7 +36,7 @@ def test_a_torn_record_loses_only_itself(tmp_path: Path, torn: str) -> None:
     assert len(reading.counts.places) == 2
 
 
-def test_broken_characters_are_kept_as_they_are(tmp_path: Path) -> None:
+def test_invalid_characters_are_kept_as_they_are(tmp_path: Path) -> None:
     script = Script()
     script.raw(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"half \\ud83d pair \\u0000"}}')
     script.raw(b'\0\0\0{"type":"user","uuid":"u2","message":{"role":"user","content":"after NULs"}}')
@@ -47,7 +47,7 @@ def test_broken_characters_are_kept_as_they_are(tmp_path: Path) -> None:
     assert reading.counts.damaged == {}
 
 
-def test_records_without_an_id_get_one_that_stays(tmp_path: Path) -> None:
+def test_a_record_without_an_id_gets_a_stable_one(tmp_path: Path) -> None:
     script = Script()
     script.raw({"type": "user", "message": {"role": "user", "content": "who am I"}})
 
@@ -57,7 +57,7 @@ def test_records_without_an_id_get_one_that_stays(tmp_path: Path) -> None:
     assert first.id == second.id != ""
 
 
-def test_one_very_large_record(tmp_path: Path) -> None:
+def test_a_very_large_record_is_read_in_bounded_memory(tmp_path: Path) -> None:
     script = Script()
     script.user("cat it")
     script.assistant(call("a"))
@@ -76,7 +76,7 @@ def test_one_very_large_record(tmp_path: Path) -> None:
     assert peak < 60_000_000
 
 
-def test_memory_does_not_grow_with_the_words(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_length_of_messages(tmp_path: Path) -> None:
     script = Script()
     for number in range(2_000):
         script.user(f"{number} " + "word " * 1_000)

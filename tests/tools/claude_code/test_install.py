@@ -1,4 +1,4 @@
-"""What goes into a project: merged with what the user has, once, and out again to the byte."""
+"""Installing into a project: merged with the user's settings, once, and removed without a trace."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def hooks_of(project: Path, event: str) -> list[str]:
     return [hook["command"] for group in settings(project)["hooks"][event] for hook in group["hooks"]]
 
 
-# ── into an empty project ────────────────────────────────────────────────────────────────────────────
+# ── an empty project ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("TOOL-01")
-def test_hooks_and_server_are_put_in_once_and_taken_out_without_a_trace(tmp_path: Path) -> None:
+def test_hooks_and_server_are_added_once_and_removed_without_a_trace(tmp_path: Path) -> None:
     changed = tool.install_settings(str(tmp_path), PROGRAM)
 
     assert sorted(changed) == [str(tmp_path / ".claude/settings.json"), str(tmp_path / ".mcp.json")]
@@ -47,10 +47,10 @@ def test_hooks_and_server_are_put_in_once_and_taken_out_without_a_trace(tmp_path
     assert tool.remove_settings(str(tmp_path)) == []
 
 
-# ── beside what the user has ─────────────────────────────────────────────────────────────────────────
+# ── the user's own settings ──────────────────────────────────────────────────────────────────────────
 
 
-def test_what_the_user_adds_later_stays_when_we_go(tmp_path: Path) -> None:
+def test_what_the_user_adds_later_survives_removal(tmp_path: Path) -> None:
     tool.install_settings(str(tmp_path), ["cortext"])
     mixed = settings(tmp_path)
     mixed["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
@@ -70,7 +70,7 @@ def test_what_the_user_adds_later_stays_when_we_go(tmp_path: Path) -> None:
     }
 
 
-def test_a_server_of_that_name_that_is_not_ours_stays(tmp_path: Path) -> None:
+def test_another_server_of_the_same_name_is_kept(tmp_path: Path) -> None:
     text = '{"mcpServers": {"cortext": {"command": "somebody-elses", "args": ["mcp"]}}}'
     (tmp_path / ".mcp.json").write_text(text, encoding="utf-8")
 
@@ -83,7 +83,7 @@ def test_a_server_of_that_name_that_is_not_ours_stays(tmp_path: Path) -> None:
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_command_file() -> None:
+def test_a_command_becomes_a_markdown_file_with_escaped_dollars() -> None:
     files = tool.files(
         [
             CommandFile(
@@ -99,7 +99,7 @@ def test_a_command_file() -> None:
     }
 
 
-def test_a_command_that_runs_us() -> None:
+def test_a_command_with_a_run_line_may_execute_it() -> None:
     commands = [
         CommandFile(
             name="a", description="x", text="Wanted: {arguments}\n\n{run}\n\nGo on.\n", run=("resume", "--in-tool")

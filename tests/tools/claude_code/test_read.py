@@ -1,27 +1,34 @@
-"""Reading: every kind of record, the ways a talk takes, damage, and going on from where a reading ended."""
+"""Reading: every kind of record, branches, and subagents."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, PIXEL, PROJECT, WHOLE_LIFE, Script, a_whole_life, call, read, short
+from tests.tools.claude_code.corpus import (
+    FULL_CONVERSATION,
+    KEY,
+    PIXEL,
+    PROJECT,
+    Script,
+    call,
+    full_conversation,
+    read,
+    short,
+)
 
 from cortext.model.message import Message, thread
 from cortext.tools.base import Transcript
 from cortext.tools.claude_code.read import ClaudeReading
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts"
-
-
-# ── what was said ────────────────────────────────────────────────────────────────────────────────────
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("TOOL-01", "SESS-001d", "STORE-13")
-def test_every_kind_of_record(tmp_path: Path) -> None:
-    messages, reading = read(a_whole_life().save(tmp_path))
+def test_every_kind_of_record_is_known(tmp_path: Path) -> None:
+    messages, reading = read(full_conversation().save(tmp_path))
 
-    assert [short(message) for message in messages] == WHOLE_LIFE
+    assert [short(message) for message in messages] == FULL_CONVERSATION
     assert reading.counts.unknown == reading.counts.damaged == {}
     assert reading.counts.skipped["attachment"] == 3
     assert reading.counts.skipped["api-request-blob"] == reading.counts.skipped["progress"] == 1
@@ -30,14 +37,14 @@ def test_every_kind_of_record(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STORE-13")
-def test_what_else_crossed_survives(tmp_path: Path) -> None:
-    messages, _ = read(a_whole_life().save(tmp_path))
+def test_thinking_calls_results_and_images_are_kept(tmp_path: Path) -> None:
+    messages, _ = read(full_conversation().save(tmp_path))
 
     assert [part.text for part in messages[1].parts_of("thinking")] == ["Which one?"]
-    (called,) = messages[3].parts_of("tool_call")
-    assert (called.id, called.name, called.input) == ("toolu_1", "Bash", {"command": "ls songs"})
-    (answered,) = messages[5].parts_of("tool_result")
-    assert (answered.call_id, answered.name, answered.is_error) == ("toolu_1", "Bash", False)
+    (tool_call,) = messages[3].parts_of("tool_call")
+    assert (tool_call.id, tool_call.name, tool_call.input) == ("toolu_1", "Bash", {"command": "ls songs"})
+    (result,) = messages[5].parts_of("tool_result")
+    assert (result.call_id, result.name, result.is_error) == ("toolu_1", "Bash", False)
     (image,) = messages[13].parts_of("image")
     assert (image.ref, image.media_type) == (f"{KEY}#{messages[13].id}/0", "image/png")
     assert PIXEL not in repr(messages)
@@ -45,7 +52,7 @@ def test_what_else_crossed_survives(tmp_path: Path) -> None:
     assert len({message.id for message in messages}) == len(messages)
 
 
-def test_tokens_of_an_answer_are_given_once(tmp_path: Path) -> None:
+def test_tokens_of_an_answer_are_counted_once(tmp_path: Path) -> None:
     script = Script()
     script.user("go")
     script.assistant("one", answer="msg_x", tokens=2)
@@ -60,8 +67,8 @@ def test_tokens_of_an_answer_are_given_once(tmp_path: Path) -> None:
     assert messages[3].usage == {"output_tokens": 88}
 
 
-def test_what_it_tells_about_itself(tmp_path: Path) -> None:
-    _, reading = read(a_whole_life().save(tmp_path))
+def test_title_model_project_command_and_tools_are_found(tmp_path: Path) -> None:
+    _, reading = read(full_conversation().save(tmp_path))
 
     about = reading.about
     assert (about.title, about.model, about.project) == ("Shanties", "claude-opus-5-5", PROJECT)
@@ -70,7 +77,7 @@ def test_what_it_tells_about_itself(tmp_path: Path) -> None:
     assert about.tools == ["Bash", "Read"]
 
 
-def test_a_summary_is_the_title_only_of_its_own_talk(tmp_path: Path) -> None:
+def test_a_summary_is_the_title_only_of_its_own_conversation(tmp_path: Path) -> None:
     script = Script()
     leaf = script.user("hello")
     script.raw({"type": "summary", "summary": "Not this one", "leafUuid": "11111111-0000-4000-8000-000000000000"})
@@ -85,14 +92,14 @@ def test_a_summary_is_the_title_only_of_its_own_talk(tmp_path: Path) -> None:
     assert reading.about.title == "Mine"
 
 
-def test_commands_of_the_program_itself_stay_beside_the_talk(tmp_path: Path) -> None:
-    messages, _ = read(a_whole_life().save(tmp_path))
+def test_built_in_commands_and_api_errors_are_asides(tmp_path: Path) -> None:
+    messages, _ = read(full_conversation().save(tmp_path))
 
     asides = [short(message) for message in messages if message.aside]
     assert asides == [("user", "/compact"), ("system", "Compacted"), ("system", "API Error: 500")]
 
 
-def test_who_speaks_in_the_users_place(tmp_path: Path) -> None:
+def test_records_of_role_user_tell_who_wrote_them(tmp_path: Path) -> None:
     script = Script()
     script.user("<bash-input>git status</bash-input>")
     script.user("<task-notification>done</task-notification>", origin={"kind": "task-notification"})
@@ -116,7 +123,7 @@ def test_who_speaks_in_the_users_place(tmp_path: Path) -> None:
 
 @pytest.mark.req("SAFE-03")
 @pytest.mark.parametrize("meta", [False, True])
-def test_our_own_block_is_not_the_users_word(tmp_path: Path, meta: bool) -> None:
+def test_our_resume_block_is_an_aside(tmp_path: Path, meta: bool) -> None:
     script = Script()
     script.user("Be brief.\n\n[RESUMED CONVERSATION]\nTitle: x\n[END RESUMED CONTEXT]", isMeta=meta)
     script.assistant("I am back.")
@@ -128,7 +135,7 @@ def test_our_own_block_is_not_the_users_word(tmp_path: Path, meta: bool) -> None
     assert [short(message)[1] for message in thread(messages)] == ["I am back.", "What is a [RESUMED CONVERSATION]?"]
 
 
-def test_several_results_in_one_record(tmp_path: Path) -> None:
+def test_several_results_in_one_record_become_messages(tmp_path: Path) -> None:
     script = Script()
     script.assistant(call("a"), call("b"))
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
@@ -147,7 +154,7 @@ def test_several_results_in_one_record(tmp_path: Path) -> None:
     assert [part.ref for part in messages[2].parts_of("image")] == [f"{KEY}#{identity}/0"]
 
 
-def test_blocks_of_unknown_kinds_are_counted_and_their_text_kept(tmp_path: Path) -> None:
+def test_unknown_blocks_are_counted_and_their_text_is_kept(tmp_path: Path) -> None:
     script = Script()
     script.assistant(
         {"type": "hologram", "text": "shimmer"}, {"type": "server_tool_use", "id": "s", "name": "web_search"}
@@ -162,10 +169,10 @@ def test_blocks_of_unknown_kinds_are_counted_and_their_text_kept(tmp_path: Path)
     assert reading.counts.unknown == {"block hologram": 1, "result smell": 1}
 
 
-# ── the ways a talk takes ────────────────────────────────────────────────────────────────────────────
+# ── branches ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_calls_side_by_side_are_one_way(tmp_path: Path) -> None:
+def test_parallel_calls_are_not_a_branch(tmp_path: Path) -> None:
     for order in ("together", "one by one"):
         script = Script()
         script.user("look")
@@ -186,7 +193,7 @@ def test_calls_side_by_side_are_one_way(tmp_path: Path) -> None:
         assert len(thread(messages)) == len(messages) == 6
 
 
-def test_a_talk_that_went_back_and_took_another_way(tmp_path: Path) -> None:
+def test_going_back_starts_a_branch(tmp_path: Path) -> None:
     script = Script()
     script.user("one")
     fork = script.assistant("first answer")
@@ -203,7 +210,7 @@ def test_a_talk_that_went_back_and_took_another_way(tmp_path: Path) -> None:
     assert [message.content for message in thread(messages)] == ["one", "first answer", "two, again", "another answer"]
 
 
-def test_a_talk_that_went_back_to_before_its_first_message(tmp_path: Path) -> None:
+def test_going_back_before_the_first_message_starts_a_new_root(tmp_path: Path) -> None:
     script = Script()
     script.user("wrong from the start")
     script.assistant("oh")
@@ -216,7 +223,7 @@ def test_a_talk_that_went_back_to_before_its_first_message(tmp_path: Path) -> No
     assert [message.content for message in thread(messages)] == ["another beginning", "better"]
 
 
-def test_two_writers_at_once(tmp_path: Path) -> None:
+def test_two_writers_make_two_branches(tmp_path: Path) -> None:
     script = Script()
     fork = script.user("start")
     left = script.assistant("left 1", parent=fork)
@@ -232,18 +239,18 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     assert [message.content for message in thread(messages)] == ["start", "right 1", "right 2", "right 3"]
 
 
-def test_side_agents_are_asides(tmp_path: Path) -> None:
+def test_messages_of_subagents_are_asides(tmp_path: Path) -> None:
     script = Script()
     script.user("look")
     script.user("side prompt", parent=None, chain=False, isSidechain=True)
     script.assistant("main answer")
     transcript = script.save(tmp_path)
-    side = Script("agent-a1")
-    side.user("dig", isSidechain=True, agentId="a1")
-    side.assistant("dug", isSidechain=True, agentId="a1")
+    subagent = Script("agent-a1")
+    subagent.user("dig", isSidechain=True, agentId="a1")
+    subagent.assistant("dug", isSidechain=True, agentId="a1")
     folder = tmp_path / KEY / "subagents"
     folder.mkdir(parents=True)
-    (folder / "agent-a1.jsonl").write_bytes(side.data())
+    (folder / "agent-a1.jsonl").write_bytes(subagent.data())
     (folder / "agent-a1.meta.json").write_text("{}", encoding="utf-8")
 
     messages, reading = read(transcript)
@@ -251,13 +258,13 @@ def test_side_agents_are_asides(tmp_path: Path) -> None:
     assert [message.content for message in messages] == ["look", "side prompt", "main answer", "dig", "dug"]
     assert [message.aside for message in messages] == [False, True, False, True, True]
 
-    side.user("more", isSidechain=True)
-    (folder / "agent-a1.jsonl").write_bytes(side.data())
+    subagent.user("more", isSidechain=True)
+    (folder / "agent-a1.jsonl").write_bytes(subagent.data())
     messages, _ = read(transcript, reading.cursor)
     assert [message.content for message in messages] == ["more"]
 
 
-def test_a_record_that_was_written_twice_counts_once(tmp_path: Path) -> None:
+def test_a_repeated_record_is_read_once(tmp_path: Path) -> None:
     script = Script()
     script.user("hello")
     script.raw(script.lines[-1])
@@ -268,11 +275,11 @@ def test_a_record_that_was_written_twice_counts_once(tmp_path: Path) -> None:
     assert reading.counts.skipped == {"repeated": 1}
 
 
-def test_the_reading_is_the_protocols(tmp_path: Path) -> None:
-    transcript = Transcript(tool="claude", key=KEY, path=a_whole_life().save(tmp_path).path, project="/elsewhere")
+def test_the_cursor_is_set_only_at_the_end(tmp_path: Path) -> None:
+    transcript = Transcript(tool="claude", key=KEY, path=full_conversation().save(tmp_path).path, project="/elsewhere")
     reading = ClaudeReading(transcript)
     iterator = iter(reading)
 
     assert isinstance(next(iterator), Message)
-    assert reading.cursor is None  # complete only at the end
+    assert reading.cursor is None
     assert reading.about.project == "/elsewhere"

@@ -1,4 +1,4 @@
-"""Against the real program: what it writes we read whole, what we write it takes whole."""
+"""With the real Claude Code: we read all that it writes, and it resumes with all that we write."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(tmp_path: Path, home: Path, server: ModelServer) -> Tool:
-    """The real program with a home of its own, under its own name on the path."""
+    """The real executable with a home of its own, on the PATH under its usual name."""
     tool = make_tool("claude-code", home, server.url)
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -53,18 +53,18 @@ def adapter(program: Tool) -> ClaudeCode:
 
 
 def resume(program: Tool, adapter: ClaudeCode, key: str, project: Path, prompt: str) -> None:
-    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+    """Run one headless turn with the command line that the adapter has for the interactive program."""
     launch = adapter.launch(key, project=str(project), prompt=prompt)
     done = program.execute([launch.argv[0], "-p", *launch.argv[1:]], cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 
-def shorts(messages: list[Message]) -> list[tuple[str, str]]:
+def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text or "".join(part.name for part in message.parts or ())) for message in messages]
 
 
-def said_to_the_model(request: Request) -> list[tuple[str, str, str]]:
-    """The turns of a request without the program's own notes to the model: role, kind, and what it is."""
+def turns_of(request: Request) -> list[tuple[str, str, str]]:
+    """Return role, kind and text or name of a request's turns, without Claude Code's own notes to the model."""
     return [
         (turn.role, turn.kind, turn.name or turn.text.removesuffix("\n"))
         for turn in request.conversation
@@ -73,21 +73,21 @@ def said_to_the_model(request: Request) -> list[tuple[str, str, str]]:
 
 
 def calls_are_answered_at_once(request: Request) -> bool:
-    """Whether every call of the request has its result in the very next message."""
+    """Whether every tool call of the request has its result in the next message."""
     messages = [message for message in request.body["messages"] if message["role"] != "system"]
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         blocks = message["content"] if isinstance(message["content"], list) else []
         calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
         if calls:
-            after = messages[place + 1]["content"]
-            answers = [block["tool_use_id"] for block in after if block["type"] == "tool_result"]
-            if sorted(calls) != sorted(answers):
+            after = messages[index + 1]["content"]
+            results = [block["tool_use_id"] for block in after if block["type"] == "tool_result"]
+            if sorted(calls) != sorted(results):
                 return False
     return True
 
 
 @pytest.mark.req("TOOL-01")
-def test_the_program_is_detected(adapter: ClaudeCode) -> None:
+def test_the_real_version_is_detected(adapter: ClaudeCode) -> None:
     found = adapter.detect()
 
     assert found is not None
@@ -95,7 +95,7 @@ def test_the_program_is_detected(adapter: ClaudeCode) -> None:
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
-def test_a_conversation_of_the_program_is_read_whole(
+def test_a_real_conversation_is_read_completely(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
     both = (
@@ -150,10 +150,10 @@ AWKWARD = [
 
 @pytest.mark.req("TOOL-01", "TOOL-02", "SESS-004d", "SAFE-03")
 @in_any_home
-def test_a_session_of_ours_is_taken_whole(
+def test_a_written_session_reaches_the_model_completely(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
-    talk = [
+    conversation = [
         Message(role="user", content="The boat is grün. 船", id="m1", timestamp="2026-11-01T08:00:00Z"),
         Message(
             role="assistant",
@@ -177,14 +177,14 @@ def test_a_session_of_ours_is_taken_whole(
         Message(role="system", content="obey", id="m9"),
     ]
     for number, text in enumerate(AWKWARD):
-        talk.append(Message(role="user", content=text, id=f"u{number}"))
-        talk.append(Message(role="assistant", content=text, id=f"a{number}"))
-    written = adapter.write(talk, project=str(project), title="The boat")
+        conversation.append(Message(role="user", content=text, id=f"u{number}"))
+        conversation.append(Message(role="assistant", content=text, id=f"a{number}"))
+    written = adapter.write(conversation, project=str(project), title="The boat")
 
     server.push("Green, I said.")
     resume(program, adapter, written.key, project, "Which colour?")
 
-    (asked,) = server.turns
+    (request,) = server.turns
     expected = [
         ("user", "text", "The boat is grün. 船"),
         ("assistant", "text", "I look."),
@@ -201,33 +201,33 @@ def test_a_session_of_ours_is_taken_whole(
     for text in AWKWARD:
         quoted = f'[text: "{text}"]' if text == "(no content)" else text
         expected += [("user", "text", text), ("assistant", "text", quoted)]
-    assert said_to_the_model(asked) == [*expected, ("user", "text", "Which colour?")]
-    assert calls_are_answered_at_once(asked)
-    assert "secret" not in json.dumps(asked.body["messages"])
-    arguments = [turn.arguments for turn in asked.conversation if turn.kind == "tool_call"]
+    assert turns_of(request) == [*expected, ("user", "text", "Which colour?")]
+    assert calls_are_answered_at_once(request)
+    assert "secret" not in json.dumps(request.body["messages"])
+    arguments = [turn.arguments for turn in request.conversation if turn.kind == "tool_call"]
     assert arguments == [{"path": "boat.txt"}, {"cmd": "ls"}, {}]
-    assert written.tool_calls == sum(turn.kind == "tool_call" for turn in asked.conversation)
+    assert written.tool_calls == sum(turn.kind == "tool_call" for turn in request.conversation)
 
     (transcript,) = adapter.transcripts(str(project))
     reading = adapter.read(transcript)
     back = list(reading)
-    assert [message.id for message in back if message.id in {old.id for old in talk}] == [
+    assert [message.id for message in back if message.id in {old.id for old in conversation}] == [
         "m1", "m2", "m3", "m4", "m6", "m5", *[f"m{number}" for number in (7, 8, 9)],
         *[name for number in range(len(AWKWARD)) for name in (f"u{number}", f"a{number}")],
     ]  # fmt: skip
-    originals = {message.id: message for message in talk}
-    assert all(essence(message) == essence(originals[message.id]) for message in back[: len(talk)])
-    assert shorts(back[len(talk) :]) == [("user", "Which colour?"), ("assistant", "Green, I said.")]
+    originals = {message.id: message for message in conversation}
+    assert all(essence(message) == essence(originals[message.id]) for message in back[: len(conversation)])
+    assert roles_and_texts(back[len(conversation) :]) == [("user", "Which colour?"), ("assistant", "Green, I said.")]
     assert reading.about.title == "The boat"
 
 
 @pytest.mark.req("SESS-004d", "TOOL-03")
 @in_any_home
-def test_only_what_is_new_is_read_after_a_resume(
+def test_only_new_messages_are_read_after_a_resume(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
-    talk = [Message(role="user", content="one", id="1"), Message(role="assistant", content="two", id="2")]
-    written = adapter.write(talk, project=str(project))
+    conversation = [Message(role="user", content="one", id="1"), Message(role="assistant", content="two", id="2")]
+    written = adapter.write(conversation, project=str(project))
     (transcript,) = adapter.transcripts(str(project))
     before = adapter.read(transcript)
     assert len(list(before)) == 2
@@ -237,7 +237,7 @@ def test_only_what_is_new_is_read_after_a_resume(
 
     (transcript,) = adapter.transcripts(str(project))
     after = adapter.read(transcript, before.cursor)
-    assert shorts(list(after)) == [
+    assert roles_and_texts(list(after)) == [
         ("user", "three"),
         ("assistant", "Bash"),
         ("tool", "the heron stands still"),
@@ -252,7 +252,7 @@ def test_only_what_is_new_is_read_after_a_resume(
 
 
 @pytest.mark.req("SESS-001d")
-def test_what_the_user_says_while_the_program_works(
+def test_what_the_user_types_during_a_turn_is_read(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
     waits = "while [ ! -e go ]; do sleep 0.05; done; echo went"
@@ -282,7 +282,7 @@ def test_what_the_user_says_while_the_program_works(
         process.wait()
 
     (transcript,) = adapter.transcripts(str(project))
-    assert shorts(list(adapter.read(transcript))) == [
+    assert roles_and_texts(list(adapter.read(transcript))) == [
         ("user", "Wait for me."),
         ("assistant", "Bash"),
         ("tool", "went"),
@@ -297,16 +297,16 @@ def _say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def _wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
+def _wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.02)
 
 
 @pytest.mark.req("SESS-001d")
 @in_any_home
-def test_a_compacted_talk_keeps_its_beginning(
+def test_a_compacted_conversation_keeps_its_beginning(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
     server.push("First answer.")
@@ -318,9 +318,9 @@ def test_a_compacted_talk_keeps_its_beginning(
     resume(program, adapter, transcript.key, project, "Second question.")
 
     reading = adapter.read(transcript)
-    talk = thread(list(reading))
+    conversation = thread(list(reading))
 
-    assert [message.content for message in talk] == [
+    assert [message.content for message in conversation] == [
         "First question.",
         "First answer.",
         "Second question.",
@@ -330,13 +330,13 @@ def test_a_compacted_talk_keeps_its_beginning(
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02")
-def test_hooks_commands_and_server_work(
+def test_installed_hooks_commands_and_server_work(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
     dump = tmp_path / "dump"
     dump.mkdir()
-    ours = tmp_path / "our program"
-    ours.write_text(
+    stand_in = tmp_path / "our program"
+    stand_in.write_text(
         f"""#!/bin/sh
 case "$1" in
   hook) cat > "{dump}/$$-$2.json" ;;
@@ -346,7 +346,7 @@ esac
 """,
         encoding="utf-8",
     )
-    ours.chmod(0o755)
+    stand_in.chmod(0o755)
     commands = [
         CommandFile(name="workspace.brainstorm", description="Think: widely", text="Topic: {arguments}\nFor $5.\n"),
         CommandFile(
@@ -356,10 +356,10 @@ esac
             run=("resume", "--in-tool"),
         ),
     ]
-    for name, data in adapter.files(commands, [str(ours)]).items():
+    for name, data in adapter.files(commands, [str(stand_in)]).items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(data)
-    adapter.install_settings(str(project), [str(ours)])
+    adapter.install_settings(str(project), [str(stand_in)])
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
     assert done.returncode == 0, done.stderr
@@ -377,13 +377,13 @@ esac
         assert event is not None
         by_session.setdefault(event.key, []).append(event)
     assert len(by_session) == 2
-    for key, heard in by_session.items():
-        assert sorted(event.kind for event in heard) == ["answered", "command", "ended", "prompt", "started"]
-        assert {event.project for event in heard} == {str(project)}
-        transcript = adapter.transcript_at(heard[0].path)
+    for key, received in by_session.items():
+        assert sorted(event.kind for event in received) == ["answered", "command", "ended", "prompt", "started"]
+        assert {event.project for event in received} == {str(project)}
+        transcript = adapter.transcript_at(received[0].path)
         assert transcript is not None
         assert transcript.key == key
-        (command,) = [event for event in heard if event.kind == "command"]
+        (command,) = [event for event in received if event.kind == "command"]
         (typed, _) = list(adapter.read(transcript))
         assert typed.content == f"/{command.command} {command.arguments}" == command.text
     assert len(EVENTS) == 6
@@ -395,8 +395,10 @@ esac
 
 
 @pytest.mark.req("SESS-001d")
-def test_side_agents_are_read_as_asides(program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path) -> None:
-    agent = Reply.call("Agent", description="look", prompt="Look around, side agent.", subagent_type="general-purpose")
+def test_messages_of_real_subagents_are_asides(
+    program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
+) -> None:
+    agent = Reply.call("Agent", description="look", prompt="Look around, subagent.", subagent_type="general-purpose")
     server.push(agent)
     program.run("Send somebody.", cwd=project)
     (transcript,) = adapter.transcripts(str(project))
@@ -404,7 +406,7 @@ def test_side_agents_are_read_as_asides(program: Tool, adapter: ClaudeCode, serv
     messages = list(adapter.read(transcript))
 
     asides = [message.content for message in messages if message.aside]
-    assert asides[0] == "Look around, side agent."
+    assert asides[0] == "Look around, subagent."
     assert len(asides) >= 2
     assert messages[0].content == "Send somebody."
     assert not any(message.parent for message in messages)

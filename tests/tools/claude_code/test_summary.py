@@ -1,10 +1,10 @@
-"""The summary that Claude Code writes when it compacts a talk: what it says to people."""
+"""The text of the summary that Claude Code writes at a compaction."""
 
 from __future__ import annotations
 
 import pytest
 
-from cortext.tools.claude_code.summary import said_in
+from cortext.tools.claude_code.summary import summary_text
 
 OPENING = (
     "This session is being continued from a previous conversation that ran out of context. "
@@ -18,7 +18,7 @@ CLOSING = (
 
 @pytest.mark.req("TOOL-01")
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "summary"),
     [
         (f"{OPENING}\n\nAnalysis:\nThey…\n\nSummary:\n1. A song.\n2. A walk.\n\n{CLOSING}", "1. A song.\n2. A walk."),
         (f"{OPENING}\n\nThey sang.\n{CLOSING}", "They sang."),
@@ -28,5 +28,5 @@ CLOSING = (
         ("", ""),
     ],
 )
-def test_only_what_was_said_is_kept(written: str, said: str) -> None:
-    assert said_in(written) == said
+def test_instructions_to_the_model_are_removed_from_a_summary(written: str, summary: str) -> None:
+    assert summary_text(written) == summary

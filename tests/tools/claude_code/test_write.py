@@ -1,4 +1,4 @@
-"""Writing a native session: what any conversation becomes, and that it comes back as it was."""
+"""Writing native sessions: the records of a conversation, and that reading them gives it back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools.claude_code.conversations import call_part, message_of, native_turns, records, result_part, round_trip
 from tests.tools.claude_code.corpus import KEY, at, read
-from tests.tools.claude_code.talk import answers, calls, records, round_trip, said, wire
 
 from cortext.errors import DamagedData
 from cortext.model.message import Part
@@ -24,22 +24,22 @@ def tool(tmp_path: Path) -> ClaudeCode:
     return ClaudeCode(home=str(tmp_path / "home"), environ={"PATH": "/nowhere"})
 
 
-A_TALK = [
-    said("user", "Hello — ünïcode, 答え, 👩‍👩‍👧", model=""),
-    said("assistant", "", Part("thinking", text="hm"), model="gemini-3-pro", tokens=7, usage={"output": 7}),
-    said("assistant", "Looking.", Part("text", text="Looking."), calls("c1"), model="gemini-3-pro", tokens=9),
-    said("tool", "", answers("c1", "a.txt")),
-    said("assistant", "There is a.txt.", model="gpt-5"),
-    said("user", "/workspace.brainstorm API design"),
-    said("assistant", "Two lines\n\nand \t tabs.", model="gpt-5"),
+CONVERSATION = [
+    message_of("user", "Hello — ünïcode, 答え, 👩‍👩‍👧", model=""),
+    message_of("assistant", "", Part("thinking", text="hm"), model="gemini-3-pro", tokens=7, usage={"output": 7}),
+    message_of("assistant", "Looking.", Part("text", text="Looking."), call_part("c1"), model="gemini-3-pro", tokens=9),
+    message_of("tool", "", result_part("c1", "a.txt")),
+    message_of("assistant", "There is a.txt.", model="gpt-5"),
+    message_of("user", "/workspace.brainstorm API design"),
+    message_of("assistant", "Two lines\n\nand \t tabs.", model="gpt-5"),
 ]
 
 
 @pytest.mark.req("TOOL-01", "SESS-004d", "STORE-13")
 def test_a_conversation_comes_back_with_its_ids(tool: ClaudeCode, tmp_path: Path) -> None:
-    written, back = round_trip(tool, A_TALK, tmp_path)
+    written, back = round_trip(tool, CONVERSATION, tmp_path)
 
-    kept = [message for message in A_TALK if message.content or message.role == "tool"]
+    kept = [message for message in CONVERSATION if message.content or message.role == "tool"]
     assert [message.id for message in back] == [message.id for message in kept]
     for want, got in zip(kept, back, strict=True):
         assert essence(want) == essence(got)
@@ -50,17 +50,19 @@ def test_a_conversation_comes_back_with_its_ids(tool: ClaudeCode, tmp_path: Path
             got.timestamp,
         )
     assert (written.messages, written.tool_calls, written.changed) == (6, 1, {"thinking left out": 1})
-    assert tool.preview(A_TALK) == Written(key="", path="", messages=6, tool_calls=1, changed={"thinking left out": 1})
+    assert tool.preview(CONVERSATION) == Written(
+        key="", path="", messages=6, tool_calls=1, changed={"thinking left out": 1}
+    )
 
 
-def test_the_file_is_what_the_program_writes_itself(tool: ClaudeCode, tmp_path: Path) -> None:
-    written = tool.write(A_TALK, project=str(tmp_path), title="A talk", model="claude-opus-5-5")
+def test_the_file_looks_like_one_of_claude_code(tool: ClaudeCode, tmp_path: Path) -> None:
+    written = tool.write(CONVERSATION, project=str(tmp_path), title="A title", model="claude-opus-5-5")
 
     assert is_uuid(written.key)
     assert written.path == str(tmp_path / "home/.claude/projects" / folder_name(str(tmp_path)) / f"{written.key}.jsonl")
     assert stat.S_IMODE(os.stat(written.path).st_mode) == 0o600
     *turns, title = records(written)
-    assert title == {"type": "custom-title", "customTitle": "A talk", "sessionId": written.key}
+    assert title == {"type": "custom-title", "customTitle": "A title", "sessionId": written.key}
     parent = None
     for record in turns:
         assert record["parentUuid"] == parent
@@ -73,29 +75,29 @@ def test_the_file_is_what_the_program_writes_itself(tool: ClaudeCode, tmp_path: 
     stamps = [record["timestamp"] for record in turns]
     assert stamps == sorted(stamps)
     _, reading = read(at(Path(written.path)))
-    assert reading.about.title == "A talk"
+    assert reading.about.title == "A title"
 
 
 def test_the_same_messages_get_the_same_records(tool: ClaudeCode, tmp_path: Path) -> None:
-    first, second = (tool.write(A_TALK, project=str(tmp_path)) for _ in range(2))
+    first, second = (tool.write(CONVERSATION, project=str(tmp_path)) for _ in range(2))
 
     assert first.key != second.key
     assert [record["uuid"] for record in records(first)] == [record["uuid"] for record in records(second)]
 
 
-def test_what_does_not_come_back_is_not_left_there(
+def test_a_session_that_reads_back_differently_is_removed(
     tool: ClaudeCode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = claude_code_write._lines
+    original = claude_code_write._lines
 
     def lossy(*arguments: Any) -> Any:
-        for line in real(*arguments):
+        for line in original(*arguments):
             yield line.replace(b"Looking.", b"Look.")
 
     monkeypatch.setattr(claude_code_write, "_lines", lossy)
 
     with pytest.raises(DamagedData, match="did not come back"):
-        tool.write(A_TALK, project=str(tmp_path), key=KEY)
+        tool.write(CONVERSATION, project=str(tmp_path), key=KEY)
 
     assert list(tool.transcripts()) == []
 
@@ -103,113 +105,113 @@ def test_what_does_not_come_back_is_not_left_there(
 # ── calls and results ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_consecutive_answers_share_an_id_because_the_program_joins_by_it(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [
-        said("user", "go"),
-        said("assistant", "", calls("a")),
-        said("assistant", "", calls("b")),
-        said("tool", "", answers("a", "1")),
-        said("tool", "", answers("b", "2")),
-        said("assistant", "", calls("c")),
-        said("tool", "", answers("c", "3")),
-        said("assistant", "done"),
+def test_consecutive_assistant_messages_share_a_message_id(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [
+        message_of("user", "go"),
+        message_of("assistant", "", call_part("a")),
+        message_of("assistant", "", call_part("b")),
+        message_of("tool", "", result_part("a", "1")),
+        message_of("tool", "", result_part("b", "2")),
+        message_of("assistant", "", call_part("c")),
+        message_of("tool", "", result_part("c", "3")),
+        message_of("assistant", "done"),
     ]
 
-    written, back = round_trip(tool, talk, tmp_path)
+    written, back = round_trip(tool, messages, tmp_path)
 
     assert written.changed == {}
-    assert [message.id for message in back] == [message.id for message in talk]
+    assert [message.id for message in back] == [message.id for message in messages]
     answer_ids = [record["message"]["id"] for record in records(written) if record["type"] == "assistant"]
     assert answer_ids[0] == answer_ids[1]
     assert len(set(answer_ids)) == 3
 
 
-def test_words_beside_results_wait_for_the_last_result(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [
-        said("user", "go"),
-        said("assistant", "", calls("a"), calls("b"), calls("c")),
-        said("user", "no more", answers("a", "first"), Part("text", text="no more")),
-        said("tool", "", answers("b", "second")),
+def test_text_next_to_results_comes_after_the_last_result(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [
+        message_of("user", "go"),
+        message_of("assistant", "", call_part("a"), call_part("b"), call_part("c")),
+        message_of("user", "no more", result_part("a", "first"), Part("text", text="no more")),
+        message_of("tool", "", result_part("b", "second")),
     ]
 
-    written, back = round_trip(tool, talk, tmp_path)
+    written, back = round_trip(tool, messages, tmp_path)
 
-    assert [text for _, text in wire(written)][4:] == [NOT_RECORDED, "first", "second", "no more"]
-    assert sorted(essence(message) for message in back) == sorted(essence(message) for message in talk)
+    assert [text for _, text in native_turns(written)][4:] == [NOT_RECORDED, "first", "second", "no more"]
+    assert sorted(essence(message) for message in back) == sorted(essence(message) for message in messages)
 
 
-def test_one_message_may_answer_calls_of_two_answers(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [
-        said("user", "go"),
-        said("assistant", "", calls("a")),
-        said("user", "wait"),
-        said("assistant", "", calls("b")),
-        said("tool", "", answers("a", "first"), answers("b", "second")),
+def test_one_message_may_hold_results_for_two_answers(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [
+        message_of("user", "go"),
+        message_of("assistant", "", call_part("a")),
+        message_of("user", "wait"),
+        message_of("assistant", "", call_part("b")),
+        message_of("tool", "", result_part("a", "first"), result_part("b", "second")),
     ]
 
-    written, back = round_trip(tool, talk, tmp_path)
+    written, back = round_trip(tool, messages, tmp_path)
 
-    assert [text for _, text in wire(written)] == ["go", "Bash", "first", "wait", "Bash", "second"]
-    assert {message.id for message in back} == {message.id for message in talk}
+    assert [text for _, text in native_turns(written)] == ["go", "Bash", "first", "wait", "Bash", "second"]
+    assert {message.id for message in back} == {message.id for message in messages}
     by_id = {message.id: message for message in back}
-    assert essence(by_id[talk[4].id]) == essence(talk[4])
+    assert essence(by_id[messages[4].id]) == essence(messages[4])
 
 
 # ── texts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_texts_that_would_vanish_are_quoted(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [
-        said("user", "  \n\t"),
-        said("assistant", "(no content)"),
-        said("user", "(no content)"),
-        said("assistant", " \u2003 "),
-        said("user", ""),
+def test_texts_that_claude_code_would_drop_are_quoted(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [
+        message_of("user", "  \n\t"),
+        message_of("assistant", "(no content)"),
+        message_of("user", "(no content)"),
+        message_of("assistant", " \u2003 "),
+        message_of("user", ""),
     ]
 
-    written, back = round_trip(tool, talk, tmp_path)
+    written, back = round_trip(tool, messages, tmp_path)
 
-    assert [text for _, text in wire(written)] == [
+    assert [text for _, text in native_turns(written)] == [
         r'[text: "  \n\t"]',
         '[text: "(no content)"]',
         "(no content)",
         '[text: " \u2003 "]',
     ]
     assert written.changed == {
-        "blank text quoted": 2,
-        "text that the program drops quoted": 1,
+        "whitespace-only text quoted": 2,
+        "text that the tool would drop quoted": 1,
         "empty message left out": 1,
     }
-    assert [message.content for message in back] == [message.content for message in talk[:4]]
+    assert [message.content for message in back] == [message.content for message in messages[:4]]
 
 
 @pytest.mark.req("SAFE-03")
-def test_nothing_becomes_system_text(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [said("system", "Obey me."), said("assistant", "No.")]
+def test_a_system_message_becomes_a_labelled_user_message(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [message_of("system", "Obey me."), message_of("assistant", "No.")]
 
-    written, back = round_trip(tool, talk, tmp_path)
+    written, back = round_trip(tool, messages, tmp_path)
 
-    assert wire(written)[0] == ("user/text", "[system note, not the user's words]\nObey me.")
+    assert native_turns(written)[0] == ("user/text", "[system note, not the user's words]\nObey me.")
     assert {record["type"] for record in records(written)} == {"user", "assistant"}
     assert [(message.role, message.content) for message in back] == [("system", "Obey me."), ("assistant", "No.")]
 
 
-def test_an_assistant_does_not_begin(tool: ClaudeCode, tmp_path: Path) -> None:
-    written, back = round_trip(tool, [said("assistant", "I begin.", id="a")], tmp_path)
+def test_a_conversation_that_an_assistant_begins_gets_an_opening(tool: ClaudeCode, tmp_path: Path) -> None:
+    written, back = round_trip(tool, [message_of("assistant", "I begin.", id="a")], tmp_path)
 
-    assert wire(written)[0][0] == "user/text"
+    assert native_turns(written)[0][0] == "user/text"
     assert written.changed == {"opening user message added": 1}
     assert [message.id for message in back] == ["a"]
 
 
-def test_content_and_parts_that_disagree_lose_nothing(tool: ClaudeCode, tmp_path: Path) -> None:
-    talk = [
-        said("user", "the words", Part("image", ref="r")),
-        said("assistant", "some words", Part("text", text="other words"), Part("sparkle", text="new kind")),
-        said("tool", "out", answers("a", "out")),
+def test_content_and_parts_that_differ_are_both_written(tool: ClaudeCode, tmp_path: Path) -> None:
+    messages = [
+        message_of("user", "the words", Part("image", ref="r")),
+        message_of("assistant", "some words", Part("text", text="other words"), Part("sparkle", text="new kind")),
+        message_of("tool", "out", result_part("a", "out")),
     ]
 
-    written, _ = round_trip(tool, talk, tmp_path)
+    written, _ = round_trip(tool, messages, tmp_path)
 
-    texts = " ".join(text for _, text in wire(written))
-    assert all(words in texts for words in ("the words", "some words", "other words", "new kind", "out"))
+    texts = " ".join(text for _, text in native_turns(written))
+    assert all(text in texts for text in ("the words", "some words", "other words", "new kind", "out"))

@@ -1,4 +1,4 @@
-"""Any conversation at all can be written, and comes back as it was."""
+"""Any conversation can be written, and reading it back gives the same messages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.tools.claude_code.conversations import call_part, message_of, records, result_part, round_trip
 from tests.tools.claude_code.corpus import Json
-from tests.tools.claude_code.talk import answers, calls, records, round_trip, said
 
 from cortext.model.message import Message, Part
 from cortext.model.turns import essence
@@ -42,12 +42,12 @@ _messages = st.lists(
 @pytest.mark.req("SESS-004d")
 @given(_messages)
 def test_any_conversation_can_be_written(
-    tmp_path_factory: pytest.TempPathFactory, talk: list[tuple[str, str, list[Part]]]
+    tmp_path_factory: pytest.TempPathFactory, conversation: list[tuple[str, str, list[Part]]]
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
     messages = [
         Message(role=role, content=content, id=f"id{number}", parts=parts or None)
-        for number, (role, content, parts) in enumerate(talk)
+        for number, (role, content, parts) in enumerate(conversation)
     ]
     tool = ClaudeCode(home=str(folder), environ={})
 
@@ -58,11 +58,11 @@ def test_any_conversation_can_be_written(
         assert essence(message) == essence(by_id[message.id])
     missing = [message for message in messages if message.id not in {message.id for message in back}]
     assert all(not essence(message)[1] and essence(message)[2:] == ([], [], []) for message in missing)
-    _check_wire(records(written))
+    _check_for_the_api(records(written))
 
 
-def _check_wire(turns: list[Json]) -> None:
-    """What the model's interface asks for: a user first, every call answered at once, no blank text."""
+def _check_for_the_api(turns: list[Json]) -> None:
+    """Assert what the model's API requires: a user first, every call answered at once, no blank text."""
     waiting: set[str] = set()
     answer = ""
     seen: set[str] = set()
@@ -70,9 +70,9 @@ def _check_wire(turns: list[Json]) -> None:
     for record in turns:
         content = record["message"]["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        same = record["type"] == "assistant" and record["message"]["id"] == answer
+        same_answer = record["type"] == "assistant" and record["message"]["id"] == answer
         results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
-        assert not waiting or same or results
+        assert not waiting or same_answer or results
         assert results <= waiting
         waiting -= results
         answer = record["message"]["id"] if record["type"] == "assistant" else ""
@@ -88,9 +88,12 @@ def _check_wire(turns: list[Json]) -> None:
     assert not waiting
 
 
-def test_a_long_conversation_is_planned_in_time_that_grows_with_it() -> None:
-    talk = []
+def test_a_long_conversation_is_rendered_in_linear_time() -> None:
+    messages = []
     for number in range(4_000):
-        talk += [said("assistant", "", calls(f"c{number}")), said("tool", "", answers(f"c{number}"))]
+        messages += [
+            message_of("assistant", "", call_part(f"c{number}")),
+            message_of("tool", "", result_part(f"c{number}")),
+        ]
 
-    assert Rendering(talk).normal.tool_calls == 4_000
+    assert Rendering(messages).normal.tool_calls == 4_000

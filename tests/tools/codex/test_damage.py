@@ -1,4 +1,4 @@
-"""Reading damaged rollouts: what is broken is counted and loses only itself; nothing is fatal, memory is bounded."""
+"""Damaged rollouts: only the damaged record is lost, nothing is fatal, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tests.tools.codex.corpus import everyday, read
 
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.talk import Talk
+from cortext.tools.codex.builder import MessageBuilder
 
 
 @pytest.mark.req("TOOL-04")
-def test_second_writer_tears_a_line(tmp_path: Path) -> None:
+def test_a_line_torn_by_a_second_writer_loses_no_message(tmp_path: Path) -> None:
     rollout = everyday()
-    whole, _ = read(rollout.save(tmp_path / "a"))
+    expected, _ = read(rollout.save(tmp_path / "a"))
     for number in range(1, len(rollout.lines)):
         torn = everyday()
-        # Half of an event was written when the other process wrote its line.
+        # One process had written half of an event when the other wrote its line.
         torn.lines[number] = b'{"timestamp":"2026-11-15T02:34:00.000Z","ordinal":7,"type":"eve' + torn.lines[number]
 
         messages, reading = read(torn.save(tmp_path / str(number)))
 
-        assert messages == whole, number
+        assert messages == expected, number
         assert reading.counts.damaged == {"not JSON": 1}
 
 
 @pytest.mark.req("TOOL-04")
-def test_one_huge_record_and_many_small_ones_in_bounded_memory(tmp_path: Path) -> None:
+def test_huge_and_many_records_are_read_in_bounded_memory(tmp_path: Path) -> None:
     rollout = everyday()
     rollout.call("call_9")
     rollout.result("call_9", "x" * 8_000_000)
@@ -41,12 +41,12 @@ def test_one_huge_record_and_many_small_ones_in_bounded_memory(tmp_path: Path) -
         rollout.user(f"question {number} " + "words " * 100)
     path = rollout.save(tmp_path)
 
-    first = _peak(path, stop=12)
-    both = _peak(path, stop=10**9)
+    with_huge_record = _peak(path, stop=12)
+    with_all_records = _peak(path, stop=10**9)
 
     assert path.stat().st_size > 17_000_000
-    assert first < 40_000_000  # the huge record, decoded
-    assert both < first + 2_000_000  # the six thousand after it cost nothing more
+    assert with_huge_record < 40_000_000
+    assert with_all_records < with_huge_record + 2_000_000
 
 
 def _peak(path: Path, stop: int) -> int:
@@ -65,14 +65,14 @@ def _peak(path: Path, stop: int) -> int:
 @given(st.lists(st.one_of(st.binary(max_size=80), st.sampled_from(everyday().lines)), max_size=12))
 @pytest.mark.req("TOOL-04")
 def test_no_line_is_fatal(lines: list[bytes]) -> None:
-    talk = Talk("key", About(), Counts())
-    for line in lines:
-        for piece in line.split(b"\n"):
-            talk.take(piece, 0)
-    talk.finish(for_good=True)
+    builder = MessageBuilder("key", About(), Counts())
+    for text in lines:
+        for line in text.split(b"\n"):
+            builder.add_line(line, 0)
+    builder.finish(is_final=True)
 
 
-shapes = st.recursive(
+values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: (
         st.lists(inner, max_size=3)
@@ -82,15 +82,15 @@ shapes = st.recursive(
 )
 
 
-@given(shapes)
+@given(values)
 @pytest.mark.req("TOOL-04")
-def test_no_shape_is_fatal(value: Any) -> None:
+def test_no_value_in_a_record_is_fatal(value: Any) -> None:
     fields = ("id", "role", "content", "output", "arguments", "action", "summary", "call_id")
     for kind in ("message", "function_call", "function_call_output", "reasoning", "web_search_call"):
         for field in fields:
-            talk = Talk("key", About(), Counts())
+            builder = MessageBuilder("key", About(), Counts())
             record = {"timestamp": "2026-11-15T02:34:00.000Z", "type": "response_item"}
             line = json.dumps({**record, "payload": {"type": kind, field: value}}, separators=(",", ":"))
-            talk.take(line.encode(), 0)
-            talk.finish(for_good=True)
-    Talk("key", About(), Counts()).take(json.dumps(value).encode(), 0)
+            builder.add_line(line.encode(), 0)
+            builder.finish(is_final=True)
+    MessageBuilder("key", About(), Counts()).add_line(json.dumps(value).encode(), 0)

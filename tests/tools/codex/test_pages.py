@@ -1,4 +1,4 @@
-"""Where the conversations lie: threads of several pages, forks, archived ones, copies that go back."""
+"""Threads of several pages, forks, archived threads, and copies that are put back."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ THIRD = "01a1dd0e-7fff-7411-b214-e3196744529a"
 FORK = "01a1dd11-f016-7d60-9a1b-223529bf9726"
 
 
-def base(rollout: Rollout, lines: int) -> dict[str, Any]:
-    """How a page says that it continues the first lines of another one."""
+def history_base(rollout: Rollout, lines: int) -> dict[str, Any]:
+    """Return the field with which a page continues the first lines of another one."""
     size = sum(len(line) + 1 for line in rollout.lines[:lines])
     return {"thread_id": rollout.page, "end_ordinal_exclusive": lines, "end_byte_offset": size}
 
 
-def rewound(home: Path) -> tuple[Rollout, Rollout, Rollout]:
-    """A thread whose user went back twice: from `two` to `two-b`, and from there to `one` again and `two-c`."""
+def save_rewound_thread(home: Path) -> tuple[Rollout, Rollout, Rollout]:
+    """Save a thread whose user went back twice after `one`: first to `two-b` instead of `two`, then to `two-c`."""
     first = Rollout()
     first.turn("one", "one heard")
     kept = len(first.lines)
     first.turn("two", "two heard")
-    second = Rollout(page=SECOND, first=kept, history_base=base(first, kept))
+    second = Rollout(page=SECOND, first=kept, history_base=history_base(first, kept))
     empty = len(second.lines)
     second.turn("two-b", "two-b heard")
-    third = Rollout(page=THIRD, first=kept + empty, history_base=base(second, empty))
+    third = Rollout(page=THIRD, first=kept + empty, history_base=history_base(second, empty))
     third.turn("two-c", "two-c heard")
     first.save(home, "2026-11-15T02-34-30")
     second.save(home, "2026-11-16T02-34-35")
@@ -47,8 +47,8 @@ def paths(home: Path) -> list[Path]:
 
 
 @pytest.mark.req("TOOL-03")
-def test_thread_of_several_pages_is_one_transcript(tmp_path: Path) -> None:
-    rewound(tmp_path)
+def test_a_thread_of_several_pages_is_one_transcript(tmp_path: Path) -> None:
+    save_rewound_thread(tmp_path)
     tool = Codex(home=str(tmp_path))
 
     (found,) = tool.transcripts()
@@ -57,26 +57,26 @@ def test_thread_of_several_pages_is_one_transcript(tmp_path: Path) -> None:
     assert found.size == sum(path.stat().st_size for path in paths(tmp_path))
     assert found.changed == max(path.stat().st_mtime_ns for path in paths(tmp_path))
     assert os.path.basename(found.path).endswith(f"_{THIRD}.jsonl")
-    # Whichever page a hook names, it is the same thread.
+    # A hook may name any page of the thread.
     assert [tool.transcript_at(str(path)) for path in paths(tmp_path)] == [found] * 3
 
 
 @pytest.mark.req("TOOL-03", "SESS-001d")
-def test_going_back_makes_a_branch(tmp_path: Path) -> None:
-    rewound(tmp_path)
+def test_going_back_starts_a_branch(tmp_path: Path) -> None:
+    save_rewound_thread(tmp_path)
 
     messages, reading = read(paths(tmp_path)[0])
 
-    said = [message.content for message in messages]
-    assert said == ["one", "one heard", "two", "two heard", "two-b", "two-b heard", "two-c", "two-c heard"]
+    texts = [message.content for message in messages]
+    assert texts == ["one", "one heard", "two", "two heard", "two-b", "two-b heard", "two-c", "two-c heard"]
     assert [message.parent for message in messages] == ["", "", "", "", messages[1].id, "", messages[1].id, ""]
     assert [message.content for message in thread(messages)] == ["one", "one heard", "two-c", "two-c heard"]
     assert reading.counts.damaged == {}
 
 
 @pytest.mark.req("TOOL-03")
-def test_branch_that_came_later_is_all_that_is_new(tmp_path: Path) -> None:
-    first, second, third = rewound(tmp_path)
+def test_with_a_cursor_only_a_later_branch_is_read(tmp_path: Path) -> None:
+    first, second, third = save_rewound_thread(tmp_path)
     for path in paths(tmp_path)[1:]:
         path.unlink()
     before, reading = read(paths(tmp_path)[0])
@@ -95,16 +95,16 @@ def test_branch_that_came_later_is_all_that_is_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_fork_begins_with_what_it_inherits(tmp_path: Path) -> None:
-    _, _, third = rewound(tmp_path)
-    fork = Rollout(FORK, first=99, forked_from_id=THREAD, history_base=base(third, len(third.lines)))
+def test_a_fork_begins_with_the_messages_it_inherits(tmp_path: Path) -> None:
+    _, _, third = save_rewound_thread(tmp_path)
+    fork = Rollout(FORK, first=99, forked_from_id=THREAD, history_base=history_base(third, len(third.lines)))
     fork.turn("in the fork", "yes")
     path = fork.save(tmp_path, "2026-12-02T02-34-40")
 
     messages, reading = read(path)
 
-    said = ["one", "one heard", "two-c", "two-c heard", "in the fork", "yes"]
-    assert [message.content for message in messages] == said
+    texts = ["one", "one heard", "two-c", "two-c heard", "in the fork", "yes"]
+    assert [message.content for message in messages] == texts
     assert not any(message.parent for message in messages)
     assert read(path, reading.cursor)[0] == []
     assert {transcript.key for transcript in Codex(home=str(tmp_path)).transcripts()} == {THREAD, FORK}
@@ -112,21 +112,21 @@ def test_fork_begins_with_what_it_inherits(tmp_path: Path) -> None:
 
 @pytest.mark.req("TOOL-04")
 def test_missing_and_circular_pages_are_counted(tmp_path: Path) -> None:
-    lost = Rollout(FORK, history_base={"thread_id": THIRD, "end_byte_offset": 10})
-    lost.turn("still here", "yes")
-    messages, reading = read(lost.save(tmp_path / "a"))
+    incomplete = Rollout(FORK, history_base={"thread_id": THIRD, "end_byte_offset": 10})
+    incomplete.turn("still here", "yes")
+    messages, reading = read(incomplete.save(tmp_path / "a"))
     assert [message.content for message in messages] == ["still here", "yes"]
     assert reading.counts.damaged == {"missing page": 1}
 
-    ring = Rollout(FORK, history_base={"thread_id": FORK, "end_byte_offset": 10})
-    ring.turn("still here", "yes")
-    assert len(read(ring.save(tmp_path / "b"))[0]) == 2
+    circular = Rollout(FORK, history_base={"thread_id": FORK, "end_byte_offset": 10})
+    circular.turn("still here", "yes")
+    assert len(read(circular.save(tmp_path / "b"))[0]) == 2
 
 
-def test_rollback_in_older_files_makes_a_branch(tmp_path: Path) -> None:
+def test_a_rollback_in_older_files_starts_a_branch(tmp_path: Path) -> None:
     rollout = Rollout()
-    for word in ("one", "two", "three"):
-        rollout.turn(word, f"{word} heard")
+    for prompt in ("one", "two", "three"):
+        rollout.turn(prompt, f"{prompt} heard")
     rollout.event("thread_rolled_back", num_turns=2)
     path = rollout.save(tmp_path)
     _, reading = read(path)
@@ -144,7 +144,7 @@ def test_rollback_in_older_files_makes_a_branch(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-01")
-def test_threads_are_found_by_project_and_junk_is_not(tmp_path: Path) -> None:
+def test_threads_are_found_by_project_and_other_files_ignored(tmp_path: Path) -> None:
     everyday().save(tmp_path)
     Rollout(FORK, cwd="/work/other").save(tmp_path, folder="archived_sessions")
     sessions = tmp_path / ".codex" / "sessions"
@@ -153,7 +153,7 @@ def test_threads_are_found_by_project_and_junk_is_not(tmp_path: Path) -> None:
     (sessions / f"rollout-2026-11-15T02-34-30-{SECOND}.jsonl").symlink_to("/etc/hostname")
     tool = Codex(home=str(tmp_path))
 
-    # A link is not followed; who reads it is told so.
+    # A link is listed but not followed; reading it reports that.
     assert {item.key: item.project for item in tool.transcripts()} == {
         THREAD: "/work/boats",
         FORK: "/work/other",
@@ -167,15 +167,15 @@ def test_threads_are_found_by_project_and_junk_is_not(tmp_path: Path) -> None:
     assert tool.transcript_at(str(sessions)) is None
 
 
-def test_environment_says_where_the_store_is(tmp_path: Path) -> None:
+def test_the_store_is_found_by_the_environment(tmp_path: Path) -> None:
     everyday().save(tmp_path)
 
-    given = {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex"), "PATH": ""}
-    assert [item.key for item in Codex(environ=given).transcripts()] == [THREAD]
+    environ = {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex"), "PATH": ""}
+    assert [item.key for item in Codex(environ=environ).transcripts()] == [THREAD]
     assert [item.key for item in Codex(environ={"HOME": str(tmp_path)}).transcripts()] == [THREAD]
 
 
-def test_compressed_page_is_reported_not_misread(tmp_path: Path) -> None:
+def test_a_compressed_page_is_reported_and_not_read(tmp_path: Path) -> None:
     path = everyday().save(tmp_path)
     path.rename(f"{path}.zst")
     tool = Codex(home=str(tmp_path))
@@ -188,7 +188,7 @@ def test_compressed_page_is_reported_not_misread(tmp_path: Path) -> None:
     assert list(tool.read(found, reading.cursor)) == []
 
 
-def test_title_comes_from_the_tools_own_list(tmp_path: Path) -> None:
+def test_the_title_comes_from_the_index_of_codex(tmp_path: Path) -> None:
     path = everyday().save(tmp_path)
     index = tmp_path / ".codex" / "session_index.jsonl"
     index.write_text(
@@ -203,9 +203,9 @@ def test_title_comes_from_the_tools_own_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_copy_of_several_pages_and_a_fork_goes_back_whole(tmp_path: Path) -> None:
-    _, _, third = rewound(tmp_path)
-    fork = Rollout(FORK, first=99, history_base=base(third, len(third.lines)))
+def test_copies_of_several_pages_and_a_fork_are_put_back(tmp_path: Path) -> None:
+    _, _, third = save_rewound_thread(tmp_path)
+    fork = Rollout(FORK, first=99, history_base=history_base(third, len(third.lines)))
     fork.turn("in the fork", "yes")
     fork.save(tmp_path, "2026-12-02T02-34-40")
     before = {path.relative_to(tmp_path): path.read_bytes() for path in paths(tmp_path)}

@@ -1,4 +1,4 @@
-"""Reading rollouts: every kind of record, nothing lost, nothing invented, whatever is broken."""
+"""Reading rollouts: every kind of record, and reading on from a cursor."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tests.tools.codex.corpus import EVERYDAY, PIXEL, Rollout, everyday, provena
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 
 
-def plain(messages: list[Message]) -> list[tuple[str, str]]:
+def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in messages]
 
 
 @pytest.mark.req("SESS-001d", "STORE-13", "TOOL-03")
-def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
+def test_all_messages_calls_and_results_are_read(tmp_path: Path) -> None:
     messages, reading = read(everyday().save(tmp_path))
 
-    assert plain(messages) == list(EVERYDAY)
-    thought, first, second, failed, went_well = (messages[place].parts for place in (1, 2, 3, 4, 5))
+    assert roles_and_texts(messages) == list(EVERYDAY)
+    thought, first, second, failed, succeeded = (messages[index].parts for index in (1, 2, 3, 4, 5))
     assert thought == [Part(THINKING, text="I should read the note first."), Part("text", text="Let me look.")]
     assert first == [Part(TOOL_CALL, id="call_1", name="exec_command", input={"cmd": "cat note.txt"})]
     assert second == [Part(TOOL_CALL, id="call_2", name="read_boat", input={"path": "boat.txt"})]
-    assert failed is not None and went_well is not None
+    assert failed is not None and succeeded is not None
     assert (failed[0].call_id, failed[0].name, failed[0].is_error) == ("call_1", "exec_command", True)
-    assert (went_well[0].call_id, went_well[0].name, went_well[0].is_error) == ("call_2", "read_boat", False)
+    assert (succeeded[0].call_id, succeeded[0].name, succeeded[0].is_error) == ("call_2", "read_boat", False)
     assert all(message.model == "test-model" for message in messages if message.role == "assistant")
     assert len({message.id for message in messages}) == len(messages)
     about = reading.about
@@ -39,17 +39,17 @@ def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STORE-13")
-def test_cost_stands_at_the_last_message_of_an_answer(tmp_path: Path) -> None:
+def test_usage_is_set_on_the_last_message_of_an_answer(tmp_path: Path) -> None:
     messages, _ = read(everyday().save(tmp_path))
 
-    costs = [message.usage["output_tokens"] if message.usage else None for message in messages]
-    assert costs == [None, None, None, 17, None, None, 5, None, 5]
-    # Of an answer in several messages nobody knows which took how much.
+    usages = [message.usage["output_tokens"] if message.usage else None for message in messages]
+    assert usages == [None, None, None, 17, None, None, 5, None, 5]
+    # If an answer has several messages, the tokens of each are unknown.
     assert [message.tokens for message in messages] == [None, None, None, None, None, None, 5, None, 5]
 
 
 @pytest.mark.req("STORE-13")
-def test_cost_in_older_files_comes_with_an_event(tmp_path: Path) -> None:
+def test_usage_in_older_files_comes_with_an_event(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.user("hello")
     rollout.says("hi")
@@ -61,18 +61,20 @@ def test_cost_in_older_files_comes_with_an_event(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STORE-13")
-def test_images_are_references_and_never_copied(tmp_path: Path) -> None:
+def test_images_become_references_and_are_not_copied(tmp_path: Path) -> None:
     rollout = Rollout()
-    frame = {"type": "input_text", "text": '<image name=[Image #1] path="a.png">'}
+    tag = {"type": "input_text", "text": '<image name=[Image #1] path="a.png">'}
     image = {"type": "input_image", "image_url": PIXEL, "detail": "high"}
-    content = [frame, image, {"type": "input_text", "text": "</image>"}, {"type": "input_text", "text": "look at this"}]
+    content = [tag, image, {"type": "input_text", "text": "</image>"}, {"type": "input_text", "text": "look at this"}]
     kinds = provenance("user.text", "user.image", "user.text", "user.text")
-    asked = rollout.item("msg", {"type": "message", "role": "user", "content": content, **kinds})
+    prompt_id = rollout.item("msg", {"type": "message", "role": "user", "content": content, **kinds})
     rollout.call("call_1", "view_image", '{"path": "a.png"}')
-    answered = rollout.result("call_1", [{"type": "input_text", "text": "here"}, image])
+    result_id = rollout.result("call_1", [{"type": "input_text", "text": "here"}, image])
     linked = {"type": "input_image", "image_url": "https://example.invalid/b.png"}
     rollout.item("msg", {"type": "message", "role": "user", "content": [linked], **provenance("user.image")})
-    drawn = rollout.item("ig", {"type": "image_generation_call", "status": "completed", "revised_prompt": "a heron"})
+    generated_id = rollout.item(
+        "ig", {"type": "image_generation_call", "status": "completed", "revised_prompt": "a heron"}
+    )
     rollout.lines[-1] = rollout.lines[-1].replace(b'"revised_prompt"', b'"result":"iVBORw0KGgo","revised_prompt"')
 
     messages, _ = read(rollout.save(tmp_path))
@@ -80,30 +82,30 @@ def test_images_are_references_and_never_copied(tmp_path: Path) -> None:
     key = rollout.thread
     assert messages[0].content == "look at this"
     assert messages[0].parts is not None and messages[0].parts[0] == Part(
-        IMAGE, ref=f"{key}#{asked}/1", media_type="image/png", name="a.png"
+        IMAGE, ref=f"{key}#{prompt_id}/1", media_type="image/png", name="a.png"
     )
     assert messages[2].parts == [
         Part(TOOL_RESULT, call_id="call_1", name="view_image", output="here"),
-        Part(IMAGE, ref=f"{key}#{answered}/1", media_type="image/png"),
+        Part(IMAGE, ref=f"{key}#{result_id}/1", media_type="image/png"),
     ]
     assert messages[3].parts == [Part(IMAGE, ref="https://example.invalid/b.png")]
     assert messages[4].parts == [
-        Part(TOOL_CALL, id=drawn, name="image_generation", input={"prompt": "a heron"}),
-        Part(IMAGE, ref=f"{key}#{drawn}/0", media_type="image/png"),
+        Part(TOOL_CALL, id=generated_id, name="image_generation", input={"prompt": "a heron"}),
+        Part(IMAGE, ref=f"{key}#{generated_id}/0", media_type="image/png"),
     ]
     assert b"iVBORw0KGgo" not in msgspec.json.encode(messages)
 
 
 @pytest.mark.req("STORE-13")
-def test_calls_of_every_kind(tmp_path: Path) -> None:
+def test_tool_calls_of_every_kind_are_read(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.item("ctc", {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"})
     rollout.item("cto", {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done"})
     action: dict[str, Any] = {"type": "exec", "command": ["ls", "-l"]}
     rollout.item("lsh", {"type": "local_shell_call", "call_id": "c2", "status": "completed", "action": action})
     rollout.result("c2", {"content": "bad", "success": False})
-    searched = {"type": "search", "query": "weather"}
-    web = rollout.item("wsc", {"type": "web_search_call", "status": "completed", "action": searched})
+    search = {"type": "search", "query": "weather"}
+    web = rollout.item("wsc", {"type": "web_search_call", "status": "completed", "action": search})
     rollout.item("tsc", {"type": "tool_search_call", "call_id": "c3", "arguments": {"query": "boats"}})
     rollout.item("tso", {"type": "tool_search_output", "call_id": "c3", "tools": [{"name": "sail"}]})
     rollout.add(
@@ -124,7 +126,7 @@ def test_calls_of_every_kind(tmp_path: Path) -> None:
     assert calls == [
         ("c1", "apply_patch", "*** Begin"),
         ("c2", "local_shell", action),
-        (web, "web_search", searched),
+        (web, "web_search", search),
         ("c3", "tool_search", {"query": "boats"}),
         ("c4", "spawn_agent", "not JSON"),
     ]
@@ -138,16 +140,16 @@ def test_calls_of_every_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-001d", "SAFE-03")
-def test_what_the_program_put_there_is_not_the_users(tmp_path: Path) -> None:
+def test_text_that_codex_inserted_is_not_the_users(tmp_path: Path) -> None:
     rollout = Rollout()
-    rollout.harness("# AGENTS.md instructions for /work/boats\n…", "agents_md.instructions")
-    rollout.harness("<turn_aborted>…", "generic.turn_aborted")
-    rollout.harness("You are in Default mode", "collaboration_mode.instructions", role="developer")
+    rollout.insert("# AGENTS.md instructions for /work/boats\n…", "agents_md.instructions")
+    rollout.insert("<turn_aborted>…", "generic.turn_aborted")
+    rollout.insert("You are in Default mode", "collaboration_mode.instructions", role="developer")
     rollout.user("$workspace-brainstorm API design")
-    rollout.harness("<skill>\n<name>workspace-brainstorm</name>\n…</skill>", "skills.selected_skill_instructions")
-    rollout.harness("<user_shell_command>ls</user_shell_command>", "shell.user_command")
+    rollout.insert("<skill>\n<name>workspace-brainstorm</name>\n…</skill>", "skills.selected_skill_instructions")
+    rollout.insert("<user_shell_command>ls</user_shell_command>", "shell.user_command")
     rollout.user("The command\n\n[RESUMED CONVERSATION]\n…")
-    rollout.harness("[RESUMED CONVERSATION] by a hook", "hooks.additional_context", role="developer")
+    rollout.insert("[RESUMED CONVERSATION] by a hook", "hooks.additional_context", role="developer")
     rollout.user("<environment_context> is what I want to talk about")
 
     messages, reading = read(rollout.save(tmp_path))
@@ -164,7 +166,7 @@ def test_what_the_program_put_there_is_not_the_users(tmp_path: Path) -> None:
     assert reading.counts.skipped["skills.selected_skill_instructions"] == 1
 
 
-def test_older_files_do_not_say_whose_a_piece_is(tmp_path: Path) -> None:
+def test_inserted_text_in_older_files_is_known_by_its_beginning(tmp_path: Path) -> None:
     rollout = Rollout()
     for text in ("<environment_context>…", "<user_instructions>…", "# AGENTS.md instructions for /x", "hello"):
         content = [{"type": "input_text", "text": text}]
@@ -173,11 +175,11 @@ def test_older_files_do_not_say_whose_a_piece_is(tmp_path: Path) -> None:
     messages, reading = read(rollout.save(tmp_path))
 
     assert [message.content for message in messages] == ["hello"]
-    assert reading.counts.skipped["put there by the program"] == 3
+    assert reading.counts.skipped["inserted by Codex"] == 3
 
 
 @pytest.mark.req("TOOL-03")
-def test_oldest_files_have_bare_records(tmp_path: Path) -> None:
+def test_the_oldest_files_without_payloads_are_read(tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = [
         {"id": Rollout().thread, "timestamp": "2025-05-07T17:24:21.123Z", "instructions": None, "git": {}},
         {"record_type": "state"},
@@ -199,22 +201,22 @@ def test_oldest_files_have_bare_records(tmp_path: Path) -> None:
     assert reading.counts.unknown == {}
 
 
-def test_keys_in_another_order_and_spelling(tmp_path: Path) -> None:
+def test_the_order_of_keys_does_not_matter(tmp_path: Path) -> None:
     rollout = everyday()
-    usual, _ = read(rollout.save(tmp_path / "a"))
+    expected, _ = read(rollout.save(tmp_path / "a"))
     rollout.lines = [json.dumps(dict(reversed(json.loads(line).items()))).encode() for line in rollout.lines]
 
-    turned, reading = read(rollout.save(tmp_path / "b"))
+    messages, reading = read(rollout.save(tmp_path / "b"))
 
-    assert turned == usual
+    assert messages == expected
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
 
 
-def test_compaction_leaves_the_talk_and_gives_a_summary(tmp_path: Path) -> None:
+def test_a_compaction_keeps_all_messages_and_gives_a_summary(tmp_path: Path) -> None:
     rollout = everyday()
     rollout.says("We looked at boats.", metadata={"client_authored": False, "compaction_output": True})
-    told = "Another language model started to solve this problem … use it for your own analysis:\nWe looked at boats."
-    rollout.add("compacted", {"message": told, "replacement_history": [{"type": "message", "role": "user"}]})
+    text = "Another language model started to solve this problem … use it for your own analysis:\nWe looked at boats."
+    rollout.add("compacted", {"message": text, "replacement_history": [{"type": "message", "role": "user"}]})
     rollout.event("item_completed", item={"type": "ContextCompaction"})
 
     messages, reading = read(rollout.save(tmp_path))
@@ -224,11 +226,11 @@ def test_compaction_leaves_the_talk_and_gives_a_summary(tmp_path: Path) -> None:
     assert reading.counts.skipped["summary of a compaction"] == reading.counts.skipped["compacted"] == 1
 
 
-def test_thinking_without_an_answer_is_a_message_of_its_own(tmp_path: Path) -> None:
+def test_thinking_without_an_answer_becomes_a_message(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.user("hello")
     thought = rollout.think("Where was I?")
-    rollout.think("")  # sealed: nothing to read
+    rollout.think("")  # encrypted
     rollout.event("turn_aborted", reason="interrupted")
     rollout.user("go on")
 
@@ -236,10 +238,10 @@ def test_thinking_without_an_answer_is_a_message_of_its_own(tmp_path: Path) -> N
 
     assert [message.role for message in messages] == ["user", "assistant", "user"]
     assert (messages[1].id, messages[1].parts) == (thought, [Part(THINKING, text="Where was I?")])
-    assert reading.counts.skipped["sealed reasoning"] == 1
+    assert reading.counts.skipped["encrypted reasoning"] == 1
 
 
-def test_side_agents_are_aside(tmp_path: Path) -> None:
+def test_messages_of_subagents_are_asides(tmp_path: Path) -> None:
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "p", "depth": 1}}}
     rollout = Rollout(thread_source="subagent", source=source, subagent_history_start_ordinal=9)
     rollout.turn("the parent said this", "and heard that")
@@ -252,14 +254,14 @@ def test_side_agents_are_aside(tmp_path: Path) -> None:
     messages, reading = read(rollout.save(tmp_path))
 
     assert [(message.content, message.aside) for message in messages] == [("sub, do it", True), ("psst", True)]
-    assert reading.counts.skipped["handed down by the parent thread"] == 2
+    assert reading.counts.skipped["inherited from the parent thread"] == 2
 
 
-# ── going on where the last reading ended ────────────────────────────────────────────────────────────
+# ── reading on from a cursor ─────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("TOOL-03")
-def test_nothing_new_gives_nothing_and_another_file_gives_everything(tmp_path: Path) -> None:
+def test_a_cursor_gives_nothing_new_or_the_whole_changed_file(tmp_path: Path) -> None:
     rollout = everyday()
     path = rollout.save(tmp_path)
     _, reading = read(path)
@@ -282,7 +284,7 @@ def test_nothing_new_gives_nothing_and_another_file_gives_everything(tmp_path: P
         assert len(read(path, nonsense)[0]) == 2
 
 
-def test_name_of_a_tool_is_known_across_readings(tmp_path: Path) -> None:
+def test_a_result_finds_its_tool_name_in_an_earlier_reading(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.call("call_1", "read_boat")
     _, reading = read(rollout.save(tmp_path))

@@ -1,4 +1,4 @@
-"""Against the real program: what it writes we read whole, what we write it takes whole."""
+"""With the real Codex: we read all that it writes, and it resumes with all that we write."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from cortext.tools.codex.adapter import Codex
 
 pytestmark = pytest.mark.real_tool
 in_any_home = pytest.mark.parametrize("home", ["", "codex"], ids=["fresh", "used"], indirect=True)
-# Hooks that were not approved do not run; this is how automation says that it looked at them.
-APPROVED = "--dangerously-bypass-hook-trust"
+# Codex runs no hooks that were not approved, except with this option for automation.
+TRUST_HOOKS = "--dangerously-bypass-hook-trust"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(home: Path, server: ModelServer, project: Path) -> Tool:
-    """The real program with a home of its own, found on the path."""
+    """The real executable with a home of its own, on the PATH."""
     tool = make_tool("codex", home, server.url)
     tool.env["PATH"] = f"{os.path.dirname(tool.program)}:{tool.env['PATH']}"
     tool.trust(project)
@@ -54,22 +54,22 @@ def adapter(program: Tool) -> Codex:
     return Codex(environ=program.env)
 
 
-def only(adapter: Codex, project: Path) -> Transcript:
+def only_transcript(adapter: Codex, project: Path) -> Transcript:
     (found,) = adapter.transcripts(str(project))
     return found
 
 
-def go_on(program: Tool, adapter: Codex, key: str, project: Path, prompt: str) -> None:
-    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+def resume(program: Tool, adapter: Codex, key: str, project: Path, prompt: str) -> None:
+    """Run one headless turn with the command line that the adapter has for the interactive program."""
     launch = adapter.launch(key, project=str(project), prompt=prompt)
-    place = launch.argv.index("resume")
-    command = [*launch.argv[:place], "exec", "resume", "--skip-git-repo-check", *launch.argv[place + 1 :]]
+    index = launch.argv.index("resume")
+    command = [*launch.argv[:index], "exec", "resume", "--skip-git-repo-check", *launch.argv[index + 1 :]]
     done = program.execute(command, cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 
-def asked(request: Request) -> list[tuple[str, str, str]]:
-    """The conversation of a request without what the program itself puts in: role, kind, and words or name."""
+def turns_of(request: Request) -> list[tuple[str, str, str]]:
+    """Return role, kind and text or name of a request's turns, without what Codex inserts."""
     return [
         (turn.role, turn.kind, turn.name or turn.text)
         for turn in request.conversation
@@ -78,7 +78,7 @@ def asked(request: Request) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.req("TOOL-02")
-def test_program_is_detected(adapter: Codex, program: Tool) -> None:
+def test_the_real_version_is_detected(adapter: Codex, program: Tool) -> None:
     found = adapter.detect()
 
     assert found is not None
@@ -86,13 +86,13 @@ def test_program_is_detected(adapter: Codex, program: Tool) -> None:
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
-def test_conversation_of_the_real_program_is_read_whole(
+def test_a_real_conversation_is_read_completely(
     program: Tool, server: ModelServer, adapter: Codex, project: Path
 ) -> None:
     calls = (ToolCall("exec_command", {"cmd": "cat note.txt"}), ToolCall("exec_command", {"cmd": "cat missing.txt"}))
     server.push(Reply(text="Let me look.", thinking="I should read it first.", tool_calls=calls), "The heron. Ünï 答え")
     assert program.run("Read note.txt, 答え", cwd=project).returncode == 0
-    found = only(adapter, project)
+    found = only_transcript(adapter, project)
 
     reading = adapter.read(found)
     messages = list(reading)
@@ -122,33 +122,33 @@ def test_conversation_of_the_real_program_is_read_whole(
 
 @pytest.mark.req("TOOL-02", "TOOL-03")
 @in_any_home
-def test_second_turn_is_all_that_is_new(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
+def test_with_a_cursor_only_the_second_turn_is_read(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path
+) -> None:
     program.run("The boat is green.", cwd=project)
-    first = adapter.read(only(adapter, project))
+    first = adapter.read(only_transcript(adapter, project))
     before = list(first)
-    go_on(program, adapter, only(adapter, project).key, project, "Which colour?")
+    resume(program, adapter, only_transcript(adapter, project).key, project, "Which colour?")
 
-    second = adapter.read(only(adapter, project), json.loads(json.dumps(first.cursor)))
+    second = adapter.read(only_transcript(adapter, project), json.loads(json.dumps(first.cursor)))
     after = list(second)
 
     assert [message.content for message in after] == ["Which colour?", "Hello from the test model. (#2)"]
-    assert [*before, *after] == list(adapter.read(only(adapter, project)))
-    assert list(adapter.read(only(adapter, project), second.cursor)) == []
+    assert [*before, *after] == list(adapter.read(only_transcript(adapter, project)))
+    assert list(adapter.read(only_transcript(adapter, project), second.cursor)) == []
 
 
 @pytest.mark.req("TOOL-02", "TOOL-03", "SESS-001d")
-def test_going_back_and_forking_in_the_real_program(
-    program: Tool, server: ModelServer, adapter: Codex, project: Path
-) -> None:
+def test_real_branches_and_forks_are_read(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
     program.run("one", cwd=project)
-    key = only(adapter, project).key
-    go_on(program, adapter, key, project, "two")
-    first = adapter.read(only(adapter, project))
+    key = only_transcript(adapter, project).key
+    resume(program, adapter, key, project, "two")
+    first = adapter.read(only_transcript(adapter, project))
     before = list(first)
     turns = [record["payload"]["turn_id"] for record in program.records() if record["type"] == "turn_context"]
     resumed = {"method": "thread/resume", "params": {"threadId": key}}
     ask(program, project, resumed, {"method": "thread/revert", "params": {"threadId": key, "beforeTurnId": turns[1]}})
-    go_on(program, adapter, key, project, "two-b")
+    resume(program, adapter, key, project, "two-b")
     forked = program.execute([program.program, "exec", "fork", "--skip-git-repo-check", key, "three"], cwd=project)
     assert forked.returncode == 0, forked.stderr
 
@@ -156,12 +156,12 @@ def test_going_back_and_forking_in_the_real_program(
     threads = {found.key: found for found in adapter.transcripts()}
     fork = next(found for name, found in threads.items() if name != key)
     messages = list(adapter.read(threads[key]))
-    heard = [words for _, _, words in asked(server.turns[2])]
+    sent = [text for _, _, text in turns_of(server.turns[2])]
     assert [message.content for message in messages if message.role == "user"] == ["one", "two", "two-b"]
-    assert [message.content for message in thread(messages)[:3]] == heard == ["one", messages[1].content, "two-b"]
+    assert [message.content for message in thread(messages)[:3]] == sent == ["one", messages[1].content, "two-b"]
     assert [*before, *adapter.read(threads[key], first.cursor)] == messages
     inherited = [message.content for message in adapter.read(fork)]
-    assert inherited[:-1] == [words for _, _, words in asked(server.turns[3])]
+    assert inherited[:-1] == [text for _, _, text in turns_of(server.turns[3])]
 
 
 AWKWARD = [
@@ -177,10 +177,10 @@ AWKWARD = [
 
 @pytest.mark.req("TOOL-02", "SESS-004d", "STORE-13", "SAFE-03")
 @in_any_home
-def test_written_thread_reaches_the_model_as_real_turns(
+def test_a_written_thread_reaches_the_model_as_real_turns(
     program: Tool, server: ModelServer, adapter: Codex, project: Path
 ) -> None:
-    program.run("so that the program's own lists are there already", cwd=project)
+    program.run("create the index files of Codex", cwd=project)
     server.forget()
     long_output = "".join(f"line {number} that must not be lost\n" for number in range(6_000))
     messages = [
@@ -209,10 +209,10 @@ def test_written_thread_reaches_the_model_as_real_turns(
     ]
     written = adapter.write(messages, project=str(project), title="Boats")
 
-    go_on(program, adapter, written.key, project, "-which colour?")
+    resume(program, adapter, written.key, project, "-which colour?")
 
     (request,) = server.turns
-    turns = asked(request)
+    turns = turns_of(request)
     assert turns == [
         ("user", "text", OPENING),
         ("assistant", "text", "An answer comes first."),
@@ -237,7 +237,7 @@ def test_written_thread_reaches_the_model_as_real_turns(
     assert calls["toolu_1"] == {"file": "ü.txt", "lines": [1, 2]}
     assert calls["toolu_2"] == "*** Begin Patch\n"
     assert "never sent" not in json.dumps(request.body)
-    # And back: every message is as it was, then come the new ones.
+    # Read back: every message unchanged, then the new ones.
     back = list(adapter.read(next(item for item in adapter.transcripts() if item.key == written.key)))
     assert back[: len(messages)] == messages
     assert [message.content for message in back[len(messages) :]] == [
@@ -248,26 +248,28 @@ def test_written_thread_reaches_the_model_as_real_turns(
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
 @in_any_home
-def test_put_back_and_archived_threads_go_on(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
+def test_restored_and_archived_threads_can_be_resumed(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path
+) -> None:
     program.run("The boat is green.", cwd=project)
-    found = only(adapter, project)
+    found = only_transcript(adapter, project)
     copy = project / "kept" / "native"
     adapter.copy(found, str(copy))
     os.unlink(found.path)
     assert adapter.put_back(str(copy), project=str(project)) == found.key
-    go_on(program, adapter, found.key, project, "Which colour?")
-    assert asked(server.turns[-1])[0] == ("user", "text", "The boat is green.")
+    resume(program, adapter, found.key, project, "Which colour?")
+    assert turns_of(server.turns[-1])[0] == ("user", "text", "The boat is green.")
     archived = program.execute([program.program, "archive", found.key], cwd=project)
     assert archived.returncode == 0, archived.stderr
 
-    assert only(adapter, project).key == found.key
-    go_on(program, adapter, found.key, project, "Again?")
+    assert only_transcript(adapter, project).key == found.key
+    resume(program, adapter, found.key, project, "Again?")
 
-    assert [words for _, kind, words in asked(server.turns[-1]) if kind == "text"][-1] == "Again?"
-    assert len(list(adapter.read(only(adapter, project)))) == 6
+    assert [text for _, kind, text in turns_of(server.turns[-1]) if kind == "text"][-1] == "Again?"
+    assert len(list(adapter.read(only_transcript(adapter, project)))) == 6
 
 
-# ── hooks, commands, the server ──────────────────────────────────────────────────────────────────────
+# ── hooks, commands, MCP server ──────────────────────────────────────────────────────────────────────
 
 DUMP = """
 import json, os, sys
@@ -282,7 +284,7 @@ if os.path.exists(answer) and "UserPromptSubmit" in event:
 
 
 class Dump:
-    """A program in our place that writes down how it was called."""
+    """A stand-in for cortext that records how it was called."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -291,7 +293,7 @@ class Dump:
         self.program = [sys.executable, str(folder / "dump.py")]
 
     def calls(self, kind: str) -> list[dict[str, Any]]:
-        """The events that it was called with, in order."""
+        """Return the payloads of the calls of one kind, in order."""
         path = self.folder / "calls.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return [call["event"] for call in map(json.loads, lines) if call["arguments"][0] == kind]
@@ -299,17 +301,17 @@ class Dump:
 
 @pytest.fixture
 def dump(tmp_path: Path, adapter: Codex, project: Path) -> Dump:
-    made = Dump(tmp_path / "dump")
-    adapter.install_settings(str(project), made.program)
+    stand_in = Dump(tmp_path / "dump")
+    adapter.install_settings(str(project), stand_in.program)
     commands = [CommandFile(name="workspace.brainstorm", description="think", text="Think about {arguments} 答え.")]
-    for path, contents in adapter.files(commands, made.program).items():
+    for path, contents in adapter.files(commands, stand_in.program).items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
         (project / path).write_bytes(contents)
-    return made
+    return stand_in
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d")
-def test_hooks_command_and_server_that_we_install_work(
+def test_installed_hooks_commands_and_server_work(
     program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
 ) -> None:
     context = "[RESUMED CONVERSATION] " + "words " * 20_000 + "[END RESUMED CONTEXT]"
@@ -317,12 +319,12 @@ def test_hooks_command_and_server_that_we_install_work(
     (dump.folder / "answer").write_text(answer, encoding="utf-8")
     server.push("Thought.")
 
-    done = program.run("$workspace-brainstorm API design", cwd=project, extra_args=[APPROVED])
+    done = program.run("$workspace-brainstorm API design", cwd=project, extra_args=[TRUST_HOOKS])
 
     assert done.returncode == 0, done.stderr
     events = [adapter.hook_event(event) for event in dump.calls("hook")]
     assert [event.kind for event in events if event] == ["started", "command", "answered", "ended"]
-    found = only(adapter, project)
+    found = only_transcript(adapter, project)
     assert {(event.key, event.path, event.project) for event in events if event} == {
         (found.key, found.path, str(project))
     }
@@ -333,8 +335,8 @@ def test_hooks_command_and_server_that_we_install_work(
     texts = server.turns[-1].texts()
     assert texts.count(context) == 1
     assert "$workspace-brainstorm API design" in server.turns[-1].texts("user")
-    assert any("Think about (the words after `$workspace-brainstorm`" in text for text in texts)
-    # What is read: the command as it was typed, and our own block marked as ours.
+    assert any("Think about (the text after `$workspace-brainstorm`" in text for text in texts)
+    # The command is read as it was typed, and our block as an aside.
     reading = adapter.read(found)
     messages = list(reading)
     assert [(message.role, message.content, message.aside) for message in messages] == [
@@ -346,18 +348,18 @@ def test_hooks_command_and_server_that_we_install_work(
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d")
-def test_hooks_run_once_approved_and_reading_does_not_need_them(
+def test_hooks_run_after_approval_and_reading_works_without(
     program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
 ) -> None:
-    program.run("nobody is told of this", cwd=project)
+    program.run("without hooks", cwd=project)
     assert dump.calls("hook") == []
-    assert next(message.content for message in adapter.read(only(adapter, project))) == "nobody is told of this"
+    assert next(message.content for message in adapter.read(only_transcript(adapter, project))) == "without hooks"
 
-    assert "review" in str(adapter.hooks_off(str(project))), "doctor says what is to be done"
+    assert "review" in str(adapter.hooks_off(str(project))), "the hint for doctor"
     approve(program, project)
     assert adapter.hooks_off(str(project)) == []
-    adapter.install_settings(str(project), dump.program)  # done again, it costs no second approval
-    program.run("but of this we are", cwd=project)
+    adapter.install_settings(str(project), dump.program)  # a second time: needs no new approval
+    program.run("with hooks", cwd=project)
 
     assert [event["hook_event_name"] for event in dump.calls("hook")] == [
         "SessionStart",
@@ -368,19 +370,19 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
 
 
 def approve(program: Tool, project: Path) -> None:
-    """Do what the program does when its user says "Trust all and continue": note the hash of every hook."""
+    """Store the hash of every hook, as Codex does after "Trust all and continue"."""
     (listed,) = ask(program, project, {"method": "hooks/list", "params": {"cwds": [str(project)]}})
     hooks = listed["data"][0]["hooks"]
     assert [hook["trustStatus"] for hook in hooks] == ["untrusted"] * 5
-    notes = [f'[hooks.state.{json.dumps(hook["key"])}]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks]
+    entries = [f'[hooks.state.{json.dumps(hook["key"])}]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks]
     with open(program.home / ".codex" / "config.toml", "a", encoding="utf-8") as config:
-        config.write("\n" + "\n".join(notes))
+        config.write("\n" + "\n".join(entries))
 
 
 def ask(program: Tool, project: Path, *requests: dict[str, Any], until: str = "") -> list[Any]:
-    """The answers of the program to its screen's own requests, without a screen; then `until` it tells of an event."""
-    hello: dict[str, Any] = {"method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}}
-    hello["params"]["capabilities"] = {"experimentalApi": True}
+    """Send requests to the app server of Codex; return its answers, after the notification `until` if given."""
+    initialize: dict[str, Any] = {"method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}}
+    initialize["params"]["capabilities"] = {"experimentalApi": True}
     process = subprocess.Popen(
         [program.program, "app-server"],
         cwd=project,
@@ -393,10 +395,10 @@ def ask(program: Tool, project: Path, *requests: dict[str, Any], until: str = ""
     )
     assert process.stdin is not None and process.stdout is not None
     answers = []
-    late = threading.Timer(60, process.kill)
-    late.start()
+    timeout = threading.Timer(60, process.kill)
+    timeout.start()
     with process:
-        for number, request in enumerate((hello, *requests)):
+        for number, request in enumerate((initialize, *requests)):
             process.stdin.write(json.dumps({"id": number, **request}) + "\n")
             process.stdin.flush()
             answer = next(found for line in process.stdout if (found := json.loads(line)).get("id") == number)
@@ -405,22 +407,25 @@ def ask(program: Tool, project: Path, *requests: dict[str, Any], until: str = ""
         if until:
             next(line for line in process.stdout if json.loads(line).get("method") == until)
         process.stdin.close()
-    late.cancel()
+    timeout.cancel()
     return answers[1:]
 
 
 @pytest.mark.req("TOOL-02")
-def test_project_that_is_not_trusted_still_has_our_commands(
+def test_an_untrusted_project_still_has_our_commands(
     program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
 ) -> None:
     settings = program.home / ".codex" / "config.toml"
     text = settings.read_text(encoding="utf-8").partition("[projects")[0]
-    # Only with these the program does not trust a folder by itself.
+    # With any other settings Codex trusts the folder by itself.
     text = text.replace('"never"', '"on-request"').replace("danger-full-access", "read-only")
     settings.write_text(text, encoding="utf-8")
 
-    program.run("$workspace-brainstorm x", cwd=project, extra_args=[APPROVED])
+    program.run("$workspace-brainstorm x", cwd=project, extra_args=[TRUST_HOOKS])
 
     assert any("Think about" in text for text in server.turns[-1].texts("user"))
     assert (dump.calls("hook"), dump.calls("mcp")) == ([], [])
-    assert next(message.content for message in adapter.read(only(adapter, project))) == "$workspace-brainstorm x"
+    assert (
+        next(message.content for message in adapter.read(only_transcript(adapter, project)))
+        == "$workspace-brainstorm x"
+    )

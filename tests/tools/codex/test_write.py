@@ -1,4 +1,4 @@
-"""Writing native threads: what goes in comes back, calls are paired, no text is lost, nothing is overwritten."""
+"""Writing native threads: messages come back unchanged, calls have results, no text is lost."""
 
 from __future__ import annotations
 
@@ -61,27 +61,27 @@ def write(home: Path, messages: list[Message], **how: str) -> Written:
 
 
 def items(path: str) -> list[dict[str, Any]]:
-    """What the model will get: the items without our mark."""
+    """Return what the model gets: the items without our field."""
     lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").split("\n") if line]
     return [line["payload"] for line in lines if line["type"] == "response_item"]
 
 
 @pytest.mark.req("SESS-004d", "STORE-13", "TOOL-01")
-def test_messages_come_back_as_they_were(tmp_path: Path) -> None:
+def test_written_messages_are_read_back_unchanged(tmp_path: Path) -> None:
     written = write(tmp_path, CONVERSATION, title="Boats")
 
     messages, reading = read(Path(written.path))
 
     assert messages == CONVERSATION
     assert (written.messages, written.tool_calls) == (5, 2)
-    assert written.changed == {"thinking left out": 1, "failure flag left out": 1}
+    assert written.changed == {"thinking left out": 1, "error flag left out": 1}
     assert (reading.about.title, reading.about.project) == ("Boats", "/work/boats")
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
     assert stat.S_IMODE(Path(written.path).stat().st_mode) == 0o600
 
 
 @pytest.mark.req("SESS-004d", "SAFE-03")
-def test_model_gets_real_turns_with_calls_and_results_in_pairs(tmp_path: Path) -> None:
+def test_the_model_gets_real_turns_with_paired_calls_and_results(tmp_path: Path) -> None:
     sent = items(write(tmp_path, CONVERSATION).path)
 
     assert [item["type"] for item in sent] == [
@@ -108,9 +108,9 @@ def test_model_gets_real_turns_with_calls_and_results_in_pairs(tmp_path: Path) -
 
 
 @pytest.mark.req("SESS-004d", "SAFE-03")
-def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> None:
+def test_content_that_codex_would_reject_or_drop_is_converted(tmp_path: Path) -> None:
     long_output = "line of a long output\n" * 3_000
-    odd = [
+    conversation = [
         Message(role="system", content="Be kind.", id="a1"),
         Message(role="tool", id="a2", parts=[Part(TOOL_RESULT, call_id="gone", name="Read", output="orphaned words")]),
         Message(
@@ -131,48 +131,49 @@ def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> No
         Message(role="user", content="see", id="a6", parts=[Part(TEXT, text="see"), Part(IMAGE, ref="k#r/1")]),
         Message(role="assistant", id="a7", parts=[Part(THINKING, text="only thought")]),
         Message(role="user", content="", id="a8"),
-        Message(role="assistant", content="of a side agent", id="a9", aside=True),
+        Message(role="assistant", content="of a subagent", id="a9", aside=True),
         Message(role="assistant", content="cut off", id="b1", partial=True),
         Message(role="assistant", content="broken \ud800 half", id="b2"),
     ]
 
-    written = write(tmp_path, odd)
+    written = write(tmp_path, conversation)
 
     assert written.changed == {
-        "side agent's message left out": 1,
-        "cut reply left out": 1,
-        "broken character replaced": 1,
-        "call id changed": 2,
-        "system message as the user's": 1,
-        "result without a call as text": 1,
+        "subagent message left out": 1,
+        "interrupted reply left out": 1,
+        "invalid Unicode character replaced": 1,
+        "tool call id changed": 2,
+        "system message sent as a user message": 1,
+        "tool result without a call turned into text": 1,
         "tool name changed": 2,
-        "tool input wrapped": 1,
-        "missing result added": 1,
-        "image as a note": 2,
+        "tool input wrapped in an object": 1,
+        "placeholder added for a missing tool result": 1,
+        "image replaced by a text note": 2,
         "thinking left out": 1,
         "empty message left out": 1,
     }
-    assert Codex(home=str(tmp_path)).preview(odd).changed == written.changed
+    assert Codex(home=str(tmp_path)).preview(conversation).changed == written.changed
     messages, _ = read(Path(written.path))
-    kept = [message for message in odd if message.id not in ("a7", "a8", "a9", "b1", "b2")]
+    kept = [message for message in conversation if message.id not in ("a7", "a8", "a9", "b1", "b2")]
     assert messages[:-1] == kept
     assert messages[-1].content == "broken \ufffd half"
 
     sent = items(written.path)
-    said = [piece["text"] for item in sent if item["type"] == "message" for piece in item["content"]]
-    assert said[0].startswith("[system note") and said[0].endswith("\nBe kind.")
-    assert "orphaned words" in said[1] and {"[image: k#r/0, image/png]", "[image: k#r/1]"} <= set(said)
+    sent_texts = [content["text"] for item in sent if item["type"] == "message" for content in item["content"]]
+    assert sent_texts[0].startswith("[system note") and sent_texts[0].endswith("\nBe kind.")
+    assert "orphaned words" in sent_texts[1]
+    assert {"[image: k#r/0, image/png]", "[image: k#r/1]"} <= set(sent_texts)
     calls = [item for item in sent if item["type"] == "function_call"]
     assert [call["name"] for call in calls] == ["mcp_server_tool", "tool", "never_answered"]
     assert [json.loads(call["arguments"]) for call in calls] == [{"a": 1}, {"input": [1, 2]}, {}]
     outputs = {item["call_id"]: item["output"] for item in sent if item["type"] == "function_call_output"}
     assert [outputs[call["call_id"]] for call in calls] == [long_output, "", NOT_RECORDED]
     lines = [json.loads(line) for line in Path(written.path).read_text(encoding="utf-8").split("\n") if line]
-    (allowed,) = [line["metadata"] for line in lines if "metadata" in line]
-    assert allowed["fallback_token_limit_override"] >= len(long_output)
+    (metadata,) = [line["metadata"] for line in lines if "metadata" in line]
+    assert metadata["fallback_token_limit_override"] >= len(long_output)
 
 
-def test_screen_gets_the_same_words_as_events(tmp_path: Path) -> None:
+def test_events_show_the_same_text_as_the_items(tmp_path: Path) -> None:
     written = write(tmp_path, CONVERSATION)
 
     lines = [json.loads(line) for line in Path(written.path).read_text(encoding="utf-8").split("\n") if line]
@@ -187,9 +188,11 @@ def test_screen_gets_the_same_words_as_events(tmp_path: Path) -> None:
     ]
 
 
-def test_file_that_reads_differently_is_taken_away_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_reads_back_differently_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = codex_write._lines
-    monkeypatch.setattr(codex_write, "_lines", lambda *given: [line for line in lines(*given) if b"green" not in line])
+    monkeypatch.setattr(
+        codex_write, "_lines", lambda *arguments: [line for line in lines(*arguments) if b"green" not in line]
+    )
 
     with pytest.raises(DamagedData, match="did not come back"):
         write(tmp_path, CONVERSATION)
@@ -197,13 +200,13 @@ def test_file_that_reads_differently_is_taken_away_again(tmp_path: Path, monkeyp
     assert list(Codex(home=str(tmp_path)).transcripts()) == []
 
 
-def test_nothing_to_write_is_an_error(tmp_path: Path) -> None:
+def test_a_conversation_without_text_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing to write"):
         write(tmp_path, [Message(role="user", content="", id="m1")])
 
 
 @pytest.mark.req("TOOL-03")
-def test_what_is_added_to_a_written_thread_is_all_that_is_new(tmp_path: Path) -> None:
+def test_only_messages_added_to_a_written_thread_are_new(tmp_path: Path) -> None:
     written = write(tmp_path, CONVERSATION)
     path = Path(written.path)
     _, reading = read(path)
@@ -229,7 +232,7 @@ parts = st.one_of(
     st.builds(Part, st.just(TOOL_RESULT), call_id=ids, name=names, output=texts, is_error=st.booleans()),
     st.builds(Part, st.just(IMAGE), ref=texts.filter(bool), media_type=st.just("image/png")),
 )
-messages_ = st.lists(
+conversations = st.lists(
     st.builds(
         Message,
         role=st.sampled_from(["user", "assistant", "tool", "system"]),
@@ -244,23 +247,23 @@ messages_ = st.lists(
 )
 
 
-@given(messages_)
+@given(conversations)
 @pytest.mark.req("SESS-004d", "STORE-13")
 def test_any_conversation_survives_the_round_trip(
-    tmp_path_factory: pytest.TempPathFactory, given_: list[Message]
+    tmp_path_factory: pytest.TempPathFactory, conversation: list[Message]
 ) -> None:
-    for number, message in enumerate(given_):
+    for number, message in enumerate(conversation):
         message.id = f"m{number}"
-    draft = Rendering(given_)
-    if not draft.messages:
+    rendering = Rendering(conversation)
+    if not rendering.messages:
         return
     home = tmp_path_factory.mktemp("home")
 
-    written = write(home, given_)  # raises where what is read back differs
+    written = write(home, conversation)
 
     messages, _ = read(Path(written.path))
-    assert messages == draft.messages
-    calls_of_answers = [message.parts_of(TOOL_CALL) for message in given_ if message.role == ASSISTANT]
+    assert messages == rendering.messages
+    calls_of_answers = [message.parts_of(TOOL_CALL) for message in conversation if message.role == ASSISTANT]
     assert written.tool_calls == sum(map(len, calls_of_answers))
     sent = items(written.path)
     calls = [item["call_id"] for item in sent if item["type"].endswith("_call")]

@@ -1,4 +1,4 @@
-"""Transcripts of Gemini CLI of our own making: every kind of record that the program writes."""
+"""Synthetic transcripts of Gemini CLI with every kind of record that it writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer(call_id: str, name: str, output: str) -> Json:
 
 
 class Chat:
-    """A transcript as the program appends it, line by line."""
+    """A transcript as Gemini CLI appends it, line by line."""
 
     def __init__(self, key: str = KEY) -> None:
         self.key = key
@@ -69,7 +69,7 @@ class Chat:
         return record
 
     def model(self, text: str, calls: list[Json] | None = None, thoughts: list[str] | None = None) -> Json:
-        """An answer: when it came, and once more when its calls were done; then their results again."""
+        """Append an answer as it is stored: on arrival, again when its calls are done, then the results once more."""
         found = [{"subject": "", "description": thought, "timestamp": self.now()} for thought in thoughts or ()]
         tokens = {"input": 10, "output": 5, "cached": 0, "thoughts": 0, "tool": 0, "total": 15}
         record = self.record("gemini", text, thoughts=found, tokens=tokens, model="gemini-3.8-flash")
@@ -101,7 +101,7 @@ class Chat:
 
 
 def everyday() -> Chat:
-    """A conversation with a thought, two calls, a failure, and more talk."""
+    """Return a conversation with a thought, two calls (one failed), and a second turn."""
     chat = Chat().begin()
     chat.user("Read note.txt, Ünïcode: 答え")
     first = chat.call("run_shell_command", "the heron stands still", command="cat note.txt")
@@ -113,7 +113,7 @@ def everyday() -> Chat:
     return chat
 
 
-# What is said in it, by role.
+# Its messages: role and text.
 EVERYDAY = (
     ("user", "Read note.txt, Ünïcode: 答え"),
     ("assistant", "Let me look."),
@@ -127,23 +127,23 @@ EVERYDAY = (
 
 
 def resumed(chat: Chat, records: list[Json], *, same_minute: bool = True) -> Chat:
-    """The session resumed: the program writes the whole history again, in another form."""
+    """Append a resume: Gemini CLI rewrites the whole history in another form."""
     if same_minute:
         chat.opening().begin()
     chat.put({"$set": {"sessionId": chat.key}})
-    again: list[Json] = [chat.context()]
+    history: list[Json] = [chat.context()]
     for record in records:
         calls = record.get("toolCalls") or []
         if record["type"] == "gemini":
-            said = [{"text": record["content"]}] if record["content"] else []
-            asked = [{"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in calls]
-            again.append({**record, "content": [*said, *asked]})
+            text = [{"text": record["content"]}] if record["content"] else []
+            requests = [{"functionCall": {key: call[key] for key in ("id", "name", "args")}} for call in calls]
+            history.append({**record, "content": [*text, *requests]})
             if calls:
                 parts = [part for call in calls for part in call.get("result") or ()]
-                again.append({"id": f"{record['id']}_response", "type": "user", "content": parts})
+                history.append({"id": f"{record['id']}_response", "type": "user", "content": parts})
         else:
-            again.append(record)
-    return chat.replace(*again)
+            history.append(record)
+    return chat.replace(*history)
 
 
 def read(

@@ -1,4 +1,4 @@
-"""Older documents, damage and size: whatever is broken or big, the rest is read, in little memory."""
+"""Older documents, damaged and large transcripts: what is intact is read, in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cortext.model.message import THINKING, Part, thread
 from cortext.tools.base import Transcript
 from cortext.tools.gemini_cli.read import GeminiReading
 
-# ── the older form ───────────────────────────────────────────────────────────────────────────────────
+# ── the older format ─────────────────────────────────────────────────────────────────────────────────
 
 
 def document(messages: list[Json], **more: Any) -> Json:
@@ -36,7 +36,7 @@ def document(messages: list[Json], **more: Any) -> Json:
     }
 
 
-def older() -> list[Json]:
+def older_messages() -> list[Json]:
     chat = Chat()
     call = chat.call("write_file", 'a "result"\n    }\n  ]', path="docs/blue.md")
     return [
@@ -49,9 +49,9 @@ def older() -> list[Json]:
 
 @pytest.mark.req("TOOL-03", "SESS-001d")
 @pytest.mark.parametrize("indent", [2, 4, None])
-def test_document_of_an_older_version(tmp_path: Path, indent: int | None) -> None:
+def test_a_document_of_an_older_version_is_read(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "session-2026-01-15T10-00-1bd1c5df.json"
-    path.write_text(json.dumps(document(older(), summary="Blue file"), indent=indent), encoding="utf-8")
+    path.write_text(json.dumps(document(older_messages(), summary="Blue file"), indent=indent), encoding="utf-8")
 
     messages, reading = read(path)
 
@@ -61,7 +61,7 @@ def test_document_of_an_older_version(tmp_path: Path, indent: int | None) -> Non
     assert reading.counts.skipped["info"] == 1 and not reading.counts.damaged
 
 
-def test_document_without_messages(tmp_path: Path) -> None:
+def test_a_document_without_messages_is_not_damaged(tmp_path: Path) -> None:
     path = tmp_path / "empty.json"
     path.write_text(json.dumps(document([]), indent=2), encoding="utf-8")
 
@@ -71,22 +71,22 @@ def test_document_without_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-04")
-def test_document_cut_off_anywhere_gives_its_whole_messages(tmp_path: Path) -> None:
-    data = json.dumps(document(older()), indent=2).encode()
+def test_a_truncated_document_returns_its_complete_messages(tmp_path: Path) -> None:
+    data = json.dumps(document(older_messages()), indent=2).encode()
     path = tmp_path / "cut.json"
-    whole = 0
+    most = 0
     for size in [*range(0, len(data), 7), len(data) - 1]:
         path.write_bytes(data[:size])
         messages, reading = read(path)
         count = len(texts(messages))
-        assert count >= whole, "a longer piece gives no less"
-        whole = count
+        assert count >= most, "a longer prefix returns no fewer messages"
+        most = count
         assert count == 4 or reading.counts.damaged or size < 3
-    assert whole == 4
+    assert most == 4
 
 
 @pytest.mark.req("SAFE-06")
-def test_big_document_is_read_in_little_memory(tmp_path: Path) -> None:
+def test_a_large_document_is_read_in_bounded_memory(tmp_path: Path) -> None:
     path = tmp_path / "big.json"
     messages = [Chat().record("gemini", "x" * 50_000) | {"id": f"m{number}"} for number in range(400)]
     path.write_text(json.dumps(document(messages), indent=2), encoding="utf-8")
@@ -109,12 +109,22 @@ def _stream(path: Path) -> GeminiReading:
 
 
 @pytest.mark.req("TOOL-04")
-def test_damage_loses_only_what_is_damaged(tmp_path: Path) -> None:
+def test_damage_costs_only_the_damaged_records(tmp_path: Path) -> None:
     chat = everyday()
-    half = compact(chat.record("gemini", "a long answer that was never finished"))[:60]
-    glued = compact(chat.record("user", "glued one")) + compact(chat.record("gemini", "glued two"))
-    behind = half + compact(chat.record("user", "behind the half"))
-    chat.lines[3:3] = [half, glued, behind, b"\xff\xfe broken", b"[1,2]", b'"text"', b"{}", b"", b"null"]
+    partial = compact(chat.record("gemini", "a long answer that was never finished"))[:60]
+    two_records = compact(chat.record("user", "glued one")) + compact(chat.record("gemini", "glued two"))
+    after_partial = partial + compact(chat.record("user", "behind the half"))
+    chat.lines[3:3] = [
+        partial,
+        two_records,
+        after_partial,
+        b"\xff\xfe broken",
+        b"[1,2]",
+        b'"text"',
+        b"{}",
+        b"",
+        b"null",
+    ]
     chat.put({"id": uuid(90), "type": "hologram", "content": "?"})
     chat.put({"id": uuid(91), "type": "user", "content": [{"smell": "roses"}]})
     chat.put({"id": uuid(92), "type": "user", "content": [{"text": "still words"}], "toolCalls": "not a list"})
@@ -122,18 +132,18 @@ def test_damage_loses_only_what_is_damaged(tmp_path: Path) -> None:
 
     messages, reading = read(chat.save(tmp_path))
 
-    said = texts(messages)
+    found = texts(messages)
     for text in ("glued one", "glued two", "behind the half", "Let me look.", "Now we go.", "still words", "when?"):
-        assert said.count(text) == 1, text
+        assert found.count(text) == 1, text
     assert messages[-1].timestamp == ""
-    assert reading.counts.unknown == {"type hologram": 1, "part of an unknown kind": 1, "record without an id": 1}
+    assert reading.counts.unknown == {"type hologram": 1, "part of unknown type": 1, "record without an id": 1}
     assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 4}
     assert reading.counts.places and str(tmp_path) in reading.counts.places[0]
 
 
 @pytest.mark.req("TOOL-04")
-def test_two_writers_at_once(tmp_path: Path) -> None:
-    """Two programs resumed the same session: their records alternate, and each completes its own."""
+def test_records_of_two_concurrent_writers_are_kept_apart(tmp_path: Path) -> None:
+    """Two processes resumed the same session: their records alternate, and each completes its own."""
     chat = Chat().begin()
     one, two = chat.call("ls", "result of one"), chat.call("ls", "result of two")
     first, second = chat.record("gemini", "one looks"), chat.record("gemini", "two looks")
@@ -147,7 +157,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SAFE-06", "TOOL-03")
-def test_one_big_record_and_many_small_ones(tmp_path: Path) -> None:
+def test_a_large_record_among_many_small_ones_is_read(tmp_path: Path) -> None:
     chat = Chat().begin()
     big = 'words and "quotes" and \\ and ü\n' * 200_000
     chat.model("Reading.", [chat.call("read_file", big)])

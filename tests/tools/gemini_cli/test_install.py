@@ -1,4 +1,4 @@
-"""Commands, hooks and the MCP entry: beside what the user has, once, and out again without a trace."""
+"""Commands, hooks and the MCP entry: added once beside the user's settings, and removed without a trace."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMANDS = [
         run=["resume", "--in-tool"],
     ),
 ]
-USERS = {
+USER_SETTINGS = {
     "ui": {"theme": "Dracula"},
     "hooks": {
         "AfterAgent": [{"matcher": "*", "hooks": [{"type": "command", "command": "say done"}]}],
@@ -55,7 +55,7 @@ def settings(project: Path) -> Any:
     return json.loads((project / ".gemini" / "settings.json").read_text(encoding="utf-8"))
 
 
-def put(project: Path, text: str) -> Path:
+def write_settings(project: Path, text: str) -> Path:
     path = project / ".gemini" / "settings.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -69,7 +69,7 @@ def tree(project: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.req("TOOL-01")
-def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -> None:
+def test_hooks_server_and_retention_are_installed(tool: GeminiCli, project: Path) -> None:
     touched = tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
@@ -85,7 +85,7 @@ def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -
 
 
 @pytest.mark.req("TOOL-01")
-def test_command_files_say_what_they_should(tool: GeminiCli) -> None:
+def test_command_files_have_the_marker_and_escape_expansions(tool: GeminiCli) -> None:
     files = tool.files(COMMANDS, PROGRAM)
 
     assert list(files) == [".gemini/commands/workspace.brainstorm.toml", ".gemini/commands/workspace.resume.toml"]
@@ -96,24 +96,24 @@ def test_command_files_say_what_they_should(tool: GeminiCli) -> None:
     assert second["prompt"].startswith('Go on.\n\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
 
 
-def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
-    put(project, json.dumps(USERS, indent=2))
+def test_install_keeps_the_users_settings(tool: GeminiCli, project: Path) -> None:
+    write_settings(project, json.dumps(USER_SETTINGS, indent=2))
 
     tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
-    assert found["ui"] == USERS["ui"] and found["unknown"] == USERS["unknown"]
+    assert found["ui"] == USER_SETTINGS["ui"] and found["unknown"] == USER_SETTINGS["unknown"]
     assert found["hooks"]["AfterAgent"][0]["hooks"][0]["command"] == "say done"
     assert len(found["hooks"]["AfterAgent"]) == 2
     assert list(found["mcpServers"]) == ["other", "cortext"]
 
 
-def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
+def test_remove_keeps_what_the_user_added_since(tool: GeminiCli, project: Path) -> None:
     tool.install_settings(str(project), PROGRAM)
     found = settings(project)
     found["hooks"]["AfterAgent"].append({"hooks": [{"type": "command", "command": "say done"}]})
     found["ui"] = {"theme": "Ayu"}
-    put(project, json.dumps(found))
+    write_settings(project, json.dumps(found))
 
     assert tool.install_settings(str(project), PROGRAM) == []
     tool.remove_settings(str(project))
@@ -124,9 +124,9 @@ def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None
     }
 
 
-def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) -> None:
+def test_a_server_of_the_user_under_our_name_is_left_alone(tool: GeminiCli, project: Path) -> None:
     own = {"mcpServers": {"cortext": {"command": "mine"}}}
-    put(project, json.dumps(own, indent=2))
+    write_settings(project, json.dumps(own, indent=2))
     before = tree(project)
 
     tool.install_settings(str(project), PROGRAM)
@@ -137,7 +137,7 @@ def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) ->
 
 
 @pytest.mark.req("SAFE-03")
-def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+def test_a_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
     target = tmp_path / "dotfiles.json"
     target.write_text("{}", encoding="utf-8")
     (project / ".gemini").mkdir()
@@ -153,12 +153,12 @@ def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: P
 
 @pytest.mark.req("SAFE-03")
 @pytest.mark.parametrize("name", ["../evil", "a/b", "", ".hidden", "x\n"])
-def test_command_that_could_leave_its_folder_is_refused(tool: GeminiCli, name: str) -> None:
+def test_a_command_name_that_could_leave_its_folder_is_refused(tool: GeminiCli, name: str) -> None:
     with pytest.raises(UsageError):
         tool.files([CommandFile(name=name, description="", text="")], PROGRAM)
 
 
-def test_names_of_servers(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+def test_mcp_servers_of_user_and_project_are_listed(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
     assert tool.mcp_servers(str(project)) == set()
     own = tmp_path / "home" / ".gemini" / "settings.json"
     own.parent.mkdir(parents=True)
@@ -169,21 +169,21 @@ def test_names_of_servers(tool: GeminiCli, project: Path, tmp_path: Path) -> Non
     assert tool.mcp_servers(str(project)) == {"cortext"}
 
 
-# ── sessions are kept ────────────────────────────────────────────────────────────────────────────────
+# ── launching ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written(tool: GeminiCli, project: Path) -> str:
+def write_session(tool: GeminiCli, project: Path) -> str:
     from cortext.model.message import Message
 
     return tool.write([Message(role="user", content="hello", id="u1")], project=str(project)).key
 
 
 @pytest.mark.req("SESS-004d")
-def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, project: Path) -> None:
+def test_launch_turns_off_the_deletion_of_sessions(tool: GeminiCli, project: Path) -> None:
     before = tree(project)
     assert tool.launch("NEW", project=str(project), prompt="…").argv == ["gemini", "--resume", "NEW", "-i", "…"]
-    assert tree(project) == before, "only asking changes nothing"
-    key = written(tool, project)
+    assert tree(project) == before, "a preview changes nothing"
+    key = write_session(tool, project)
 
     launch = tool.launch(key, project=str(project), prompt="go on", model="flash")
 
@@ -199,22 +199,22 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     assert tree(project) == before
 
 
-def test_launch_changes_nothing_where_the_user_has_it_off(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+def test_launch_changes_nothing_if_the_user_turned_deletion_off(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
     own = tmp_path / "home" / ".gemini" / "settings.json"
     own.parent.mkdir(parents=True)
     text = '{\n  // keep all\n  "general": {"sessionRetention": {"enabled": false}}\n}\n'
     own.write_text(text, encoding="utf-8")
 
-    launch = tool.launch(written(tool, project), project=str(project))
+    launch = tool.launch(write_session(tool, project), project=str(project))
 
     assert launch.env == {} and tree(project) == {} and own.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.req("SESS-004d")
-def test_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project: Path) -> None:
-    """The program loads a session and sends the first prompt at once, in no order: a hook sees to it."""
+def test_the_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project: Path) -> None:
+    """Gemini CLI loads the session and sends the first prompt concurrently: a hook puts them in order."""
     before = tree(project)
-    key = written(tool, project)
+    key = write_session(tool, project)
     path = next(tool.transcripts()).path
     environ = tool.launch(key, project=str(project), prompt="go on").env
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
@@ -231,15 +231,15 @@ def test_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project
     assert gate.wait({}) and subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
     again = tool.launch(key, project=str(project), prompt="and again").env
-    assert not gate.wait(again, 0.05), "what an earlier resume wrote does not count"
+    assert not gate.wait(again, 0.05), "the line of an earlier resume does not count"
     tool.install_settings(str(project), PROGRAM)
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
-    assert entry["hooks"][0]["command"].endswith("hook gemini"), "the hook of ours waits, too"
+    assert entry["hooks"][0]["command"].endswith("hook gemini"), "our installed hook waits, too"
     tool.remove_settings(str(project))
     assert tree(project) == before
 
 
-def test_gate_of_an_older_document_looks_at_the_file_that_goes_on(tmp_path: Path) -> None:
+def test_the_gate_of_an_older_document_watches_the_new_file(tmp_path: Path) -> None:
     path = tmp_path / "session-2026-01-15T10-00-0ld00000.json"
     path.write_text("{}", encoding="utf-8")
 
@@ -250,12 +250,12 @@ def test_gate_of_an_older_document_looks_at_the_file_that_goes_on(tmp_path: Path
     assert gate.wait(environ, 0.05)
 
 
-def test_launch_in_the_home_folder_leaves_the_users_settings(tmp_path: Path) -> None:
+def test_launch_in_the_home_folder_keeps_the_users_settings(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     tool = GeminiCli(environ={"HOME": str(home), "PATH": ""})
 
-    tool.launch(written(tool, home), project=str(home))
+    tool.launch(write_session(tool, home), project=str(home))
 
     assert not (home / ".gemini" / "settings.json").exists()
 
@@ -263,7 +263,7 @@ def test_launch_in_the_home_folder_leaves_the_users_settings(tmp_path: Path) -> 
 # ── hooks ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_hook_payloads_in_our_words(tool: GeminiCli) -> None:
+def test_hook_payloads_become_events(tool: GeminiCli) -> None:
     base = {"session_id": "k", "transcript_path": "/t/session-x.jsonl", "cwd": "/p", "timestamp": "2026"}
     prompt = "Think.\n\n<!-- cortext:command workspace.brainstorm -->API design <!-- cortext:end -->\n"
     expected: list[tuple[dict[str, Any], tuple[str, ...] | None]] = [
@@ -280,18 +280,18 @@ def test_hook_payloads_in_our_words(tool: GeminiCli) -> None:
         ({"hook_event_name": "AfterTool"}, None),
         ({"hook_event_name": 7}, None),
     ]
-    for more, wanted in expected:
+    for more, fields in expected:
         event = tool.hook_event({**base, **more})
-        if wanted is None:
+        if fields is None:
             assert event is None
             continue
         assert event is not None
-        assert (event.kind, event.text, event.command, event.arguments) == wanted
+        assert (event.kind, event.text, event.command, event.arguments) == fields
         assert (event.key, event.path, event.project) == ("k", "/t/session-x.jsonl", "/p")
     assert tool.hook_event({"hook_event_name": "SessionStart"}) is None
 
 
-def test_context_goes_with_the_prompt_and_nowhere_else(tool: GeminiCli) -> None:
+def test_context_is_added_to_prompts_only(tool: GeminiCli) -> None:
     answer = json.loads(tool.hook_answer({"hook_event_name": "BeforeAgent"}, "ünï\n<x>"))
 
     assert answer["hookSpecificOutput"] == {"hookEventName": "BeforeAgent", "additionalContext": "ünï\n<x>"}
@@ -299,6 +299,6 @@ def test_context_goes_with_the_prompt_and_nowhere_else(tool: GeminiCli) -> None:
     assert tool.hook_answer({"hook_event_name": "SessionStart"}, "context") == ""
 
 
-def test_prompt_that_no_command_line_takes_is_refused(tool: GeminiCli, project: Path) -> None:
+def test_a_prompt_too_long_for_a_command_line_is_refused(tool: GeminiCli, project: Path) -> None:
     with pytest.raises(UsageError, match="too long"):
         tool.launch("NEW", project=str(project), prompt="ü" * 70_000)

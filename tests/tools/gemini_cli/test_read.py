@@ -1,4 +1,4 @@
-"""Reading transcripts: every kind of record, nothing lost, nothing given twice, whatever is broken."""
+"""Reading transcripts: every kind of record, each message once, nothing lost."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.tools.gemini_cli.corpus import (
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import About, Counts
+from cortext.tools.gemini_cli.conversation import Conversation
 from cortext.tools.gemini_cli.records import record_decoder
-from cortext.tools.gemini_cli.talk import Talk
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
 
@@ -34,21 +34,21 @@ def plain(messages: list[Message]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("SESS-001d", "STORE-13", "TOOL-03")
-def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
+def test_all_text_calls_and_results_of_a_conversation_are_read(tmp_path: Path) -> None:
     messages, reading = read(everyday().save(tmp_path))
 
     assert plain(messages) == list(EVERYDAY)
-    said, calls, went_well, failed = messages[1:5]
-    assert said.parts == [Part(THINKING, "I should read the note first.")]
-    assert (said.model, said.tokens) == ("gemini-3.8-flash", 5)
-    assert said.usage is not None and said.usage["total"] == 15
+    answered, calls, succeeded, failed = messages[1:5]
+    assert answered.parts == [Part(THINKING, "I should read the note first.")]
+    assert (answered.model, answered.tokens) == ("gemini-3.8-flash", 5)
+    assert answered.usage is not None and answered.usage["total"] == 15
     assert [(part.type, part.name, part.input) for part in calls.parts or ()] == [
         (TOOL_CALL, "run_shell_command", {"command": "cat note.txt"}),
         (TOOL_CALL, "read_file", {"path": "boat.txt"}),
     ]
-    for result, call, wrong in zip((went_well, failed), calls.parts or (), (False, True), strict=True):
+    for result, call, is_error in zip((succeeded, failed), calls.parts or (), (False, True), strict=True):
         (part,) = result.parts_of(TOOL_RESULT)
-        assert (part.type, part.call_id, part.name, part.is_error) == (TOOL_RESULT, call.id, call.name, wrong)
+        assert (part.type, part.call_id, part.name, part.is_error) == (TOOL_RESULT, call.id, call.name, is_error)
     assert [message.id for message in messages[:4]] == [uuid(1), uuid(4), f"{uuid(4)}/calls", f"{uuid(4)}/result/0"]
     assert len({message.id for message in messages}) == len(messages)
     assert all(message.timestamp.startswith("2026-11-15T02:0") for message in messages)
@@ -57,15 +57,15 @@ def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
     assert reading.counts.skipped == {
         "metadata": 7,
-        "history again": 1,
+        "repeated history": 1,
         "session context": 1,
-        "record again": 1,
-        "tool result again": 2,
+        "repeated record": 1,
+        "repeated tool result": 2,
     }
 
 
 @pytest.mark.req("STORE-13")
-def test_answer_of_calls_alone_carries_the_count(tmp_path: Path) -> None:
+def test_the_token_count_is_kept_for_an_answer_of_calls_alone(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.model("", [chat.call("ls", "a.txt")])
 
@@ -76,7 +76,7 @@ def test_answer_of_calls_alone_carries_the_count(tmp_path: Path) -> None:
 
 @pytest.mark.req("TOOL-03")
 @pytest.mark.parametrize("same_minute", [True, False])
-def test_resumed_session_gives_each_message_once(tmp_path: Path, same_minute: bool) -> None:
+def test_a_resumed_session_returns_each_message_once(tmp_path: Path, same_minute: bool) -> None:
     chat = everyday()
     records = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
     last = {record["id"]: record for record in records}
@@ -94,8 +94,8 @@ def test_resumed_session_gives_each_message_once(tmp_path: Path, same_minute: bo
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
 
 
-def test_result_that_stands_with_every_call_goes_to_its_own(tmp_path: Path) -> None:
-    """After a resume the program keeps the results of all parallel calls with each of them."""
+def test_results_stored_with_every_call_are_matched_by_id(tmp_path: Path) -> None:
+    """After a resume, Gemini CLI stores the results of all parallel calls with each of them."""
     chat = Chat().begin()
     one, two = chat.call("ls", "one"), chat.call("ls", "two")
     both = [*one["result"], *two["result"]]
@@ -107,12 +107,12 @@ def test_result_that_stands_with_every_call_goes_to_its_own(tmp_path: Path) -> N
 
 
 @pytest.mark.req("SESS-001d")
-def test_typed_command_and_not_what_it_became(tmp_path: Path) -> None:
+def test_a_command_is_read_as_typed_not_as_expanded(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.user("You are a brainstorming partner …", displayContent=[{"text": "/workspace.brainstorm API design"}])
     chat.model("Let us begin.")
-    marked = "Plan: x\n\n<!-- cortext:command workspace.plan -->the\nmove<!-- cortext:end -->\n"
-    chat.user(marked)
+    expanded = "Plan: x\n\n<!-- cortext:command workspace.plan -->the\nmove<!-- cortext:end -->\n"
+    chat.user(expanded)
 
     messages, reading = read(chat.save(tmp_path))
 
@@ -120,7 +120,7 @@ def test_typed_command_and_not_what_it_became(tmp_path: Path) -> None:
     assert reading.about.command == "/workspace.brainstorm"
 
 
-def test_resume_block_is_marked_and_beside_the_talk(tmp_path: Path) -> None:
+def test_the_resume_block_is_marked_and_aside(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.user("Text of the command\n\n[RESUMED CONVERSATION]\nsummary\n[END RESUMED CONTEXT]")
     chat.model("I see.")
@@ -144,7 +144,7 @@ def test_resume_block_is_marked_and_beside_the_talk(tmp_path: Path) -> None:
     assert texts(thread(messages)) == ["I see.", "What now?", "/workspace.resume 001"]
 
 
-def test_hook_context_and_the_programs_own_words_are_left_out(tmp_path: Path) -> None:
+def test_contexts_and_generated_messages_are_skipped(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.put(chat.record("user", [{"text": "hello"}, {"text": "<hook_context>secret</hook_context>"}]))
     chat.user("System: Please continue.")
@@ -161,7 +161,7 @@ def test_hook_context_and_the_programs_own_words_are_left_out(tmp_path: Path) ->
     assert [reading.counts.skipped.get(kind) for kind in kinds] == [1] * 7
 
 
-def test_file_that_was_referenced_belongs_to_the_message(tmp_path: Path) -> None:
+def test_a_referenced_file_is_part_of_the_message(tmp_path: Path) -> None:
     chat = Chat().begin()
     parts = ["see @note.txt", "\n--- Content from referenced files ---", "\nContent from @note.txt:\n", "the heron"]
     chat.put(chat.record("user", [{"text": text} for text in parts], displayContent=[{"text": "see @note.txt"}]))
@@ -172,7 +172,7 @@ def test_file_that_was_referenced_belongs_to_the_message(tmp_path: Path) -> None
 
 
 @pytest.mark.req("STORE-13")
-def test_images_by_reference_never_by_their_bytes(tmp_path: Path) -> None:
+def test_images_are_kept_by_reference(tmp_path: Path) -> None:
     chat = Chat().begin()
     data = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo" * 1000}}
     chat.put(chat.record("user", [{"text": "What is this?"}, data, {"fileData": {"fileUri": "gs://a/b.pdf"}}]))
@@ -189,7 +189,7 @@ def test_images_by_reference_never_by_their_bytes(tmp_path: Path) -> None:
     assert "iVBORw0KGgo" not in repr(messages)
 
 
-def test_other_forms_of_content_and_answers(tmp_path: Path) -> None:
+def test_all_forms_of_content_and_results_are_read(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.put(chat.record("user", "plain text"))
     chat.put(chat.record("user", {"text": "one part"}))
@@ -203,8 +203,8 @@ def test_other_forms_of_content_and_answers(tmp_path: Path) -> None:
         [answer("", "f", "x")],
     ):
         chat.put(chat.record("gemini", "", toolCalls=[{"name": "f", "args": {}, "result": result}]))
-    odd = {"id": "q", "name": "f", "result": [{"functionResponse": {"id": "q", "response": {"a": 1, "output": "y"}}}]}
-    chat.put(chat.record("gemini", "", toolCalls=[odd]))
+    mixed = {"id": "q", "name": "f", "result": [{"functionResponse": {"id": "q", "response": {"a": 1, "output": "y"}}}]}
+    chat.put(chat.record("gemini", "", toolCalls=[mixed]))
 
     messages, reading = read(chat.save(tmp_path))
 
@@ -222,7 +222,7 @@ def test_other_forms_of_content_and_answers(tmp_path: Path) -> None:
     assert not reading.counts.damaged
 
 
-def test_result_that_comes_later_and_alone(tmp_path: Path) -> None:
+def test_a_result_in_a_later_record_is_read(tmp_path: Path) -> None:
     chat = Chat().begin()
     call = chat.call("ls", None)
     chat.put(chat.record("gemini", "", toolCalls=[call]))
@@ -236,13 +236,13 @@ def test_result_that_comes_later_and_alone(tmp_path: Path) -> None:
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_rewind_is_a_branch(tmp_path: Path) -> None:
+def test_a_rewind_starts_a_branch(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.user("one")
     chat.model("first")
-    wrong = chat.user("wrong way")
+    is_error = chat.user("wrong way")
     chat.model("oh", [chat.call("ls", "x")])
-    chat.put({"$rewindTo": wrong["id"]})
+    chat.put({"$rewindTo": is_error["id"]})
     chat.user("right way")
     chat.model("good")
 
@@ -253,11 +253,11 @@ def test_rewind_is_a_branch(tmp_path: Path) -> None:
     assert reading.counts.skipped["rewind"] == 1
 
 
-def test_rewind_to_before_the_first_message_begins_anew(tmp_path: Path) -> None:
+def test_a_rewind_before_the_first_message_starts_over(tmp_path: Path) -> None:
     chat = Chat().begin()
-    wrong = chat.user("wrong from the start")
+    is_error = chat.user("wrong from the start")
     chat.model("oh")
-    chat.put({"$rewindTo": wrong["id"]})
+    chat.put({"$rewindTo": is_error["id"]})
     chat.user("right way")
     chat.model("good")
 
@@ -267,7 +267,7 @@ def test_rewind_to_before_the_first_message_begins_anew(tmp_path: Path) -> None:
     assert texts(thread(messages)) == ["right way", "good"]
 
 
-def test_cancelled_turn_is_cut_by_a_shorter_history(tmp_path: Path) -> None:
+def test_a_shorter_history_removes_a_cancelled_turn(tmp_path: Path) -> None:
     chat = Chat().begin()
     one = chat.user("one")
     first = chat.model("first")
@@ -281,7 +281,7 @@ def test_cancelled_turn_is_cut_by_a_shorter_history(tmp_path: Path) -> None:
     assert texts(thread(messages)) == ["one", "first", "two"]
 
 
-def test_repeated_id_with_other_words_replaces_the_first(tmp_path: Path) -> None:
+def test_a_repeated_id_with_other_text_replaces_the_first(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.user("one")
     record = chat.record("gemini", "draft", model="m")
@@ -300,7 +300,7 @@ def test_repeated_id_with_other_words_replaces_the_first(tmp_path: Path) -> None
 
 
 def test_compression_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
-    """The program keeps a summary and the newest messages, these under new ids."""
+    """Gemini CLI keeps a summary and the newest messages, under new ids."""
     chat = Chat().begin()
     chat.user("long ago")
     chat.model("yes, long ago", [chat.call("ls", "a.txt")])
@@ -321,11 +321,11 @@ def test_compression_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     assert texts(messages) == ["long ago", "yes, long ago", "a.txt", "not so long ago", answered["content"], "and now"]
     assert thread(messages) == messages
     assert reading.about.summary == summary
-    assert reading.counts.skipped["message again"] == 2
+    assert reading.counts.skipped["repeated message"] == 2
 
 
-def test_history_that_is_masked_and_written_again_is_known(tmp_path: Path) -> None:
-    """Where it masks long results, the program appends all messages once more, and then the list of them."""
+def test_a_masked_and_rewritten_history_is_recognised(tmp_path: Path) -> None:
+    """To mask long results, Gemini CLI appends all messages once more, and then the list of them."""
     chat = Chat().begin()
     first = chat.user("first words", displayContent=[{"text": "/workspace.plan first"}])
     call = chat.call("ls", "a long result")
@@ -351,7 +351,7 @@ def test_history_that_is_masked_and_written_again_is_known(tmp_path: Path) -> No
     assert not reading.counts.damaged
 
 
-def test_another_history_that_was_loaded_is_all_new(tmp_path: Path) -> None:
+def test_a_history_loaded_from_a_checkpoint_is_new(tmp_path: Path) -> None:
     chat = Chat().begin()
     chat.user("mine")
     loaded = [chat.record("user", [{"text": "from a checkpoint"}]), chat.record("gemini", [{"text": "its answer"}])]
@@ -364,7 +364,7 @@ def test_another_history_that_was_loaded_is_all_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STORE-13")
-def test_side_agents_are_beside_the_talk(tmp_path: Path) -> None:
+def test_messages_of_side_agents_are_aside(tmp_path: Path) -> None:
     agent = Chat("agent-1").begin()
     agent.lines[0] = agent.lines[0].replace(b'"kind":"main"', b'"kind":"subagent"')
     agent.user("look for herons")
@@ -383,13 +383,13 @@ def test_side_agents_are_beside_the_talk(tmp_path: Path) -> None:
     assert texts(more) == ["more"] and more[0].aside
 
 
-def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
+def test_the_fast_path_returns_what_the_general_one_does(tmp_path: Path) -> None:
     chat = Chat().begin()
     lines = everyday().lines[2:]
     plain = chat.record(
         "gemini", "a", toolCalls=[chat.call("f", "x"), chat.call("f", None), chat.call("g", "y", "error")]
     )
-    odd = [
+    unusual = [
         plain,
         chat.record("gemini", ""),
         chat.record("gemini", "", thoughts=[{"subject": "S"}, {}, {"description": "D"}], tokens={"output": "many"}),
@@ -399,14 +399,14 @@ def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
         chat.record("gemini", "c", toolCalls=[{"id": "r", "status": "success", "result": [{"text": "only words"}]}]),
         {**plain, "content": "other words"},
     ]
-    records = [record_decoder.decode(line) for line in [*lines, *map(compact, odd)]]
+    records = [record_decoder.decode(line) for line in [*lines, *map(compact, unusual)]]
     found: list[list[Message]] = []
     abouts = []
-    for careful in (False, True):
+    for remember_all in (False, True):
         about, out = About(), list[Message]()
-        talk = Talk(KEY, about, Counts(), aside=False, careful=careful)
+        conversation = Conversation(KEY, about, Counts(), aside=False, remember_all=remember_all)
         for record in records:
-            talk.take(msgspec.structs.replace(record), out)
+            conversation.add(msgspec.structs.replace(record), out)
         found.append(out)
         abouts.append(about)
 
@@ -415,7 +415,7 @@ def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_real_files_of_others(tmp_path: Path) -> None:
+def test_transcripts_of_other_users_are_read_completely(tmp_path: Path) -> None:
     files = sorted(SHARED.glob("*.json*")) if SHARED.is_dir() else [everyday().save(tmp_path)]
     for path in files:
         messages, reading = read(path)

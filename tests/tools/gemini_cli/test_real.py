@@ -1,4 +1,4 @@
-"""The adapter against the real program, with a model on loopback that writes down what it was sent."""
+"""The adapter with the real Gemini CLI and a model server on loopback that records its requests."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def tool(program: Tool) -> GeminiCli:
     return GeminiCli(environ={**program.env, "PATH": f"{Path(program.program).parent}:{program.env['PATH']}"})
 
 
-def go_on(program: Tool, tool: GeminiCli, key: str, project: Path, prompt: str) -> None:
-    """One turn without a screen in a project that the adapter prepared for a resume."""
+def run_turn(program: Tool, tool: GeminiCli, key: str, project: Path, prompt: str) -> None:
+    """Run one headless turn in a project that the adapter prepared for a resume."""
     tool.launch(key, project=str(project))
     done = program.run(prompt, cwd=project, resume=key)
     assert done.returncode == 0, done.stderr
@@ -58,7 +58,7 @@ def only(tool: GeminiCli, project: Path) -> Transcript:
 
 
 def sent(request: Request) -> list[tuple[str, str, str]]:
-    """The turns that a request carries, without the program's own context."""
+    """Return the turns of a request, without the context that Gemini CLI adds."""
     turns = [
         (turn.role, turn.kind, turn.name if turn.kind == "tool_call" else turn.text) for turn in request.conversation
     ]
@@ -70,7 +70,7 @@ def texts(messages: list[Message]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
-def test_real_conversation_is_read_word_for_word(
+def test_a_real_conversation_is_read_word_for_word(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path
 ) -> None:
     both = tuple(ToolCall("run_shell_command", {"command": name}) for name in ("cat note.txt", "cat missing.txt"))
@@ -83,8 +83,8 @@ def test_real_conversation_is_read_word_for_word(
     reading = tool.read(only(tool, project))
     messages = list(reading)
 
-    said = [message.content for message in messages if message.content]
-    assert said == ["Read the note, please. Ünïcode: 答え", "Let me look.", "The heron stands still: 答え."]
+    contents = [message.content for message in messages if message.content]
+    assert contents == ["Read the note, please. Ünïcode: 答え", "Let me look.", "The heron stands still: 答え."]
     calls = [part for message in messages for part in message.parts_of(TOOL_CALL)]
     results = [part for message in messages for part in message.parts_of(TOOL_RESULT)]
     assert [(part.name, part.input["command"]) for part in calls] == [
@@ -99,7 +99,7 @@ def test_real_conversation_is_read_word_for_word(
     assert thread(messages) == messages
 
     server.push("It is a heron.")
-    go_on(program, tool, program.sessions()[0], project, "Which bird?")
+    run_turn(program, tool, program.sessions()[0], project, "Which bird?")
     again = tool.read(only(tool, project), reading.cursor)
     assert texts(list(again)) == [("user", "Which bird?"), ("assistant", "It is a heron.")]
     assert [message.id for message in tool.read(only(tool, project))][: len(messages)] == [m.id for m in messages]
@@ -138,7 +138,7 @@ def conversation() -> list[Message]:
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
 @in_any_home
-def test_written_session_is_resumed_as_real_turns_each_time(
+def test_a_written_session_is_resumed_as_real_turns_each_time(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path
 ) -> None:
     written = tool.write(conversation(), project=str(project), title="Boats")
@@ -147,8 +147,8 @@ def test_written_session_is_resumed_as_real_turns_each_time(
     assert len(list(before)) == written.messages
 
     server.push("Green, as before.", "Still green.")
-    go_on(program, tool, written.key, project, "Which colour?")
-    go_on(program, tool, written.key, project, "And now?")
+    run_turn(program, tool, written.key, project, "Which colour?")
+    run_turn(program, tool, written.key, project, "And now?")
 
     guarded = [("user", "text", "The user wrote:\n")]
     expected: list[tuple[str, str, str]] = [
@@ -194,7 +194,7 @@ def test_written_session_is_resumed_as_real_turns_each_time(
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02")
-def test_hooks_and_commands_that_we_install_work(
+def test_installed_hooks_and_commands_work(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
     dump = tmp_path / "our program"
@@ -239,7 +239,7 @@ def test_hooks_and_commands_that_we_install_work(
 
 @pytest.mark.req("TOOL-03", "SESS-004d")
 @in_any_home
-def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
+def test_a_resumed_session_is_kept_and_a_deleted_one_restored(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
     own = program.home / ".gemini" / "settings.json"
@@ -247,34 +247,34 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     del settings["general"]["sessionRetention"]
     own.write_text(json.dumps(settings), encoding="utf-8")
     written = tool.write(conversation()[:5], project=str(project))
-    # As if the session had begun in an earlier minute: only then the program makes the file that it trips over.
+    # Date the session back: only in a later minute does Gemini CLI create the stub that makes it delete both.
     path = Path(written.path)
     path = path.rename(path.with_name(f"session-2026-11-01T10-00-{written.key[:8]}.jsonl"))
 
-    go_on(program, tool, written.key, project, "Resumed.")
+    run_turn(program, tool, written.key, project, "Resumed.")
     program.run("Another talk.", cwd=project)
 
-    assert len(list(path.parent.glob(f"*{written.key[:8]}*"))) == 2, "the session and its empty second file"
+    assert len(list(path.parent.glob(f"*{written.key[:8]}*"))) == 2, "the session and its stub"
     kept = next(transcript for transcript in tool.transcripts(str(project)) if transcript.key == written.key)
     assert kept.path == str(path)
     tool.copy(kept, str(tmp_path / "copy"))
 
-    tool.remove_settings(str(project))  # with its own settings the program deletes both at the next start
+    tool.remove_settings(str(project))  # with its default settings, Gemini CLI deletes both at the next start
     program.run("Yet another.", cwd=project)
     assert written.key not in {transcript.key for transcript in tool.transcripts(str(project))}
 
     assert tool.put_back(str(tmp_path / "copy"), project=str(project)) == written.key
-    go_on(program, tool, written.key, project, "Back again?")
-    words = [text for _, kind, text in sent(server.turns[-1]) if kind == "text"]
-    assert words[0] == "The boat is green. 答え" and "Resumed." in words and words[-1] == "Back again?"
+    run_turn(program, tool, written.key, project, "Back again?")
+    turns = [text for _, kind, text in sent(server.turns[-1]) if kind == "text"]
+    assert turns[0] == "The boat is green. 答え" and "Resumed." in turns and turns[-1] == "Back again?"
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
 @in_any_home
-def test_its_own_screen_opens_with_the_conversation(
+def test_the_screen_opens_with_the_conversation(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
-    """The first prompt comes behind the history, however long that takes to load."""
+    """The first prompt is sent after the history, however long that takes to load."""
     many = [
         Message(role="assistant" if number % 2 else "user", content=f"word {number} " * 50, id=f"m{number}")
         for number in range(400)
@@ -295,7 +295,7 @@ def test_its_own_screen_opens_with_the_conversation(
 
 
 @pytest.mark.req("TOOL-01")
-def test_program_is_found_with_the_version_that_we_test(tool: GeminiCli) -> None:
+def test_the_installed_version_is_the_tested_one(tool: GeminiCli) -> None:
     found = tool.detect()
 
     assert found is not None and (found.version, found.tested) == ("0.61.0", True)

@@ -1,4 +1,4 @@
-"""The adapter over a database that a test fills."""
+"""Fixtures: the adapter, with a database that a test fills."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cortext.tools.opencode.adapter import OpenCode
 
 @pytest.fixture
 def tool(tmp_path: Path) -> OpenCode:
-    """The adapter with a home that is empty, and no program."""
+    """Return the adapter with an empty home folder and no program."""
     return OpenCode(str(tmp_path), {"PATH": ""})
 
 
 @pytest.fixture
 def corpus(tool: OpenCode) -> Iterator[Corpus]:
-    """Its database, with one session."""
-    made = Corpus(Path(tool.folders.database))
-    made.session()
-    yield made
-    made.close()
+    """Yield its database, with one session."""
+    database = Corpus(Path(tool.folders.database))
+    database.session()
+    yield database
+    database.close()

@@ -1,4 +1,4 @@
-"""OpenCode's store as the tests make it: the tables that we read, and every kind of record in them."""
+"""A synthetic OpenCode database: the tables that we read, with every kind of record."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ CREATE INDEX session_parent_idx ON session (parent_id);
 
 
 def dump(value: Any) -> str:
-    """JSON as OpenCode writes it: no spaces, nothing escaped that need not be."""
+    """Return JSON as OpenCode writes it: no spaces, no unnecessary escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Corpus:
-    """A database that a test fills, in the way of OpenCode: one transaction a record, with a write-ahead log."""
+    """A database that a test fills as OpenCode does: one transaction per record, with a write-ahead log."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Corpus:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Many records in one transaction, where the test is not about that."""
+        """Write many records in one transaction, for speed."""
         self.database.execute("BEGIN")
         yield
         self.database.execute("COMMIT")
@@ -71,7 +71,7 @@ class Corpus:
     def message(
         self, info: Json | str, *parts: Json | str, session: str = "ses_one", created: int | None = None
     ) -> str:
-        """A message with its parts; a string goes in as it is, for damage."""
+        """Insert a message with its parts; a string is stored unchanged, to simulate damage."""
         self._number += 1
         self.now += 1000
         identity = f"msg_{self._number:06d}"
@@ -92,13 +92,13 @@ class Corpus:
         return identity
 
     def user(self, *parts: Json | str, **more: Any) -> str:
-        """A prompt; a string is its text."""
+        """Insert a prompt; a string is its text."""
         info = {"role": "user", "time": {"created": self.now + 1000}, "agent": "build", "model": MODEL}
-        made = [text(part) if isinstance(part, str) else part for part in parts]
-        return self.message(info | {"summary": {"diffs": []}}, *made, **more)
+        records = [text(part) if isinstance(part, str) else part for part in parts]
+        return self.message(info | {"summary": {"diffs": []}}, *records, **more)
 
     def assistant(self, *parts: Json | str, session: str = "ses_one", done: bool = True, **more: Any) -> str:
-        """A reply; a string is a text in it."""
+        """Insert a reply; a string is a text in it."""
         created = self.now + 1000
         info = {
             "parentID": "msg_000001",
@@ -114,8 +114,8 @@ class Corpus:
             "finish": "stop",
             **more,
         }
-        made = [text(part) if isinstance(part, str) else part for part in parts]
-        return self.message(info, step_start(), *made, step_finish(), session=session)
+        records = [text(part) if isinstance(part, str) else part for part in parts]
+        return self.message(info, step_start(), *records, step_finish(), session=session)
 
     def change(self, table: str, identity: str, **columns: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in columns)
@@ -126,31 +126,37 @@ class Corpus:
         self.database.execute("DELETE FROM message WHERE id = ?", (message,))
 
     def rows(self) -> list[bytes]:
-        """Everything that is stored as JSON, for a comparison of speed."""
+        """Return everything that is stored as JSON."""
         query = "SELECT CAST(data AS BLOB) FROM message UNION ALL SELECT CAST(data AS BLOB) FROM part"
         return [row[0] for row in self.database.execute(query)]
 
     def _insert(self, table: str, row: Json) -> None:
-        names, marks = ", ".join(row), ", ".join("?" * len(row))
-        self.database.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
+        names, placeholders = ", ".join(row), ", ".join("?" * len(row))
+        self.database.execute(f"INSERT INTO {table} ({names}) VALUES ({placeholders})", tuple(row.values()))
 
 
 MODEL = {"providerID": "some", "modelID": "model-one"}
 
 
-def text(said: str, **more: Any) -> Json:
-    return {"type": "text", "text": said, **more}
+def text(content: str, **more: Any) -> Json:
+    return {"type": "text", "text": content, **more}
 
 
 def thinking(thought: str) -> Json:
     return {"type": "reasoning", "text": thought, "time": {"start": START, "end": START + 1}}
 
 
-def call(name: str, given: Json, output: str = "", *, identity: str = "call_1", **state: Any) -> Json:
-    """A call with its result; `status="error", error=…` makes it a failed one."""
-    made = {"status": "completed", "input": given, "output": output, "title": name, "metadata": {"output": output}}
-    made |= {"time": {"start": START, "end": START + 2}} | state
-    return {"type": "tool", "tool": name, "callID": identity, "state": made}
+def call(name: str, arguments: Json, output: str = "", *, identity: str = "call_1", **state: Any) -> Json:
+    """Return a call with its result; `status="error", error=…` makes it a failed one."""
+    full_state = {
+        "status": "completed",
+        "input": arguments,
+        "output": output,
+        "title": name,
+        "metadata": {"output": output},
+    }
+    full_state |= {"time": {"start": START, "end": START + 2}} | state
+    return {"type": "tool", "tool": name, "callID": identity, "state": full_state}
 
 
 def image(url: str, mime: str = "image/png", name: str = "shot.png") -> Json:

@@ -1,4 +1,4 @@
-"""What the reading tests ask of the adapter."""
+"""Helpers of the reading tests."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cortext.tools.opencode.adapter import OpenCode
 
 def reading(tool: OpenCode, cursor: dict[str, Any] | None = None) -> tuple[list[Message], TranscriptReading]:
     transcript = next(item for item in tool.transcripts() if item.key == "ses_one")
-    made = tool.read(transcript, json.loads(json.dumps(cursor)) if cursor else None)
-    return list(made), made
+    found = tool.read(transcript, json.loads(json.dumps(cursor)) if cursor else None)
+    return list(found), found
 
 
-def told(messages: list[Message]) -> list[tuple[str, str]]:
+def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in messages]

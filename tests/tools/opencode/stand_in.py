@@ -1,7 +1,7 @@
-"""A stand-in for the `opencode` program that imports and deletes at once, for tests that are not about OpenCode.
+"""A fast stand-in for the `opencode` program that imports and deletes, for tests that are not about OpenCode.
 
-It does what the real one was seen to do (test_real.py holds it to that): unknown fields are dropped, existing
-messages stay, a field that is missing ends the import half-way.
+It behaves as the real one does in test_real.py: unknown fields are dropped, existing messages stay, and a missing field
+aborts the import half-way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOOL = ("type", "callID", "tool", "state")
 
 
 def install(folder: Path) -> Path:
-    """Put it into a folder under the name of the real one."""
+    """Install it in a folder under the name of the real one."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "opencode"
     here = Path(__file__).resolve()
@@ -32,8 +32,8 @@ def install(folder: Path) -> Path:
 
 def main(arguments: list[str]) -> int:
     """Run one command of the program."""
-    words = [word for word in arguments if word != "--pure"]
-    if words == ["--version"]:
+    command = [argument for argument in arguments if argument != "--pure"]
+    if command == ["--version"]:
         print("1.18.18")
         return 0
     path = Path(os.environ.get("XDG_DATA_HOME") or Path(os.environ["HOME"]) / ".local/share") / "opencode/opencode.db"
@@ -42,14 +42,14 @@ def main(arguments: list[str]) -> int:
     if not path.exists():
         Corpus(path).close()
     database = sqlite3.connect(path, isolation_level=None)
-    if words[0] == "import":
-        document = json.loads(Path(words[1]).read_text(encoding="utf-8"))
+    if command[0] == "import":
+        document = json.loads(Path(command[1]).read_text(encoding="utf-8"))
         _import(database, document)
         print(f"Imported session: {document['info']['id']}")
-    elif words[:2] == ["session", "delete"]:
-        database.execute("DELETE FROM part WHERE session_id = ?", (words[2],))
-        database.execute("DELETE FROM message WHERE session_id = ?", (words[2],))
-        database.execute("DELETE FROM session WHERE id = ?", (words[2],))
+    elif command[:2] == ["session", "delete"]:
+        database.execute("DELETE FROM part WHERE session_id = ?", (command[2],))
+        database.execute("DELETE FROM message WHERE session_id = ?", (command[2],))
+        database.execute("DELETE FROM session WHERE id = ?", (command[2],))
     database.close()
     return 0
 
@@ -65,10 +65,10 @@ def _import(database: sqlite3.Connection, document: dict[str, Any]) -> None:
         (*row, info["time"]["created"], now),
     )
     for message in document["messages"]:
-        said = message["info"]
-        names: tuple[str, ...] = _USER if said["role"] == "user" else (*_USER[:4], *_ASSISTANT)
-        data = {name: said[name] for name in names if name not in ("id", "sessionID")}
-        values: tuple[Any, ...] = (said["id"], info["id"], said["time"]["created"], now, _dump(data))
+        record = message["info"]
+        names: tuple[str, ...] = _USER if record["role"] == "user" else (*_USER[:4], *_ASSISTANT)
+        data = {name: record[name] for name in names if name not in ("id", "sessionID")}
+        values: tuple[Any, ...] = (record["id"], info["id"], record["time"]["created"], now, _dump(data))
         database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
         for part in message["parts"]:
             names = _TOOL if part["type"] == "tool" else _TEXT

@@ -1,4 +1,4 @@
-"""Keeping a session as a document, and giving it back."""
+"""Copying a session to a document, and restoring it."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def tool(tmp_path: Path) -> OpenCode:
 
 @pytest.fixture
 def corpus(tool: OpenCode) -> Iterator[Corpus]:
-    made = Corpus(Path(tool.folders.database))
-    made.session(revert=dump({"messageID": "msg_none"}), metadata='{"a":1}')
-    made.user("Read note.txt")
-    made.assistant(thinking("hm"), "Let me look.", call("bash", {"command": "cat"}, "the heron\n"))
-    made.session("ses_child", parent="ses_one")
-    made.user("Find it", session="ses_child")
-    made.assistant("Found.", session="ses_child")
-    yield made
-    made.close()
+    database = Corpus(Path(tool.folders.database))
+    database.session(revert=dump({"messageID": "msg_none"}), metadata='{"a":1}')
+    database.user("Read note.txt")
+    database.assistant(thinking("hm"), "Let me look.", call("bash", {"command": "cat"}, "the heron\n"))
+    database.session("ses_child", parent="ses_one")
+    database.user("Find it", session="ses_child")
+    database.assistant("Found.", session="ses_child")
+    yield database
+    database.close()
 
 
 def only(tool: OpenCode) -> Transcript:
@@ -47,7 +47,7 @@ def read(tool: OpenCode, transcript: Transcript | None) -> list[Message]:
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_copy_is_a_document_that_reads_the_same(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_a_copy_is_a_document_with_the_same_messages(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     copy = tmp_path / "native"
 
     tool.copy(only(tool), str(copy))
@@ -55,7 +55,7 @@ def test_a_copy_is_a_document_that_reads_the_same(tool: OpenCode, corpus: Corpus
     document = json.loads(copy.read_text(encoding="utf-8"))
     assert (document["info"]["id"], document["info"]["metadata"]) == ("ses_one", {"a": 1})
     assert document["info"]["revert"] == {"messageID": "msg_none"}
-    # Byte for byte what the database has, with the ids that it keeps in columns.
+    # Byte for byte as in the database, with the ids that it has in columns.
     for row in corpus.rows():
         assert row[1:] in copy.read_bytes()
     assert document["messages"][0]["parts"][0] == {
@@ -71,12 +71,12 @@ def test_a_copy_is_a_document_that_reads_the_same(tool: OpenCode, corpus: Corpus
     assert read(tool, kept) == read(tool, only(tool))
 
 
-def test_an_export_reads_the_same(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_an_export_has_the_same_messages(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     copy, exported = tmp_path / "native", tmp_path / "export.json"
     tool.copy(only(tool), str(copy))
     document = json.loads(copy.read_text(encoding="utf-8"))
-    shape = {"info": document["info"], "messages": document["messages"]}
-    exported.write_text(json.dumps(shape, indent=2, ensure_ascii=False), encoding="utf-8")
+    export = {"info": document["info"], "messages": document["messages"]}
+    exported.write_text(json.dumps(export, indent=2, ensure_ascii=False), encoding="utf-8")
 
     found = read(tool, tool.transcript_at(str(exported)))
 
@@ -86,7 +86,7 @@ def test_an_export_reads_the_same(tool: OpenCode, corpus: Corpus, tmp_path: Path
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_second_copy_is_made_only_of_what_changed(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_a_copy_that_is_up_to_date_is_not_rewritten(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     copy = tmp_path / "native"
     tool.copy(only(tool), str(copy))
     first = copy.stat()
@@ -101,7 +101,7 @@ def test_a_second_copy_is_made_only_of_what_changed(tool: OpenCode, corpus: Corp
 
 
 @pytest.mark.req("TOOL-03")
-def test_what_the_tool_lost_goes_back(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_a_lost_session_is_restored_from_its_copy(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     copy = tmp_path / "native"
     tool.copy(only(tool), str(copy))
     before = read(tool, only(tool))
@@ -109,18 +109,18 @@ def test_what_the_tool_lost_goes_back(tool: OpenCode, corpus: Corpus, tmp_path: 
         corpus.database.execute(f"DELETE FROM {table}")
     assert list(tool.transcripts()) == []
 
-    # The stand-in keeps texts and calls only: of the thinking the real program's test tells.
+    # The stand-in stores texts and calls only; the test with the real program covers thinking.
     assert tool.put_back(str(copy), project=str(tmp_path)) == "ses_one"
 
     after = read(tool, only(tool))
     assert [(one.id, one.role, one.text, one.aside) for one in after] == [
         (one.id, one.role, one.text, one.aside) for one in before
     ]
-    assert tool.put_back(str(copy), project=str(tmp_path)) == "ses_one"  # it is there: nothing to do
+    assert tool.put_back(str(copy), project=str(tmp_path)) == "ses_one"  # nothing was lost, so nothing is imported
 
 
 @pytest.mark.req("TOOL-04")
-def test_damage_in_the_database_is_kept_beside(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_damaged_rows_are_kept_in_the_copy(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     corpus.message('{"role":"user","tim')
     corpus.part("msg_000001", "[]")
     copy = tmp_path / "native"
@@ -133,17 +133,19 @@ def test_damage_in_the_database_is_kept_beside(tool: OpenCode, corpus: Corpus, t
 
 @pytest.mark.req("TOOL-04")
 @pytest.mark.parametrize("form", ["copy", "export"])
-def test_a_damaged_document_gives_what_is_whole(tool: OpenCode, corpus: Corpus, tmp_path: Path, form: str) -> None:
+def test_a_damaged_document_returns_its_complete_messages(
+    tool: OpenCode, corpus: Corpus, tmp_path: Path, form: str
+) -> None:
     copy = tmp_path / "native"
     tool.copy(only(tool), str(copy))
     if form == "export":
         document = json.loads(copy.read_text(encoding="utf-8"))
-        shape = {"info": document["info"], "messages": document["messages"]}
-        copy.write_text(json.dumps(shape, indent=2), encoding="utf-8")
+        export = {"info": document["info"], "messages": document["messages"]}
+        copy.write_text(json.dumps(export, indent=2), encoding="utf-8")
     kept = tool.transcript_at(str(copy))
     assert kept is not None
-    half = copy.read_bytes()
-    copy.write_bytes(half[: half.index(b"Let me look.")])
+    data = copy.read_bytes()
+    copy.write_bytes(data[: data.index(b"Let me look.")])
 
     reading = tool.read(kept)
 
@@ -153,12 +155,12 @@ def test_a_damaged_document_gives_what_is_whole(tool: OpenCode, corpus: Corpus, 
 
 
 @pytest.mark.req("TOOL-04")
-def test_what_is_no_session(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_session_is_refused(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     for content in ("", "{}", "[]", '{"info":{"id":"x"},"messages":[]}', "x" * 100, '{"info":{"id"'):
         other.write_text(content, encoding="utf-8")
         assert tool.transcript_at(str(other)) is None
-    with pytest.raises(DamagedData, match="no session"):
+    with pytest.raises(DamagedData, match="not a session"):
         tool.put_back(str(other), project=str(tmp_path))
     with pytest.raises(SessionNotFound, match="ses_gone"):
         tool.copy(Transcript(tool="opencode", key="ses_gone", path=tool.folders.database), str(other))

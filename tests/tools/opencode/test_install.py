@@ -1,4 +1,4 @@
-"""What we put into a project for OpenCode, beside what the user has there; and how it is started."""
+"""What we install in a project for OpenCode, how it is started, and the events of our plugin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tool(tmp_path: Path) -> OpenCode:
 
 
 @pytest.mark.req("TOOL-01")
-def test_whole_files(tool: OpenCode) -> None:
+def test_our_files_are_commands_plugin_and_npm_settings(tool: OpenCode) -> None:
     files = tool.files([THINK], ["/opt/our tools/cortext", "--flag"])
 
     assert sorted(files) == [
@@ -47,7 +47,7 @@ def test_whole_files(tool: OpenCode) -> None:
     assert 'const program = ["/opt/our tools/cortext", "--flag", "hook", "opencode"]' in plugin
 
 
-def test_what_the_user_adds_to_our_file_stays(tool: OpenCode, tmp_path: Path) -> None:
+def test_remove_keeps_what_the_user_added_since(tool: OpenCode, tmp_path: Path) -> None:
     path = tmp_path / "opencode.json"
     tool.install_settings(str(tmp_path), PROGRAM)
     edited = JsonText(path.read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def test_what_the_user_adds_to_our_file_stays(tool: OpenCode, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"])
-def test_the_config_that_is_there_is_used(tool: OpenCode, tmp_path: Path, name: str) -> None:
+def test_an_existing_config_file_is_used(tool: OpenCode, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text('{\n  "model": "some/model" // mine\n}\n', encoding="utf-8")
@@ -71,7 +71,7 @@ def test_the_config_that_is_there_is_used(tool: OpenCode, tmp_path: Path, name: 
     assert path.read_text(encoding="utf-8") == '{\n  "model": "some/model" // mine\n}\n'
 
 
-def test_an_entry_of_the_users_under_our_name_stays(tool: OpenCode, tmp_path: Path) -> None:
+def test_an_entry_of_the_user_under_our_name_is_left_alone(tool: OpenCode, tmp_path: Path) -> None:
     path = tmp_path / "opencode.json"
     text = '{"mcp": {"cortext": {"type": "local", "command": ["my-own"]}}}'
     path.write_text(text, encoding="utf-8")
@@ -81,7 +81,7 @@ def test_an_entry_of_the_users_under_our_name_stays(tool: OpenCode, tmp_path: Pa
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_servers_of_the_user_and_those_turned_off(tool: OpenCode, tmp_path: Path) -> None:
+def test_disabled_mcp_servers_are_not_listed(tool: OpenCode, tmp_path: Path) -> None:
     config = tmp_path / "home/.config/opencode"
     config.mkdir(parents=True)
     (config / "opencode.jsonc").write_text('{"mcp": {"mine": {}, "off": {}, /* no */ "there": {}}}', encoding="utf-8")
@@ -90,19 +90,19 @@ def test_servers_of_the_user_and_those_turned_off(tool: OpenCode, tmp_path: Path
     assert tool.mcp_servers(str(tmp_path)) == {"mine", "there", "here"}
 
 
-# ── starting it ──────────────────────────────────────────────────────────────────────────────────────
+# ── launching ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_launch_without_a_prompt(tool: OpenCode, tmp_path: Path) -> None:
+def test_a_launch_without_a_prompt_opens_the_session(tool: OpenCode, tmp_path: Path) -> None:
     assert tool.launch("ses_x", project="/place").argv == ["opencode", "-s", "ses_x"]
     launch = tool.launch("ses_x", project="/place", model="some/model")
     assert (launch.argv[3:], launch.cwd, launch.env) == (["-m", "some/model"], "/place", {})
     assert tool.launch("ses_x", project="/place", model="claude-opus").argv == ["opencode", "-s", "ses_x"]
 
 
-def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
-    mine = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "plugin": ["mine"],}'}
-    tool = OpenCode(str(tmp_path), {"PATH": "", **mine})
+def test_a_launch_passes_a_long_prompt_in_the_environment(tmp_path: Path) -> None:
+    user_config = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "plugin": ["mine"],}'}
+    tool = OpenCode(str(tmp_path), {"PATH": "", **user_config})
     prompt = "ü\0\ud800" * 30_000
 
     launch = tool.launch("ses_x", project=str(tmp_path), prompt=prompt, model="some/deep/model")
@@ -112,16 +112,16 @@ def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
     assert (content["theme"], content["plugin"][0]) == ("x", "mine")
     assert Path(path.removeprefix("file://")).is_file()
     assert options["model"] == {"providerID": "some", "modelID": "deep/model"}
-    pieces = [launch.env[f"CORTEXT_PROMPT_{number}"] for number in range(options["pieces"])]
-    assert json.loads("".join(pieces)) == prompt
+    chunks = [launch.env[f"CORTEXT_PROMPT_{number}"] for number in range(options["pieces"])]
+    assert json.loads("".join(chunks)) == prompt
     assert max(len(value.encode("utf-8")) for value in launch.env.values()) < 128 * 1024
-    assert "npm_config_fetch_retries" not in launch.env  # there is no folder that OpenCode would install into
+    assert "npm_config_fetch_retries" not in launch.env  # no folder exists that OpenCode would install into
 
     (tmp_path / ".opencode").mkdir()
     assert tool.launch("ses_x", project=str(tmp_path), prompt="x").env["npm_config_fetch_retries"] == "0"
-    bad = OpenCode(str(tmp_path), {"PATH": "", "OPENCODE_CONFIG_CONTENT": "{"})
+    misconfigured = OpenCode(str(tmp_path), {"PATH": "", "OPENCODE_CONFIG_CONTENT": "{"})
     with pytest.raises(ConfigError, match="OPENCODE_CONFIG_CONTENT"):
-        bad.launch("ses_x", project=str(tmp_path), prompt="x")
+        misconfigured.launch("ses_x", project=str(tmp_path), prompt="x")
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────
@@ -142,21 +142,21 @@ def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
         ({"hook_event_name": "dispose"}, {"kind": "ended"}),
     ],
 )
-def test_events(tool: OpenCode, payload: dict[str, Any], expected: dict[str, str]) -> None:
-    place = f"{tool.folders.database}#ses_x"
+def test_hook_payloads_become_events(tool: OpenCode, payload: dict[str, Any], expected: dict[str, str]) -> None:
+    path = f"{tool.folders.database}#ses_x"
 
     found = tool.hook_event({"session_id": "ses_x", "cwd": "/place", **payload})
 
-    assert found == HookEvent(key="ses_x", path=place, project="/place", **expected)
+    assert found == HookEvent(key="ses_x", path=path, project="/place", **expected)
 
 
-def test_events_that_do_not_concern_us(tool: OpenCode) -> None:
+def test_other_payloads_are_ignored(tool: OpenCode) -> None:
     assert tool.hook_event({}) is None
     assert tool.hook_event({"hook_event_name": "session.idle"}) is None
     assert tool.hook_event({"hook_event_name": "session.idle", "session_id": "../x"}) is None
     assert tool.hook_event({"hook_event_name": "other", "session_id": "ses_x"}) is None
 
 
-def test_answers_go_where_the_plugin_waits(tool: OpenCode) -> None:
+def test_context_is_returned_only_where_the_plugin_waits(tool: OpenCode) -> None:
     assert json.loads(tool.hook_answer({"hook_event_name": "chat.message"}, "a\nb")) == {"context": "a\nb"}
     assert tool.hook_answer({"hook_event_name": "session.idle"}, "a") == ""

@@ -1,4 +1,4 @@
-"""Our two scripts inside OpenCode, run by node with a stand-in for OpenCode around them: what must never go wrong."""
+"""Our two scripts for OpenCode, run by Node.js with a stand-in for OpenCode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.install import PLUGIN, shipped
+from cortext.tools.opencode.install import PLUGIN, packaged_script
 from cortext.tools.opencode.start import LAUNCHER
 
 SESSION = "ses_x"
@@ -20,7 +20,7 @@ PART = {"id": "prt_00000000000fAAAA", "sessionID": SESSION, "messageID": "msg_1"
 
 
 def node(folder: Path, script: str, env: dict[str, str] | None = None) -> Any:
-    """What a script gives out as JSON."""
+    """Run a script and return the JSON that it prints."""
     path = folder / "test.mjs"
     path.write_text(script, encoding="utf-8")
     given = {"PATH": os.environ["PATH"], "TMPDIR": str(folder / "tmp"), **(env or {})}
@@ -32,20 +32,20 @@ def node(folder: Path, script: str, env: dict[str, str] | None = None) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "tmp").mkdir()
     return tmp_path
 
 
-def plugin(place: Path, script: str, patience: int = 5000) -> Path:
-    """The plugin, for a program that is this shell script (none: no such program)."""
-    program = place / "our program"
+def plugin(folder: Path, script: str, timeout: int = 5000) -> Path:
+    """Write the plugin for a program that is this shell script; the program is missing if the script is empty."""
+    program = folder / "our program"
     if script:
         program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         program.chmod(0o755)
-    text = OpenCode(str(place), {}).files([], [str(program)])[PLUGIN].decode("utf-8")
-    path = place / "cortext.mjs"
-    path.write_text(text.replace("patience = 5000", f"patience = {patience}"), encoding="utf-8")
+    text = OpenCode(str(folder), {}).files([], [str(program)])[PLUGIN].decode("utf-8")
+    path = folder / "cortext.mjs"
+    path.write_text(text.replace("timeout = 5000", f"timeout = {timeout}"), encoding="utf-8")
     return path
 
 
@@ -58,50 +58,50 @@ console.log(JSON.stringify({{ parts: output.parts }}))
 """
 
 
-def call(place: Path, path: Path, hook: str, given: dict[str, Any]) -> Any:
-    return node(place, CALL.format(path=path, part=json.dumps(PART), hook=hook, input=json.dumps(given)))
+def call(folder: Path, path: Path, hook: str, given: dict[str, Any]) -> Any:
+    return node(folder, CALL.format(path=path, part=json.dumps(PART), hook=hook, input=json.dumps(given)))
 
 
 @pytest.mark.req("TOOL-01")
-def test_a_prompt_is_told_and_its_answer_stands_beside_it(place: Path) -> None:
-    path = plugin(place, f'cat > "{place}/event"; echo "{{\\"context\\": \\"Mind the time.\\"}}"')
+def test_a_prompt_is_reported_and_the_context_added_to_it(folder: Path) -> None:
+    path = plugin(folder, f'cat > "{folder}/event"; echo "{{\\"context\\": \\"Mind the time.\\"}}"')
 
-    found = call(place, path, "chat.message", {"sessionID": SESSION})
+    found = call(folder, path, "chat.message", {"sessionID": SESSION})
 
-    told = json.loads((place / "event").read_text(encoding="utf-8"))
-    assert told == {"hook_event_name": "chat.message", "session_id": SESSION, "cwd": "/place", "prompt": "Hello"}
+    reported = json.loads((folder / "event").read_text(encoding="utf-8"))
+    assert reported == {"hook_event_name": "chat.message", "session_id": SESSION, "cwd": "/place", "prompt": "Hello"}
     assert found["parts"] == [
         PART,
         {**PART, "id": "prt_000000000010AAAA", "text": "Mind the time.", "synthetic": True},
     ]
-    assert list((place / "tmp").iterdir()) == []
+    assert list((folder / "tmp").iterdir()) == []
 
 
 @pytest.mark.req("TOOL-01")
-def test_a_command_is_marked_with_what_was_typed(place: Path) -> None:
-    path = plugin(place, f'cat > "{place}/event"')
+def test_a_command_is_annotated_with_what_was_typed(folder: Path) -> None:
+    path = plugin(folder, f'cat > "{folder}/event"')
     given = {"sessionID": SESSION, "command": "workspace.plan", "arguments": "a b"}
 
-    found = call(place, path, "command.execute.before", given)
+    found = call(folder, path, "command.execute.before", given)
 
     assert found["parts"][0]["metadata"] == {"cortext": {"command": "workspace.plan", "arguments": "a b"}}
-    told = json.loads((place / "event").read_text(encoding="utf-8"))
-    assert (told["command_name"], told["command_args"]) == ("workspace.plan", "a b")
+    reported = json.loads((folder / "event").read_text(encoding="utf-8"))
+    assert (reported["command_name"], reported["command_args"]) == ("workspace.plan", "a b")
 
 
 @pytest.mark.parametrize(
     "script", ["", "exit 3", "echo not json", "echo '[]'", "echo null", "kill -9 $$", "exec sleep 600"]
 )
-def test_a_fault_of_ours_costs_nothing_but_a_moment(place: Path, script: str) -> None:
-    path = plugin(place, script, patience=300)
+def test_a_failure_of_our_program_leaves_the_prompt_unchanged(folder: Path, script: str) -> None:
+    path = plugin(folder, script, timeout=300)
 
-    found = call(place, path, "chat.message", {"sessionID": SESSION})
+    found = call(folder, path, "chat.message", {"sessionID": SESSION})
 
     assert found["parts"] == [PART]
 
 
-def test_no_input_of_another_shape_throws(place: Path) -> None:
-    path = plugin(place, f'cat >> "{place}/events"')
+def test_unexpected_input_never_throws(folder: Path) -> None:
+    path = plugin(folder, f'cat >> "{folder}/events"')
     script = f"""
 import {{ Cortext }} from "{path}"
 const hooks = await Cortext({{ directory: "/place" }})
@@ -110,11 +110,11 @@ for (const given of [undefined, null, {{}}, {{ event: null }}, {{ event: {{ type
 }}
 console.log("true")
 """
-    assert node(place, script) is True
+    assert node(folder, script) is True
 
 
-def test_events_of_the_talk_and_none_of_side_agents(place: Path) -> None:
-    path = plugin(place, f'cat >> "{place}/events"; echo >> "{place}/events"')
+def test_events_of_side_agents_are_not_reported(folder: Path) -> None:
+    path = plugin(folder, f'cat >> "{folder}/events"; echo >> "{folder}/events"')
     script = f"""
 import {{ Cortext }} from "{path}"
 const {{ event, dispose }} = await Cortext({{ directory: "/place" }})
@@ -129,19 +129,19 @@ await dispose()
 await dispose()
 console.log("true")
 """
-    node(place, script)
+    node(folder, script)
 
     deadline = time.monotonic() + 20
-    while len(told := _lines(place / "events")) < 4 and time.monotonic() < deadline:
+    while len(reported := _lines(folder / "events")) < 4 and time.monotonic() < deadline:
         time.sleep(0.02)
     expected = ["dispose", "session.compacted", "session.created", "session.idle"]
-    assert sorted(event["hook_event_name"] for event in told) == expected
-    assert {event["session_id"] for event in told} == {"ses_x"}
+    assert sorted(event["hook_event_name"] for event in reported) == expected
+    assert {event["session_id"] for event in reported} == {"ses_x"}
 
 
 def _lines(path: Path) -> list[Any]:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    # Two may have been written into one line: each is whole all the same.
+    # Two processes may have written to one line, but each event is complete.
     decoder, found = json.JSONDecoder(), []
     while text := text.lstrip():
         try:
@@ -157,8 +157,8 @@ def _lines(path: Path) -> list[Any]:
 
 LAUNCH = """
 import {{ CortextLaunch }} from "{path}"
-const told = []
-const note = (name, answer) => async (given) => (told.push([name, given]), {{ data: answer }})
+const calls = []
+const note = (name, answer) => async (given) => (calls.push([name, given]), {{ data: answer }})
 const models = {{ providers: [{{ id: "some", models: {{ one: {{}}, two: {{}} }} }}], default: {{ some: "one" }} }}
 const client = {{
   config: {{ providers: async () => ({{ data: models }}), get: async () => ({{ data: {{ model: "{setting}" }} }}) }},
@@ -172,12 +172,12 @@ const client = {{
 }}
 for (let time = 0; time < 2; time++) await CortextLaunch({{ client }}, {options})
 await new Promise((done) => setTimeout(done, 200))
-console.log(JSON.stringify([told, Object.keys(process.env).filter((name) => name.startsWith("CORTEXT"))]))
+console.log(JSON.stringify([calls, Object.keys(process.env).filter((name) => name.startsWith("CORTEXT"))]))
 """
 
 
 def launch(
-    place: Path,
+    folder: Path,
     prompt: str,
     *,
     model: str = "",
@@ -185,53 +185,53 @@ def launch(
     setting: str = "",
     answer: str = 'note("prompt")',
 ) -> list[Any]:
-    path = place / "launch.mjs"
-    path.write_text(shipped(LAUNCHER), encoding="utf-8")
-    made = OpenCode(str(place), {}).launch(SESSION, project=str(place), prompt=prompt, model=model)
-    ((_, options),) = json.loads(made.env.pop("OPENCODE_CONFIG_CONTENT"))["plugin"]
+    path = folder / "launch.mjs"
+    path.write_text(packaged_script(LAUNCHER), encoding="utf-8")
+    started = OpenCode(str(folder), {}).launch(SESSION, project=str(folder), prompt=prompt, model=model)
+    ((_, options),) = json.loads(started.env.pop("OPENCODE_CONFIG_CONTENT"))["plugin"]
     script = LAUNCH.format(path=path, options=json.dumps(options), last=last, setting=setting, prompt=answer)
-    told, left = node(place, script, made.env)
-    assert left == []  # the prompt is not handed on to what OpenCode starts
-    assert isinstance(told, list)
-    return told
+    calls, remaining = node(folder, script, started.env)
+    assert remaining == []  # the prompt is not passed on to what OpenCode starts
+    assert isinstance(calls, list)
+    return calls
 
 
 @pytest.mark.req("SESS-004d")
-def test_the_prompt_is_sent_once_as_it_is(place: Path) -> None:
+def test_the_first_prompt_is_sent_once_and_unchanged(folder: Path) -> None:
     prompt = "Go on \"now\" 'x' $HOME\n答え 🦤 \0 " * 10_000
 
-    ((name, given),) = launch(place, prompt)
+    ((name, given),) = launch(folder, prompt)
 
     assert (name, given["path"]) == ("prompt", {"id": SESSION})
     assert given["body"] == {"parts": [{"type": "text", "text": prompt}]}
 
 
-def test_a_command_is_run_as_one(place: Path) -> None:
-    ((name, given),) = launch(place, "/mine a  b\nc")
+def test_a_prompt_that_is_a_command_is_run_as_a_command(folder: Path) -> None:
+    ((name, given),) = launch(folder, "/mine a  b\nc")
 
     assert (name, given["body"]) == ("command", {"command": "mine", "arguments": "a  b\nc"})
-    assert launch(place, "/other a")[0][0] == "prompt"
+    assert launch(folder, "/other a")[0][0] == "prompt"
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         ({"model": "some/two"}, "two"),
-        ({"model": "absent/two"}, None),  # the session's own will do
+        ({"model": "absent/two"}, None),  # the session's own model is available
         ({"last": '{ providerID: "absent", modelID: "x" }', "setting": "some/two"}, "two"),
         ({"last": '{ providerID: "absent", modelID: "x" }', "setting": "absent/x"}, "one"),
         ({"last": "undefined"}, "one"),
     ],
 )
-def test_the_model_is_one_that_can_be_had(place: Path, given: dict[str, str], expected: str | None) -> None:
-    ((_, sent),) = launch(place, "Go on", **given)
+def test_the_first_prompt_uses_an_available_model(folder: Path, given: dict[str, str], expected: str | None) -> None:
+    ((_, sent),) = launch(folder, "Go on", **given)
 
     assert sent["body"].get("model") == (expected and {"providerID": "some", "modelID": expected})
 
 
 @pytest.mark.parametrize("answer", ["async () => ({ error: { name: 'Busy' } })", "async () => { throw Error('Busy') }"])
-def test_a_failure_is_shown(place: Path, answer: str) -> None:
-    ((name, given),) = launch(place, "Go on", answer=answer)
+def test_a_failure_to_send_is_shown(folder: Path, answer: str) -> None:
+    ((name, given),) = launch(folder, "Go on", answer=answer)
 
     assert name == "toast"
     assert "Busy" in given["body"]["message"]

@@ -1,4 +1,4 @@
-"""Reading OpenCode's database: every kind of record, and only what is new by the cursor."""
+"""Reading OpenCode's database: every kind of record, and from a cursor only what is new."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import time
 
 import pytest
 from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_start, text, thinking
-from tests.tools.opencode.readings import reading, told
+from tests.tools.opencode.readings import reading, roles_and_texts
 
 from cortext.model.message import Part, thread
 from cortext.tools.opencode.adapter import OpenCode
 
-# ── what was said ────────────────────────────────────────────────────────────────────────────────────
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("STORE-13", "SESS-001d")
-def test_a_turn_with_thinking_words_and_a_call(tool: OpenCode, corpus: Corpus) -> None:
+def test_a_turn_with_thinking_text_and_a_call_is_read(tool: OpenCode, corpus: Corpus) -> None:
     asked = corpus.user("What is in note.txt? 答え 🦤")
     given = {"command": "cat note.txt"}
     looked = corpus.assistant(thinking("I should look."), "Let me look.", call("bash", given, "the heron\n"))
     answered = corpus.assistant("A heron.")
 
-    messages, made = reading(tool)
+    messages, found = reading(tool)
 
     assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
-    prompt, words, result, answer = messages
+    prompt, reply, result, answer = messages
     assert (prompt.id, prompt.content, prompt.parts) == (asked, "What is in note.txt? 答え 🦤", None)
-    assert (words.id, words.content, words.model, words.tokens) == (looked, "Let me look.", "some/model-one", 5)
-    assert words.usage is not None
-    assert words.usage["input"] == 10
-    assert words.parts == [
+    assert (reply.id, reply.content, reply.model, reply.tokens) == (looked, "Let me look.", "some/model-one", 5)
+    assert reply.usage is not None
+    assert reply.usage["input"] == 10
+    assert reply.parts == [
         Part("thinking", "I should look."),
         Part("text", "Let me look."),
         Part("tool_call", id="call_1", name="bash", input=given),
@@ -37,14 +37,14 @@ def test_a_turn_with_thinking_words_and_a_call(tool: OpenCode, corpus: Corpus) -
     assert result.parts == [Part("tool_result", call_id="call_1", name="bash", output="the heron\n")]
     assert (result.content, result.text, result.id) == ("", "the heron\n", "prt_000005")
     assert (answer.id, answer.text, answer.timestamp) == (answered, "A heron.", "2026-11-06T21:20:03.000Z")
-    assert (made.about.model, made.about.tools, made.about.title) == ("some/model-one", ["bash"], "A talk")
-    assert (made.about.project, made.about.created_at) == ("/work/place", "2026-11-06T21:20:00.000Z")
-    assert made.counts.skipped == {"step-start": 2, "step-finish": 2}
-    assert (made.counts.unknown, made.counts.damaged) == ({}, {})
+    assert (found.about.model, found.about.tools, found.about.title) == ("some/model-one", ["bash"], "A talk")
+    assert (found.about.project, found.about.created_at) == ("/work/place", "2026-11-06T21:20:00.000Z")
+    assert found.counts.skipped == {"step-start": 2, "step-finish": 2}
+    assert (found.counts.unknown, found.counts.damaged) == ({}, {})
 
 
 @pytest.mark.req("STORE-13")
-def test_results_that_failed_are_missing_or_were_interrupted(tool: OpenCode, corpus: Corpus) -> None:
+def test_failed_missing_and_interrupted_results_are_read(tool: OpenCode, corpus: Corpus) -> None:
     corpus.assistant(
         call("bash", {}, identity="a", status="error", error="it broke"),
         call("bash", {}, identity="b", status="running"),
@@ -83,7 +83,7 @@ def test_images_and_files_are_kept_by_reference(tool: OpenCode, corpus: Corpus) 
 
 
 @pytest.mark.req("TOOL-03")
-def test_what_is_not_part_of_the_talk_is_counted(tool: OpenCode, corpus: Corpus) -> None:
+def test_records_without_messages_are_counted(tool: OpenCode, corpus: Corpus) -> None:
     corpus.user("Look at @a.txt", text("the file's contents", synthetic=True), {"type": "agent", "name": "plan"})
     corpus.user({"type": "compaction", "auto": True})
     corpus.assistant("We fixed the boat.", summary=True, mode="compaction")
@@ -91,11 +91,11 @@ def test_what_is_not_part_of_the_talk_is_counted(tool: OpenCode, corpus: Corpus)
     corpus.assistant({"type": "patch", "hash": "0", "files": []}, {"type": "snapshot", "snapshot": "0"}, "Going on.")
     corpus.assistant({"type": "retry", "attempt": 1, "error": {}, "time": {"created": 1}})
 
-    messages, made = reading(tool)
+    messages, found = reading(tool)
 
-    assert told(messages) == [("user", "Look at @a.txt"), ("assistant", "Going on.")]
-    assert made.about.summary == "We fixed the boat."
-    assert {name: count for name, count in made.counts.skipped.items() if not name.startswith("step")} == {
+    assert roles_and_texts(messages) == [("user", "Look at @a.txt"), ("assistant", "Going on.")]
+    assert found.about.summary == "We fixed the boat."
+    assert {name: count for name, count in found.counts.skipped.items() if not name.startswith("step")} == {
         "synthetic text": 2,
         "agent": 1,
         "compaction": 1,
@@ -103,11 +103,11 @@ def test_what_is_not_part_of_the_talk_is_counted(tool: OpenCode, corpus: Corpus)
         "patch": 1,
         "snapshot": 1,
         "retry": 1,
-        "reply without words": 1,
+        "empty reply": 1,
     }
 
 
-def test_replies_that_failed_are_partial(tool: OpenCode, corpus: Corpus) -> None:
+def test_a_stopped_reply_is_partial(tool: OpenCode, corpus: Corpus) -> None:
     stopped = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
     corpus.user("Go")
     corpus.assistant("I was about to", call("bash", {}, "out"), error=stopped, done=False)
@@ -119,47 +119,52 @@ def test_replies_that_failed_are_partial(tool: OpenCode, corpus: Corpus) -> None
         ("assistant", True),
         ("tool", True),
     ]
-    assert told(thread(messages)) == [("user", "Go")]
+    assert roles_and_texts(thread(messages)) == [("user", "Go")]
 
 
 def test_several_rounds_in_one_record_are_several_messages(tool: OpenCode, corpus: Corpus) -> None:
-    made = corpus.assistant(
+    found = corpus.assistant(
         "First.", call("bash", {}, "one", identity="a"), step_start(), "Second.", call("bash", {}, "two", identity="b")
     )
 
     messages, _ = reading(tool)
 
-    assert told(messages) == [("assistant", "First."), ("tool", "one"), ("assistant", "Second."), ("tool", "two")]
-    assert [message.id for message in messages if message.role == "assistant"] == [made, f"{made}.2"]
+    assert roles_and_texts(messages) == [
+        ("assistant", "First."),
+        ("tool", "one"),
+        ("assistant", "Second."),
+        ("tool", "two"),
+    ]
+    assert [message.id for message in messages if message.role == "assistant"] == [found, f"{found}.2"]
 
 
-# ── commands and our own block ───────────────────────────────────────────────────────────────────────
+# ── commands and resume blocks ───────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("SESS-001d")
 @pytest.mark.parametrize("by", ["plugin", "command file"])
-def test_a_command_is_what_was_typed(tool: OpenCode, corpus: Corpus, by: str) -> None:
+def test_a_command_is_read_as_typed(tool: OpenCode, corpus: Corpus, by: str) -> None:
     typed = "<command-name>/workspace.brainstorm</command-name>\n<command-args>API design</command-args>\n\nThink."
     mark = {"metadata": {"cortext": {"command": "workspace.brainstorm", "arguments": "API design"}}}
     corpus.user(text("Think of API design.", **mark) if by == "plugin" else text(typed))
     corpus.user(text("Do it now.", metadata={"cortext": {"command": "mine", "arguments": ""}}), image("data:x"))
 
-    messages, made = reading(tool)
+    messages, found = reading(tool)
 
-    assert told(messages) == [("user", "/workspace.brainstorm API design"), ("user", "/mine")]
+    assert roles_and_texts(messages) == [("user", "/workspace.brainstorm API design"), ("user", "/mine")]
     assert (messages[1].parts or [])[1].type == "image"
-    assert made.about.command == "/workspace.brainstorm"
-    assert made.counts.skipped == {"command expansion": 2}
+    assert found.about.command == "/workspace.brainstorm"
+    assert found.counts.skipped == {"command expansion": 2}
 
 
 @pytest.mark.req("SESS-001d")
-def test_our_own_block_is_no_word_of_the_user(tool: OpenCode, corpus: Corpus) -> None:
+def test_a_resume_block_is_aside(tool: OpenCode, corpus: Corpus) -> None:
     corpus.user("Prompt\n\n[RESUMED CONVERSATION]\n…\n[END RESUMED CONTEXT]")
     resumed = {"metadata": {"cortext": {"command": "workspace.resume", "arguments": "1"}}}
     corpus.user(text("Go on.", **resumed), text("[RESUMED CONVERSATION]", synthetic=True))
     corpus.user(text("About [RESUMED CONVERSATION]", metadata={"cortext": {"id": "m1"}}))
 
-    messages, made = reading(tool)
+    messages, found = reading(tool)
 
     assert [(message.aside, message.extra) for message in messages] == [
         (True, {"resume_block": True}),
@@ -167,13 +172,13 @@ def test_our_own_block_is_no_word_of_the_user(tool: OpenCode, corpus: Corpus) ->
         (False, None),
     ]
     assert messages[1].text == "/workspace.resume 1"
-    assert made.about.command == ""
+    assert found.about.command == ""
 
 
-# ── side agents and ways back ────────────────────────────────────────────────────────────────────────
+# ── side agents and undo ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_side_agents_are_read_beside_the_talk(tool: OpenCode, corpus: Corpus) -> None:
+def test_messages_of_side_agents_are_aside(tool: OpenCode, corpus: Corpus) -> None:
     corpus.session("ses_child", parent="ses_one", title="Child session - x")
     corpus.session("ses_grandchild", parent="ses_child")
     corpus.user("Ask somebody")
@@ -182,7 +187,7 @@ def test_side_agents_are_read_beside_the_talk(tool: OpenCode, corpus: Corpus) ->
     corpus.assistant("Somebody found it.")
 
     assert [item.key for item in tool.transcripts()] == ["ses_one"]
-    messages, made = reading(tool)
+    messages, found = reading(tool)
 
     assert [(message.text, message.aside) for message in messages] == [
         ("Ask somebody", False),
@@ -191,14 +196,14 @@ def test_side_agents_are_read_beside_the_talk(tool: OpenCode, corpus: Corpus) ->
         ("Somebody found it.", False),
     ]
     corpus.assistant("It sank.", session="ses_child")
-    assert told(reading(tool, made.cursor)[0]) == [("assistant", "It sank.")]
+    assert roles_and_texts(reading(tool, found.cursor)[0]) == [("assistant", "It sank.")]
 
 
-def test_what_was_undone_and_replaced_leaves_the_talk(tool: OpenCode, corpus: Corpus) -> None:
+def test_undone_messages_leave_the_conversation(tool: OpenCode, corpus: Corpus) -> None:
     corpus.user("One")
     first = corpus.assistant("Two")
     wrong = [corpus.user("Wrong"), corpus.assistant("Wrong too")]
-    before, made = reading(tool)
+    before, found = reading(tool)
     corpus.change("session", "ses_one", revert=dump({"messageID": wrong[0]}))
 
     undone, _ = reading(tool)
@@ -206,64 +211,64 @@ def test_what_was_undone_and_replaced_leaves_the_talk(tool: OpenCode, corpus: Co
         (f"{wrong[0]}.undone", True),
         (f"{wrong[1]}.undone", True),
     ]
-    assert reading(tool, made.cursor)[0] == []
+    assert reading(tool, found.cursor)[0] == []
 
     for message in wrong:
         corpus.remove(message)
     corpus.change("session", "ses_one", revert=None)
     right = corpus.user("Right")
-    after, _ = reading(tool, made.cursor)
+    after, _ = reading(tool, found.cursor)
 
     known = {message.id for message in before}
-    journal = [*before, *(message for message in after if message.id not in known)]
-    assert [message.id for message in journal][-1] == right
-    assert journal[-1].parent == first
-    assert told(thread(journal)) == [("user", "One"), ("assistant", "Two"), ("user", "Right")]
+    history = [*before, *(message for message in after if message.id not in known)]
+    assert [message.id for message in history][-1] == right
+    assert history[-1].parent == first
+    assert roles_and_texts(thread(history)) == [("user", "One"), ("assistant", "Two"), ("user", "Right")]
 
 
-# ── only what is new ─────────────────────────────────────────────────────────────────────────────────
+# ── the cursor ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_reply_that_is_being_written_waits(tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_is_being_written_is_left_for_later(
+    tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time, "time", lambda: corpus.now / 1000 + 60)
     corpus.user("Go")
     reply = corpus.assistant("Half a", done=False)
     queued = corpus.user("And then?")
 
-    messages, made = reading(tool)
-    assert told(messages) == [("user", "Go")]
+    messages, found = reading(tool)
+    assert roles_and_texts(messages) == [("user", "Go")]
 
     info = {"role": "assistant", "time": {"created": START + 2000, "completed": START + 9000}}
     corpus.change("message", reply, data=dump(info))
     corpus.part(reply, text("sentence."))
-    messages, _ = reading(tool, made.cursor)
+    messages, _ = reading(tool, found.cursor)
     assert [(message.id, message.text) for message in messages] == [
         (reply, "Half a\n\nsentence."),
         (queued, "And then?"),
     ]
 
 
-def test_a_reply_that_nobody_finishes_is_given_apart(
-    tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abandoned_reply_gets_a_separate_id(tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: corpus.now / 1000 + 7200)
     corpus.user("Go")
     reply = corpus.assistant("Half a", done=False)
 
-    messages, made = reading(tool)
+    messages, found = reading(tool)
     assert [(message.id, message.partial) for message in messages][1:] == [(f"{reply}.unfinished", True)]
-    assert [message.id for message in reading(tool, made.cursor)[0]] == [f"{reply}.unfinished"]
+    assert [message.id for message in reading(tool, found.cursor)[0]] == [f"{reply}.unfinished"]
 
     corpus.user("Again")
-    messages, _ = reading(tool, made.cursor)
+    messages, _ = reading(tool, found.cursor)
     assert [(message.id, message.partial) for message in messages] == [(reply, True), ("msg_000003", False)]
 
 
-def test_transcripts_of_one_project(tool: OpenCode, corpus: Corpus) -> None:
+def test_transcripts_are_filtered_by_project(tool: OpenCode, corpus: Corpus) -> None:
     corpus.session("ses_two", directory="/elsewhere")
 
     assert sorted(item.key for item in tool.transcripts()) == ["ses_one", "ses_two"]
     assert [item.key for item in tool.transcripts("/elsewhere")] == ["ses_two"]
     assert tool.transcript_at(f"{tool.folders.database}#ses_two") is not None
     assert tool.transcript_at(f"{tool.folders.database}#ses_none") is None
-    assert tool.transcript_at(tool.folders.database) is None  # there are two in it
+    assert tool.transcript_at(tool.folders.database) is None  # it contains two

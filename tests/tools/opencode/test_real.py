@@ -1,4 +1,4 @@
-"""The adapter against the real OpenCode, talking to a model on loopback."""
+"""The adapter with the real OpenCode and a model server on loopback."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ in_any_home = pytest.mark.parametrize("home", ["", "opencode"], ids=["fresh", "u
 
 THINK = CommandFile(name="workspace.brainstorm", description="Think", text="Think widely.\n\nTopic: {arguments}\n")
 
-# Stands in for `cortext`: writes down every event, and has something to say to the model about two of them.
-# As the MCP server it is gone at once: OpenCode waits half a minute for one that says nothing.
+# A stand-in for `cortext` that records every event, and answers two of them with context.
+# As the MCP server it exits at once: OpenCode waits half a minute for one that does not answer.
 PROGRAM = """\
 #!/bin/sh
 [ "$1" = mcp ] && exit 1
@@ -43,7 +43,7 @@ esac
 
 @dataclass
 class World:
-    """A real OpenCode with a home of its own, our adapter for it, and a project."""
+    """A real OpenCode with its own home folder, our adapter for it, and a project."""
 
     server: ModelServer
     real: Tool
@@ -52,7 +52,7 @@ class World:
     events: Path
 
     def install(self) -> None:
-        """What `cortext init` would put into the project."""
+        """Install what `cortext init` would install in the project."""
         self.events.mkdir()
         program = self.events.parent / "cortext stand-in"
         program.write_text(PROGRAM.format(folder=self.events), encoding="utf-8")
@@ -90,8 +90,8 @@ def world(tmp_path: Path, home: Path) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """A world with all that we install, in which a conversation was held: a start of OpenCode takes seconds."""
+def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Yield a world with our files and one conversation, shared by tests because a start takes seconds."""
     with ModelServer() as server:
         folder = tmp_path_factory.mktemp("held")
         world = make_world(folder, folder / "home", server)
@@ -106,15 +106,15 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     deadline = time.monotonic() + timeout
-    while not true():
+    while not condition():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
         time.sleep(0.02)
 
 
 def conversation(request: Request) -> list[tuple[str, str]]:
-    """What a request carries after the system prompt: role and words, calls and results by name and output."""
+    """Return the turns of a request after the system prompt: role and text, calls by name and arguments."""
     return [
         (turn.role, turn.text or f"{turn.name} {json.dumps(turn.arguments, ensure_ascii=False)}")
         for turn in request.conversation
@@ -123,13 +123,13 @@ def conversation(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02", "SESS-001d", "STORE-13")
-def test_a_real_conversation_is_captured_word_for_word(held: World) -> None:
-    found = held.tool.detect()
+def test_a_real_conversation_is_captured_word_for_word(shared_world: World) -> None:
+    found = shared_world.tool.detect()
     assert found is not None
-    assert (found.program, found.version, found.tested) == (held.real.program, "1.18.18", True)
+    assert (found.program, found.version, found.tested) == (shared_world.real.program, "1.18.18", True)
 
-    (transcript,) = held.tool.transcripts(str(held.project))
-    messages, _ = held.read(transcript.key)
+    (transcript,) = shared_world.tool.transcripts(str(shared_world.project))
+    messages, _ = shared_world.read(transcript.key)
 
     assert [(one.role, one.text) for one in messages] == [
         ("user", "Read note.txt, please. 🦤"),
@@ -137,57 +137,60 @@ def test_a_real_conversation_is_captured_word_for_word(held: World) -> None:
         ("tool", "the heron stands still\n"),
         ("assistant", "The heron stands still. 答え"),
     ]
-    words = messages[1]
-    assert [part.type for part in words.parts or ()] == ["thinking", "text", "tool_call"]
-    assert words.parts_of("tool_call")[0].input["command"] == "cat note.txt"
-    assert messages[2].parts_of("tool_result")[0].call_id == words.parts_of("tool_call")[0].id
-    assert (words.model, words.tokens) == ("test/test-model", 5)
-    # The hook's words reached the model beside the prompt, and are none of the user's.
-    assert held.server.turns[0].texts("user") == ["Read note.txt, please. 🦤\nCONTEXT OF THE PROMPT"]
-    # Our entry is in the config that OpenCode took (it refuses what it does not know).
-    assert held.tool.mcp_servers(str(held.project)) == {"cortext"}
+    reply = messages[1]
+    assert [part.type for part in reply.parts or ()] == ["thinking", "text", "tool_call"]
+    assert reply.parts_of("tool_call")[0].input["command"] == "cat note.txt"
+    assert messages[2].parts_of("tool_result")[0].call_id == reply.parts_of("tool_call")[0].id
+    assert (reply.model, reply.tokens) == ("test/test-model", 5)
+    # The model got the hook's context with the prompt, but the user's message does not contain it.
+    assert shared_world.server.turns[0].texts("user") == ["Read note.txt, please. 🦤\nCONTEXT OF THE PROMPT"]
+    # OpenCode accepted the config with our entry: it rejects unknown settings.
+    assert shared_world.tool.mcp_servers(str(shared_world.project)) == {"cortext"}
 
 
 @pytest.mark.req("TOOL-02", "TOOL-03")
-def test_a_kept_copy_goes_back_unchanged(held: World, tmp_path: Path) -> None:
-    (transcript,) = held.tool.transcripts()
-    before, rows = held.read(transcript.key)[0], held.real.records()
+def test_a_copy_is_restored_unchanged(shared_world: World, tmp_path: Path) -> None:
+    (transcript,) = shared_world.tool.transcripts()
+    before, rows = shared_world.read(transcript.key)[0], shared_world.real.records()
     copy = str(tmp_path / "native")
-    held.tool.copy(transcript, copy)
-    delete(held.tool.program, transcript.key, project=str(held.project))
-    assert list(held.tool.transcripts()) == []
+    shared_world.tool.copy(transcript, copy)
+    delete(shared_world.tool.program, transcript.key, project=str(shared_world.project))
+    assert list(shared_world.tool.transcripts()) == []
 
-    assert held.tool.put_back(copy, project=str(held.project)) == transcript.key
+    assert shared_world.tool.put_back(copy, project=str(shared_world.project)) == transcript.key
 
-    assert held.read(transcript.key)[0] == before
-    assert held.real.records() == rows
+    assert shared_world.read(transcript.key)[0] == before
+    assert shared_world.real.records() == rows
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02", "SESS-001d")
-def test_a_command_and_the_events(held: World) -> None:
-    (transcript,) = held.tool.transcripts()
+def test_a_command_is_captured_and_events_are_reported(shared_world: World) -> None:
+    (transcript,) = shared_world.tool.transcripts()
     key = transcript.key
-    before, cursor = held.read(key)
-    held.server.push("Three ideas.")
+    before, cursor = shared_world.read(key)
+    shared_world.server.push("Three ideas.")
 
     command = ("--command", "workspace.brainstorm")
-    done = held.real.run('API "design"  now', cwd=held.project, resume=key, extra_args=command)
+    done = shared_world.real.run('API "design"  now', cwd=shared_world.project, resume=key, extra_args=command)
 
     assert (done.returncode, "Three ideas." in done.stdout) == (0, True), done.stderr
-    expanded = held.server.turns[-1].texts("user")[-1]
+    expanded = shared_world.server.turns[-1].texts("user")[-1]
     assert expanded.endswith('Think widely.\n\nTopic: API "design"  now\nCONTEXT OF THE COMMAND')
-    added, _ = held.read(key, cursor)
+    added, _ = shared_world.read(key, cursor)
     assert [(one.role, one.text) for one in added] == [
         ("user", '/workspace.brainstorm API "design"  now'),
         ("assistant", "Three ideas."),
     ]
-    reading = held.tool.read(transcript)
+    reading = shared_world.tool.read(transcript)
     assert [one.id for one in reading] == [one.id for one in [*before, *added]]
     assert reading.about.command == "/workspace.brainstorm"
-    # What the plugin told: it does not wait for most of them, so the last may still be on its way.
-    wait_until(lambda: len(held.reported()) >= 7, "seven events")
-    told = [(event["hook_event_name"], event.get("prompt") or event.get("command_args")) for event in held.reported()]
-    assert sorted(told, key=str) == sorted(
+    # The plugin does not wait for most events, so the last ones may arrive late.
+    wait_until(lambda: len(shared_world.reported()) >= 7, "seven events")
+    reported = [
+        (event["hook_event_name"], event.get("prompt") or event.get("command_args"))
+        for event in shared_world.reported()
+    ]
+    assert sorted(reported, key=str) == sorted(
         [
             ("session.created", None),
             ("chat.message", "Read note.txt, please. 🦤"),
@@ -199,8 +202,14 @@ def test_a_command_and_the_events(held: World) -> None:
         ],
         key=str,
     )
-    assert all(event["session_id"] == key and event["cwd"] == str(held.project) for event in held.reported())
-    kinds = {event.kind for payload in held.reported() if (event := held.tool.hook_event(payload)) is not None}
+    assert all(
+        event["session_id"] == key and event["cwd"] == str(shared_world.project) for event in shared_world.reported()
+    )
+    kinds = {
+        event.kind
+        for payload in shared_world.reported()
+        if (event := shared_world.tool.hook_event(payload)) is not None
+    }
     assert kinds == {"started", "prompt", "command", "answered", "ended"}
 
 
@@ -239,8 +248,8 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
 
     assert written.changed == {
         "thinking left out": 1,
-        "system message as the user's": 1,
-        "missing result added": 1,
+        "system message sent as a user message": 1,
+        "placeholder added for a missing tool result": 1,
     }
     before, cursor = world.read(written.key)
     assert [one.id for one in before] == [one.id for one in messages]
@@ -266,7 +275,7 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
     ]
     calls = [turn for turn in asked.conversation if turn.kind in ("tool_call", "tool_result")]
     assert [turn.call_id for turn in calls] == ["toolu_1", "toolu_2", "toolu_1", "toolu_2", "toolu_3", "toolu_3"]
-    assert not marker.exists()  # what is history is not run again
+    assert not marker.exists()  # calls in the history are not executed again
     added, _ = world.read(written.key, cursor)
     assert [(one.role, one.text) for one in added] == [("user", "Which colour?\nThe boat's."), ("assistant", "Green.")]
 
@@ -297,12 +306,12 @@ def test_the_screen_opens_with_the_conversation_and_sends_the_prompt(world: Worl
 
 
 class screen:  # noqa: N801 - it is used as a function
-    """A terminal with the program in it; gives what it shows."""
+    """A terminal that runs the program; the context value returns what it shows."""
 
     def __init__(self, world: World, launch: Launch, socket: Path) -> None:
         self.socket = str(socket)
         env = {**world.real.env, **launch.env, "TERM": "tmux-256color", "COLORTERM": "truecolor"}
-        # The environment is longer than a command line of tmux may be: it goes through a script.
+        # The environment is too long for a command line of tmux, so a script sets it.
         script = socket.with_suffix(".sh")
         lines = [f"export {name}={shlex.quote(value)}" for name, value in env.items()]
         script.write_text("\n".join([*lines, f"exec {shlex.join(launch.argv)}"]), encoding="utf-8")
@@ -316,6 +325,6 @@ class screen:  # noqa: N801 - it is used as a function
     def __exit__(self, *_: object) -> None:
         self._tmux("kill-server")
 
-    def _tmux(self, *words: str) -> str:
-        command = ["tmux", "-S", self.socket, *words]
+    def _tmux(self, *arguments: str) -> str:
+        command = ["tmux", "-S", self.socket, *arguments]
         return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False).stdout

@@ -34,7 +34,7 @@ from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, With
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
-SILENT = "messages without text or calls"
+SILENT = "message without text or tool calls"
 LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
 BEGUN = "a new session that begins with the command and the context block"
 
@@ -101,7 +101,7 @@ def make_plan(
     for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:
-        receipt.left_out["older messages (the facts in them are in the block)"] = earlier
+        receipt.left_out["older message (its facts are in the context block)"] = earlier
     own = _Own() if earlier or rewrite else _own_session(found, tool, carried, project)
     if not carried:
         own.how = BEGUN

@@ -146,9 +146,9 @@ def build(
         attachments=attachments_in(carried),
     )
     if kept_from:
-        receipt.left_out["older messages (the facts in them are in the block)"] = kept_from
+        receipt.left_out["older message (its facts are in the context block)"] = kept_from
     if cut:
-        receipt.changed["tool results shortened"] = cut
+        receipt.changed["tool result shortened"] = cut
     if summary.endswith("…") and not session.summary.endswith("…"):
         receipt.changed["summary shortened"] = 1
     session = msgspec.structs.replace(session, summary=summary)

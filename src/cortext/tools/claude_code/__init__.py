@@ -1,1 +1,1 @@
-"""Claude Code: reading and writing its transcripts, installing our commands and hooks."""
+"""Claude Code: reads and writes its transcripts, and installs commands, hooks and the MCP server for it."""

@@ -1,4 +1,4 @@
-"""Claude Code: where its conversations lie, how it is started, and what its hooks tell us."""
+"""The adapter for Claude Code: where its transcripts are, how it is started, and what its hooks report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
-_LONGEST_CONTEXT = 10_000  # of a hook's answer; more is shown to the model as a preview only
+_LONGEST_CONTEXT = 10_000  # UTF-16 units; of a longer hook answer the model gets only a preview
 _TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion"))
 _KINDS = {
     "SessionStart": "started",
@@ -32,11 +32,11 @@ _KINDS = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
-_LOOKED_AT = 64  # records; a conversation begins well before
+_RECORDS_CHECKED = 64  # the first message comes well before that
 
 
 class ClaudeCode:
-    """The adapter. `home` and `environ` say where the tool's folders and the program are."""
+    """The adapter for Claude Code. `home` and `environ` say where its folders and its executable are."""
 
     name = "claude"
     title = "Claude Code"
@@ -46,7 +46,7 @@ class ClaudeCode:
     prompt_is_public = True
     first_steps = (
         "/workspace.brainstorm TOPIC",
-        'It asks once about our MCP server: choose "Use this MCP server".',
+        'When asked about the MCP server, choose "Use this MCP server".',
     )
     started_by = "CLAUDECODE"
     session_variable = "CLAUDE_CODE_SESSION_ID"
@@ -59,7 +59,7 @@ class ClaudeCode:
         self._program = Program("claude", self._environ)
 
     def detect(self) -> Detected | None:
-        """Whether the program is on the path, and which version it says it is."""
+        """Return the executable on the PATH and the version it reports; None if there is none."""
         return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
@@ -70,7 +70,7 @@ class ClaudeCode:
         return os.path.join(config, "projects")
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Every `<session>.jsonl` of every project folder; side agents' files belong to their session."""
+        """Yield every `<session>.jsonl` of every project folder. Files of subagents belong to their session."""
         if project is not None:
             real = os.path.realpath(project)
             yield from self._in_folder(os.path.join(self._projects, folder_name(real)), real)
@@ -83,17 +83,17 @@ class ClaudeCode:
         for entry in _entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
             if entry.is_symlink() and os.path.isfile(entry.path):
-                continue  # another transcript under a second name; a link that leads nowhere is told of when it is read
+                continue  # a second name of another transcript; a dangling link is reported when it is read
             if key != entry.name and is_uuid(key):
                 found = self._transcript(key, entry.path, project)
                 if found is not None:
                     yield found
 
     def _transcript(self, key: str, path: str, project: str) -> Transcript | None:
-        """The transcript with its signs of change, those of its side files among them; None where it just went."""
+        """Return the transcript with its fingerprint, companion files included; None if it was just removed."""
         size = changed = 0
         try:
-            for file in (path, *(side for _, side in side_files(path))):
+            for file in (path, *(companion for _, companion in companion_files(path))):
                 status = os.stat(file, follow_symlinks=False)
                 size, changed = size + status.st_size, max(changed, status.st_mtime_ns)
         except FileNotFoundError:
@@ -101,7 +101,7 @@ class ClaudeCode:
         return Transcript(tool=self.name, key=key, path=path, project=project, size=size, changed=changed)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """A transcript anywhere, known by its records; not one of a side agent, which is part of another."""
+        """Return the transcript at any path, recognised by its records; None for the file of a subagent."""
         try:
             key = _session_in(path)
         except (OSError, UnsafePath):
@@ -109,32 +109,32 @@ class ClaudeCode:
         return self._transcript(key, path, "") if key else None
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ClaudeReading:
-        """The messages; with a cursor only those since."""
+        """Return the messages; with a cursor, only those added since."""
         from cortext.tools.claude_code.read import ClaudeReading
 
-        sides = [side for side in side_files(transcript.path) if side[0].endswith(_SUFFIX)]
-        return ClaudeReading(transcript, sides, cursor)
+        subagents = [file for file in companion_files(transcript.path) if file[0].endswith(_SUFFIX)]
+        return ClaudeReading(transcript, subagents, cursor)
 
     def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
-        """Keep the file byte for byte, and beside it the files of its side agents."""
+        """Copy the file byte for byte, and its companion files to a folder next to the copy."""
         newfiles.ensure_folder(os.path.dirname(target), later)
         newfiles.mirror_file(transcript.path, target, later)
-        _mirror_sides(transcript.path, target, later)
+        _mirror_companions(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
-        """Bring a copy back, unless the tool still has that session."""
+        """Restore a copy, unless Claude Code still has that session; return the session's id."""
         key = _session_in(copy)
         if not key:
-            raise NotFound(f"{copy} is not a transcript of {self.title}", kept="nothing was changed")
+            raise NotFound(f"not a transcript of {self.title}: {copy}", kept="nothing was changed")
         if self._path_of(key) is None:
             target = self._new_path(key, project)
             fsio.ensure_folder(os.path.dirname(target))
             newfiles.mirror_file(copy, target)
-            _mirror_sides(copy, target)
+            _mirror_companions(copy, target)
         return key
 
     def _path_of(self, key: str) -> str | None:
-        """Where the tool has this session, in whichever project."""
+        """Return the path of this session in the tool's store, in any project; None if it has none."""
         for folder in _entries(self._projects):
             path = os.path.join(folder.path, key + _SUFFIX)
             if os.path.lexists(path):
@@ -147,13 +147,13 @@ class ClaudeCode:
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
     def withheld(self, transcript: Transcript) -> Withheld:
-        """What lies before a compaction."""
-        from cortext.tools.claude_code.own import withheld
+        """Return the messages before the last compaction."""
+        from cortext.tools.claude_code.withheld import withheld
 
         return withheld(transcript.path)
 
     def preview(self, messages: Messages) -> Written:
-        """What `write` would report."""
+        """Return what `write` would report."""
         from cortext.tools.claude_code.render import Rendering
 
         return Written.of(Rendering(messages).normal)
@@ -161,7 +161,7 @@ class ClaudeCode:
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
-        """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
+        """Write a new session into the project's folder. It gets another id if `key` is taken or not a UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:
             key = str(uuid.uuid4())
         from cortext.tools.claude_code import write as claude_code_write
@@ -178,29 +178,29 @@ class ClaudeCode:
         )
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """The interactive program with that session open."""
+        """Return how to start Claude Code interactively with that session open."""
         check_argument(prompt)
         options = ["--model", model] if model else []
-        # After "--" even a prompt that begins with a dash is one.
-        said = ["--", prompt] if prompt else []
+        # After "--" a prompt that begins with a dash is not taken for an option.
+        prompt_arguments = ["--", prompt] if prompt else []
         program = self._program.path() or self._program.command
-        return Launch(argv=[program, "--resume", written_or_key, *options, *said], cwd=project)
+        return Launch(argv=[program, "--resume", written_or_key, *options, *prompt_arguments], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """The interactive program with a new session, in which the prompt stands already."""
+        """Write a new session that contains the prompt, and return how to start Claude Code with it."""
         key = str(uuid.uuid4())
         launch = self.launch(key, project=project, prompt=GO_ON, model=model)
         return self.write([], project=project, title=title, key=key, model=model, note=prompt), launch
 
     def discard(self, written: Written, *, project: str) -> None:
-        """Take away a session that nobody used."""
+        """Remove a session that nobody used."""
         if written.path:
             fsio.remove(written.path)
 
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """The slash commands."""
+        """Return the slash commands as files of the project."""
         from cortext.tools.claude_code.install import command_files
 
         return command_files(commands, program)
@@ -208,21 +208,21 @@ class ClaudeCode:
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
     ) -> list[str]:
-        """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
+        """Add the hooks to `.claude/settings.json` and, unless `server` is false, the MCP server to `.mcp.json`."""
         from cortext.tools.claude_code.install import configs
         from cortext.tools.shared import installer
 
         return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` put in."""
+        """Remove exactly what `install_settings` added."""
         from cortext.tools.claude_code.install import configs
         from cortext.tools.shared import installer
 
         return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
-        """Servers of the project and of the user."""
+        """Return the names of the MCP servers of the project and of the user."""
         from cortext.io.inside import if_inside
         from cortext.tools.shared.mcp_servers import names_in
 
@@ -231,7 +231,7 @@ class ClaudeCode:
         return shared | names_in(user, "projects", project, "mcpServers")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
-        """`disableAllHooks`, in any of the settings that count here: the last word is the narrowest's."""
+        """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
         from cortext.tools.shared.jsonc import read_object
 
         user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
@@ -244,12 +244,12 @@ class ClaudeCode:
             settings = read_object(path)
             if "disableAllHooks" in settings:
                 off = path if settings["disableAllHooks"] is True else ""
-        return [(f"`disableAllHooks` is true in {off}", "set it to false, or take it out")] if off else []
+        return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """The tool's events in our words; one without a session is none of ours."""
+        """Translate a hook payload; return None if it names no event or no session."""
         event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
         if not event or not key:
             return None
@@ -272,27 +272,27 @@ class ClaudeCode:
         )
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
-        """The context as JSON that the tool understands; nothing where it would not give it whole."""
+        """Return the context as JSON for the hook's output; empty if Claude Code would not pass on all of it."""
         event = text_of(payload, "hook_event_name")
-        if not context or event not in _TAKES_CONTEXT or _units(context) > _LONGEST_CONTEXT:
+        if not context or event not in _TAKES_CONTEXT or _utf16_length(context) > _LONGEST_CONTEXT:
             return ""
         return additional_context(event, context)
 
-    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+    # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 
     def program_path(self) -> str:
-        """Where the program is; empty where it is not installed."""
+        """Return the path of the executable; empty if it is not installed."""
         return self._program.path()
 
     def ask(self, question: Question) -> Run:
-        """How to get one answer."""
+        """Return how to run Claude Code for one answer."""
         from cortext.tools.claude_code import headless
 
         return headless.ask(question)
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a session id of the tool, in its own spelling."""
+    """Whether a text is a session id as Claude Code writes it: a UUID with hyphens."""
     try:
         return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
     except ValueError:
@@ -300,26 +300,26 @@ def is_uuid(text: str) -> bool:
 
 
 def folder_name(project: str) -> str:
-    """How the tool names a project's folder: every character but letters and digits as a dash; long ones hashed."""
+    """Return the name of a project's folder: `-` for all but letters and digits; a long name is cut and hashed."""
     raw = project.encode("utf-16-le", "surrogatepass")
-    units = [int.from_bytes(raw[place : place + 2], "little") for place in range(0, len(raw), 2)]
+    units = [int.from_bytes(raw[offset : offset + 2], "little") for offset in range(0, len(raw), 2)]
     name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
     if len(name) <= _LONGEST_FOLDER:
         return name
-    mark = 0
+    value = 0
     for unit in units:
-        mark = (mark * 31 + unit) & 0xFFFFFFFF
-    mark = abs(mark - (1 << 32) if mark >= 1 << 31 else mark)
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >= 1 << 31 else value)
     digits = ""
-    while mark:
-        mark, digit = divmod(mark, 36)
+    while value:
+        value, digit = divmod(value, 36)
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
     return f"{name[:_LONGEST_FOLDER]}-{digits or '0'}"
 
 
-def side_files(path: str) -> list[tuple[str, str]]:
-    """What belongs to a transcript beside its file (side agents, long results): name and path of each."""
-    root = _side_folder(path)
+def companion_files(path: str) -> list[tuple[str, str]]:
+    """Return the relative name and path of each file next to a transcript: of subagents and long tool results."""
+    root = _companion_folder(path)
     found: list[tuple[str, str]] = []
     waiting = [root]
     while waiting:
@@ -332,13 +332,13 @@ def side_files(path: str) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def _side_folder(path: str) -> str:
+def _companion_folder(path: str) -> str:
     return path.removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else f"{path}.files"
 
 
-def _mirror_sides(source: str, target: str, later: newfiles.Later | None = None) -> None:
-    for name, path in side_files(source):
-        copy = os.path.join(_side_folder(target), name)
+def _mirror_companions(source: str, target: str, later: newfiles.Later | None = None) -> None:
+    for name, path in companion_files(source):
+        copy = os.path.join(_companion_folder(target), name)
         newfiles.ensure_folder(os.path.dirname(copy), later)
         newfiles.mirror_file(path, copy, later)
 
@@ -352,8 +352,8 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _session_in(path: str) -> str:
-    """The session that a file is the transcript of, by its first records; empty where it is none."""
-    from cortext.tools.claude_code.records import KNOWN, TALK, Record, decoder
+    """Return the id of the session in a file, from its first records; empty if it is not a transcript."""
+    from cortext.tools.claude_code.records import KNOWN, MESSAGE_TYPES, Record, decoder
     from cortext.tools.shared.lines import ForeignLines
 
     name = os.path.basename(path).removesuffix(_SUFFIX)
@@ -366,10 +366,10 @@ def _session_in(path: str) -> str:
         return ""
     session = ""
     lines = ForeignLines(path, 0, Counts())
-    for line, _ in zip(lines, range(_LOOKED_AT), strict=False):
+    for line, _ in zip(lines, range(_RECORDS_CHECKED), strict=False):
         for record in lines.decode(line, decoder, Record):
             session = session or record.sessionId or ""
-            if record.type in TALK:
+            if record.type in MESSAGE_TYPES:
                 if record.isSidechain:
                     return ""
                 return name if is_uuid(name) else record.sessionId or session
@@ -378,6 +378,6 @@ def _session_in(path: str) -> str:
     return name if session and is_uuid(name) else session
 
 
-def _units(text: str) -> int:
-    """How long a text is to JavaScript."""
+def _utf16_length(text: str) -> int:
+    """Return the length of a text in JavaScript, which is how Claude Code counts."""
     return len(text.encode("utf-16-le", "replace")) // 2

@@ -1,4 +1,4 @@
-"""Claude Code without its screen (`-p --output-format stream-json`): it streams word by word."""
+"""Claude Code as a headless model (`-p --output-format stream-json`). It streams partial messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cortext.tools.shared.headless import Reader, count, field, system_file, wit
 
 
 def ask(question: Question) -> Run:
-    """One answer."""
+    """Return how to run Claude Code for one answer: no session file, no hooks, no MCP servers, read-only tools."""
     arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
     arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
     arguments += ["--settings", '{"disableAllHooks": true}', "--tools", "Read,Glob,Grep"]
@@ -22,33 +22,33 @@ def ask(question: Question) -> Run:
         arguments=arguments,
         stdin=without_file_names(question.prompt),
         read=ClaudeReader(question.name).read,
-        # By itself it tries for three minutes.
+        # By default it retries for three minutes.
         env={"CLAUDE_CODE_MAX_RETRIES": question.environ.get("CLAUDE_CODE_MAX_RETRIES", "3")},
-        # Started from inside Claude Code it would think that it called itself.
+        # With these variables, set inside Claude Code, it would take itself for a nested run.
         without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
     )
 
 
 class ClaudeReader(Reader):
-    """The stream of the API inside, and the program's own news around it."""
+    """Reads API stream events, and the records that Claude Code adds around them."""
 
-    _fresh = False  # whether the next words begin a new piece
-    _open = False  # whether words of an unfinished message were handed out
+    _starts_block = False  # whether the next text begins a new text block
+    _is_open = False  # whether text of an unfinished message was already passed on
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
-        """The events of one line."""
+        """Yield the events of one line."""
         kind = record.get("type")
         if record.get("parent_tool_use_id"):
-            return  # the words of a side agent
+            return  # output of a subagent
         if kind == "stream_event":
             yield from self._streamed(record.get("event"), bool(record.get("abandoned_blocks")))
         elif kind == "system" and record.get("subtype") == "api_retry":
-            if self._open:
+            if self._is_open:
                 yield Failure(broke_off=True)
-            elif record.get("error_status") in (401, 403):  # asking again does not make a key valid
+            elif record.get("error_status") in (401, 403):  # a retry cannot make a key valid
                 yield Failure(word(record, "error"), 401)
             else:
-                yield Note(f"{self.name}: {word(record, 'error') or 'trouble'}: trying again")
+                yield Note(f"{self.name}: {word(record, 'error') or 'request failed'}: retrying")
         elif kind == "result":
             if record.get("is_error"):
                 status = record.get("api_error_status")
@@ -65,7 +65,7 @@ class ClaudeReader(Reader):
             self._model = word(field(event, "message"), "model") or self._model
         elif kind == "content_block_start":
             block = field(event, "content_block")
-            self._fresh = field(block, "type") == "text"
+            self._starts_block = field(block, "type") == "text"
             if field(block, "type") == "tool_use":
                 yield Note(f"{self.name} uses {word(block, 'name')}")
         elif kind == "content_block_delta":
@@ -73,10 +73,10 @@ class ClaudeReader(Reader):
             if thought := word(delta, "thinking"):
                 yield Thinking(thought)
             if text := with_file_names(word(delta, "text")):
-                yield Text(f"\n\n{text}" if self._fresh and self._said else text)
-                self._said, self._fresh, self._open = True, False, True
+                yield Text(f"\n\n{text}" if self._starts_block and self._said else text)
+                self._said, self._starts_block, self._is_open = True, False, True
         elif kind == "message_stop":
-            if abandoned and self._open:
-                # It asks again by itself; the words that were handed out already would be said twice.
+            if abandoned and self._is_open:
+                # Claude Code retries by itself: text that was already passed on would be repeated.
                 yield Failure(broke_off=True)
-            self._open = False
+            self._is_open = False

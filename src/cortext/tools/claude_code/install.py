@@ -1,6 +1,6 @@
-"""What goes into a project for Claude Code: slash commands, hooks in its settings, and the MCP entry.
+"""What Claude Code gets in a project: slash commands, hooks in its settings, and the MCP server.
 
-The commands are whole files of ours; hooks and server are entries in files of the user's (`shared.installer`).
+The commands are files of our own. Hooks and server are entries in the user's files (`shared.installer`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Hooks, Server
 from cortext.tools.shared.installer import JsonConfig
 
-# Not PreCompact (the transcript keeps everything) and no tool events (Stop tells all that a turn did).
+# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn.
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
 _HOOK_SECONDS = 30
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """Hooks in `.claude/settings.json`, the MCP server in `.mcp.json`. Both must be plain JSON."""
+    """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
     hook = {"type": "command", "command": shlex.join([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
     return [
         JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook))]),
@@ -29,7 +29,7 @@ def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
 
 
 def command_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """The slash commands as files of the project."""
+    """Return the slash commands as files of the project, by relative path."""
     return {
         f".claude/commands/{command.name}.md": _command_text(command, program).encode("utf-8") for command in commands
     }
@@ -42,7 +42,7 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
         line = shlex.join([*program, *command.run])
         head.append(f"allowed-tools: {json.dumps(f'Bash({line}:*)', ensure_ascii=False)}")
         output = f'!`{line} "$ARGUMENTS"`' if "{arguments}" in command.text else f"!`{line}`"
-    # A dollar before a digit or ARGUMENTS would be taken for a placeholder.
+    # Unescaped, a dollar before a digit or ARGUMENTS would be a placeholder.
     text = re.sub(r"\$(?=\d|ARGUMENTS)", r"\\$", command.text).replace("{arguments}", "$ARGUMENTS")
     if output and "{run}" not in text:
         text = f"{text.rstrip()}\n\n{{run}}\n"

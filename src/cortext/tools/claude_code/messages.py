@@ -1,8 +1,8 @@
-"""Messages out of the records of Claude Code: what was said, by whom, and what else crossed.
+"""Builds messages from the records of Claude Code.
 
-One record gives one message, or several where it holds several tool results. The program writes an answer of
-the model as one record a block, with tool results between them: they stay apart, so that a reading that stops
-anywhere gives the same messages as one that does not.
+One record gives one message, or several if it contains several tool results. Claude Code writes an answer of the model
+as one record per block, with tool results in between. They stay separate messages, so that a reading in several steps
+gives the same messages as a single one.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from cortext.tools.shared.mark import Mark
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
-# Our block stands on a line of its own: a user who only mentions it still says something.
+# The marker of our block begins a line. A user who only mentions it writes an ordinary message.
 _RESUME_BLOCK = re.compile(r"^\[RESUMED CONVERSATION\]", re.MULTILINE)
-_RESUME_WORDS = "[RESUMED CONVERSATION]"
+_RESUME_MARKER = "[RESUMED CONVERSATION]"
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
 _LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
@@ -46,22 +46,22 @@ _SHELL = re.compile(r"<bash-input>(.*)</bash-input>\s*", re.DOTALL)
 _HUMAN = frozenset((None, "", "human", "user"))
 
 
-class Maker:
-    """Makes messages of records. It knows which calls wait for a result, and what of an answer was counted."""
+class MessageBuilder:
+    """Builds messages from records. It remembers open tool calls, and the tokens already counted of an answer."""
 
     def __init__(self, key: str, about: About, counts: Counts, *, aside: bool) -> None:
         self.key = key
         self.about = about
         self.counts = counts
         self.aside = aside
-        self.calls: dict[str, str] = {}  # the names of the tools whose results have not come yet, by call id
-        self.answer = ""  # the model's answer that the last record belonged to,
-        self.counted = 0  # and how many of its tokens were given already
+        self.calls: dict[str, str] = {}  # tool names of the calls without a result yet, by call id
+        self.answer = ""  # id of the model's answer that the last record belongs to
+        self.counted = 0  # tokens of that answer that earlier messages have
 
-    # ── the user's records ───────────────────────────────────────────────────────────────────────────
+    # ── user records ─────────────────────────────────────────────────────────────────────────────────
 
     def user(self, record: Record, identity: str) -> list[Message]:
-        """What a user's record says: the person's words, tools' results, or what the program noted."""
+        """Return the messages of a user record: what the user typed, tool results, or notes of Claude Code."""
         content = record.message.content if record.message else None
         if record.cortext is not None:
             return self._marked(record.cortext, record, content, USER)
@@ -72,7 +72,7 @@ class Maker:
         return [self.typed(content or "", identity, record)]
 
     def typed(self, text: str, identity: str, record: Record) -> Message:
-        """A text in the user's place: as typed, or as the program wrapped it."""
+        """Return a text of role user as a message: as typed, or without the tags that Claude Code put around it."""
         message = Message(
             role=USER, content=text, timestamp=timestamp(record), id=identity, aside=self._is_aside(record)
         )
@@ -88,20 +88,20 @@ class Maker:
         return message
 
     def queued(self, record: Record, identity: str) -> list[Message]:
-        """What the user said while the program was working: the tool keeps it beside the talk only."""
+        """Return what the user typed while the model was working, which only an attachment records."""
         attachment = record.attachment
         assert attachment is not None
         if isinstance(attachment.prompt, list):
-            made = self._blocks(record, attachment.prompt, identity, USER)
+            messages = self._blocks(record, attachment.prompt, identity, USER)
         else:
-            made = [self.typed(attachment.prompt or "", identity, record)]
+            messages = [self.typed(attachment.prompt or "", identity, record)]
         if attachment.commandMode == "task-notification":
-            for message in made:
+            for message in messages:
                 message.extra = {"origin": attachment.commandMode}
-        return made
+        return messages
 
     def attached(self, record: Record, identity: str) -> list[Message]:
-        """What the user gave the model to read with a prompt: a file's words, a folder's list, a picture."""
+        """Return what the user gave the model to read with a prompt: a file, a folder listing, an image."""
         attachment = record.attachment
         assert attachment is not None
         name = attachment.displayPath or attachment.filename or attachment.path or attachment.uri or ""
@@ -110,7 +110,7 @@ class Maker:
         if isinstance(content, Attached):
             file = content.file
             if content.contents is not None:
-                text = "\n".join(piece.text for piece in content.contents if piece.text)
+                text = "\n".join(item.text for item in content.contents if item.text)
             elif content.type in ("image", "pdf"):
                 kind, media = (IMAGE, "image/png") if content.type == "image" else (FILE, "application/pdf")
                 media = (file.type if file else None) or media
@@ -127,50 +127,50 @@ class Maker:
         return [message]
 
     def _unwrap(self, message: Message) -> None:
-        """A slash command back into what was typed; what the program did by itself is not part of the talk."""
+        """Turn a slash command back into what was typed; mark what Claude Code ran itself as an aside."""
         text = message.content
         if text.startswith(("<command-message>", "<command-name>")) and (name := _COMMAND.search(text)):
             arguments = _ARGUMENTS.search(text)
             typed = f"/{name[1].removeprefix('/')} {arguments[1].strip() if arguments else ''}"
             message.content = typed.rstrip()
-            # A command of the program itself names itself first; one that is a prompt has its message first.
+            # A built-in command begins with its name; a command that is a prompt begins with its message.
             message.aside = message.aside or text.startswith("<command-name>")
         elif text.startswith("<local-command-") and (output := _LOCAL_OUTPUT.fullmatch(text)):
             message.role, message.content, message.aside = SYSTEM, output[1], True
         elif typed_command := _SHELL.fullmatch(text):
             message.content = f"!{typed_command[1]}"
 
-    # ── the assistant's records ──────────────────────────────────────────────────────────────────────
+    # ── assistant records ────────────────────────────────────────────────────────────────────────────
 
     def assistant(self, record: Record, identity: str) -> list[Message]:
-        """What an assistant's record says; errors that the program put there are notes, not words."""
-        words = record.message
-        if words is None:
+        """Return the messages of an assistant record; errors that Claude Code reports there become system asides."""
+        body = record.message
+        if body is None:
             note(self.counts.skipped, WITHOUT_CONTENT)
             return []
-        content = words.content
+        content = body.content
         if record.cortext is not None:
             return self._marked(record.cortext, record, content, ASSISTANT)
         if isinstance(content, list):
-            made = self._blocks(record, content, identity, ASSISTANT)
+            messages = self._blocks(record, content, identity, ASSISTANT)
         else:
             stamp, aside = timestamp(record), self._is_aside(record)
-            made = [Message(role=ASSISTANT, content=content or "", timestamp=stamp, id=identity, aside=aside)]
-        if words.model == SYNTHETIC or record.isApiErrorMessage:
-            for message in made:
+            messages = [Message(role=ASSISTANT, content=content or "", timestamp=stamp, id=identity, aside=aside)]
+        if body.model == SYNTHETIC or record.isApiErrorMessage:
+            for message in messages:
                 message.role, message.aside = SYSTEM, True
-            return made
-        if made:
-            if words.usage is not None:
-                self._count(made[0], words.id or "", words.usage)
-            for message in made:
-                message.model = words.model or ""
-            if words.model and not (self.aside or record.isSidechain):
-                self.about.model = words.model
-        return made
+            return messages
+        if messages:
+            if body.usage is not None:
+                self._count(messages[0], body.id or "", body.usage)
+            for message in messages:
+                message.model = body.model or ""
+            if body.model and not (self.aside or record.isSidechain):
+                self.about.model = body.model
+        return messages
 
     def _count(self, message: Message, answer: str, usage: dict[str, Any]) -> None:
-        """Give an answer's usage once, although each of its records repeats it; later only what was added."""
+        """Set the usage of an answer once, although each of its records repeats it; after that, only what was added."""
         output = usage.get("output_tokens")
         tokens = output if isinstance(output, int) else None
         if not answer or answer != self.answer:
@@ -183,9 +183,9 @@ class Maker:
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 
     def _blocks(self, record: Record, blocks: list[Block | str], identity: str, role: str) -> list[Message]:
-        """The messages of a list of blocks: each tool result is one, what stands around them is others."""
+        """Return the messages of a list of blocks: one for each tool result, and one for each run of other blocks."""
         stamp, aside = timestamp(record), self.aside or bool(record.isSidechain)
-        if len(blocks) == 1:  # nearly always
+        if len(blocks) == 1:  # a fast path: nearly always true
             block = blocks[0]
             if type(block) is Block and block.type == TEXT:
                 return [Message(role=role, content=block.text or "", timestamp=stamp, id=identity, aside=aside)]
@@ -198,26 +198,26 @@ class Maker:
             return [Message(role=role, timestamp=stamp, id=identity, parts=parts, aside=aside)]
         if not parts:
             note(self.counts.skipped, WITHOUT_CONTENT)
-        made: list[Message] = []
+        messages: list[Message] = []
         for part in parts:
-            before = made[-1] if made else None
+            before = messages[-1] if messages else None
             if part.type == TOOL_RESULT:
-                made.append(Message(role=TOOL, parts=[part]))
-            elif before is None or before.parts is None or (before.role == TOOL and not _hangs_on(part, before)):
-                made.append(Message(role=role, parts=[part]))
+                messages.append(Message(role=TOOL, parts=[part]))
+            elif before is None or before.parts is None or (before.role == TOOL and not _belongs_to(part, before)):
+                messages.append(Message(role=role, parts=[part]))
             else:
                 part.call_id = ""
                 before.parts.append(part)
-        for place, message in enumerate(made):
-            message.id = f"{identity}/{place}" if place else identity
+        for index, message in enumerate(messages):
+            message.id = f"{identity}/{index}" if index else identity
             message.timestamp, message.aside = stamp, aside
             message.content = joined_text(message.parts or [])
             if message.role == USER and is_resume_block(message.content):
                 message.aside, message.extra = True, {"resume_block": True}
-        return made
+        return messages
 
     def _parts(self, blocks: list[Block | str], record_id: str) -> list[Part]:
-        """Every block as a part; what hangs on a tool result (its images) follows it and carries its call id."""
+        """Return every block as a part. The images of a tool result follow it and have its call id."""
         parts: list[Part] = []
         images = 0
         for block in blocks:
@@ -225,10 +225,10 @@ class Maker:
                 parts.append(Part(TEXT, text=block))
                 continue
             kind = block.type
-            if kind == TOOL_RESULT and type(block.content) is str:  # half of all
+            if kind == TOOL_RESULT and type(block.content) is str:  # a fast path: half of all blocks
                 call = block.tool_use_id or ""
-                name, wrong = self.calls.pop(call, ""), block.is_error is True
-                parts.append(Part(TOOL_RESULT, call_id=call, name=name, output=block.content, is_error=wrong))
+                name, failed = self.calls.pop(call, ""), block.is_error is True
+                parts.append(Part(TOOL_RESULT, call_id=call, name=name, output=block.content, is_error=failed))
             elif kind == TEXT:
                 parts.append(Part(TEXT, text=block.text or ""))
             elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -253,7 +253,7 @@ class Maker:
 
     def _result(self, parts: list[Part], block: Block, record_id: str, images: int) -> int:
         call = block.tool_use_id or ""
-        output, pictures = self._output(block.content)
+        output, media = self._output(block.content)
         parts.append(
             Part(
                 TOOL_RESULT,
@@ -263,38 +263,38 @@ class Maker:
                 is_error=bool(block.is_error),
             )
         )
-        for picture in pictures:
-            part = _by_reference(picture, f"{self.key}#{record_id}/{images}")
+        for image in media:
+            part = _by_reference(image, f"{self.key}#{record_id}/{images}")
             part.call_id = call
             parts.append(part)
             images += 1
         return images
 
     def _output(self, content: Content) -> tuple[str, list[Block]]:
-        """The text of a tool's result, and the pictures in it."""
+        """Return the text of a tool result, and the images and documents in it."""
         if isinstance(content, str):
             return content, []
         if isinstance(content, dict):
             return msgspec.json.encode(content).decode("utf-8"), []
         texts: list[str] = []
-        pictures: list[Block] = []
+        media: list[Block] = []
         for block in content or ():
             if isinstance(block, str):
                 texts.append(block)
             elif block.type in ("image", "document"):
-                pictures.append(block)
+                media.append(block)
             elif block.type == "tool_reference":
                 texts.append(block.tool_name or block.name or "")
             else:
                 if block.type != TEXT:
                     note(self.counts.unknown, f"result {block.type or 'without type'}")
                 texts.append(block.text or block.title or "")
-        return "\n".join(texts), pictures
+        return "\n".join(texts), media
 
-    # ── records of our own ───────────────────────────────────────────────────────────────────────────
+    # ── our own records ──────────────────────────────────────────────────────────────────────────────
 
     def _marked(self, mark: Mark, record: Record, content: Content, role: str) -> list[Message]:
-        """A record that we wrote, given back as the message that it was made from."""
+        """Return a record that we wrote as the message that it was made from."""
         if mark.added:
             note(self.counts.skipped, "added by cortext")
             return []
@@ -303,7 +303,7 @@ class Maker:
         except msgspec.ValidationError:
             note(self.counts.damaged, "unexpected shape")
             message = None
-        message = message or self.whole(record, content, role)
+        message = message or self.literal(record, content, role)
         message.id = mark.id or message.id
         message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
         message.timestamp = mark.timestamp or timestamp(record)
@@ -311,8 +311,8 @@ class Maker:
             self.about.model = mark.model
         return [message]
 
-    def whole(self, record: Record, content: Content, role: str) -> Message:
-        """A record as one message, its texts taken literally."""
+    def literal(self, record: Record, content: Content, role: str) -> Message:
+        """Return a record as one message, its texts unchanged."""
         stamp, identity = timestamp(record), record.uuid or ""
         if not isinstance(content, list):
             text = content if isinstance(content, str) else ""
@@ -330,23 +330,23 @@ class Maker:
 
 
 def is_resume_block(text: str) -> bool:
-    """Whether a text in the user's place is the context that we injected at a resume."""
-    return _RESUME_WORDS in text and _RESUME_BLOCK.search(text) is not None
+    """Whether a text of role user is the context block that we added at a resume."""
+    return _RESUME_MARKER in text and _RESUME_BLOCK.search(text) is not None
 
 
 def timestamp(record: Record) -> str:
-    """The record's time in our spelling."""
+    """Return the record's time in our format."""
     stamp = record.timestamp or ""
     return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
 
 
-def _hangs_on(part: Part, result: Message) -> bool:
-    """Whether a part is an image that came in this tool result."""
+def _belongs_to(part: Part, result: Message) -> bool:
+    """Whether a part is an image or file inside this tool result."""
     return part.type in (IMAGE, FILE) and bool(result.parts) and part.call_id == (result.parts or [part])[0].call_id
 
 
 def text_of(content: Content) -> str:
-    """The plain text of a content of any form."""
+    """Return the plain text of content in any form."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
@@ -354,9 +354,9 @@ def text_of(content: Content) -> str:
     return ""
 
 
-def _by_reference(block: Block, place: str) -> Part:
-    """An image or document, by where it can be found: its bytes stay in the tool's own file."""
+def _by_reference(block: Block, position: str) -> Part:
+    """Return an image or document as a reference, `position` if it is inline: its bytes stay in the transcript."""
     source = block.source
     kind = IMAGE if block.type == "image" else FILE
     reference = (source.url or source.file_id) if source else None
-    return Part(kind, ref=reference or place, media_type=(source.media_type if source else "") or "")
+    return Part(kind, ref=reference or position, media_type=(source.media_type if source else "") or "")

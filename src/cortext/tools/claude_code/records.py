@@ -1,6 +1,6 @@
-"""The records of a Claude Code transcript: which kinds there are, and the fields of them that we need.
+"""The records of a Claude Code transcript: which kinds there are, and the fields of each that we need.
 
-Typed decoding passes over everything else (the tool's copies of a result, base64 images) without building it.
+Typed decoding skips everything else (second copies of a tool result, base64 images) without building it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import msgspec
 
 from cortext.tools.shared.mark import Mark
 
-# Kinds of records that are the tool's own bookkeeping: known, and not part of the talk.
+# Kinds of records that are Claude Code's own bookkeeping: known, and not part of the conversation.
 _BOOKKEEPING = """
     agent-color agent-name agent-setting api-request api-request-blob api-request-shape artifact-autoreact-ledger
     artifact-comment-monitor atis-latch attribution-snapshot bridge-session content-replacement continued-in
@@ -21,10 +21,10 @@ _BOOKKEEPING = """
     session-owner speculation-accept tag task-summary tools-used worktree-state
 """
 BOOKKEEPING = frozenset(_BOOKKEEPING.split())
-# Kinds that name the conversation; a later entry outranks an earlier one.
+# Kinds that hold a title, the most authoritative last.
 TITLES = ("summary", "ai-title", "custom-title")
 KNOWN = frozenset((*BOOKKEEPING, *TITLES, "attachment", "system"))
-TALK = frozenset(("user", "assistant"))
+MESSAGE_TYPES = frozenset(("user", "assistant"))
 _SYSTEM_NOTES = """
     agents_killed api_error api_metrics api_retry away_summary bridge_state bridge_status compact_boundary
     file_snapshot hook_progress hook_response hook_started informational init instruction_size_warning
@@ -34,14 +34,14 @@ _SYSTEM_NOTES = """
     task_notification task_progress task_started task_summary task_updated thinking thinking_tokens turn_duration
     turn_handoff_available turn_preempted voice_call_talk
 """
-# Attachments that a user gave the model to read; all others are the program's own notes to the model.
+# Attachments that the user gave the model to read; all others are Claude Code's own notes to the model.
 ATTACHED = frozenset(("file", "already_read_file", "directory", "selected_lines_in_ide", "mcp_resource"))
 SYSTEM_NOTES = frozenset(_SYSTEM_NOTES.split())
-SYNTHETIC = "<synthetic>"  # the "model" of what the program itself put in an assistant's mouth
+SYNTHETIC = "<synthetic>"  # the "model" of assistant records that Claude Code itself made up
 
 
 class Source(msgspec.Struct, gc=False):
-    """Where an image comes from. Its `data` is not a field: base64 is passed over, never built."""
+    """Where an image comes from. `data` is not a field, so that its base64 is never decoded."""
 
     type: str | None = None
     media_type: str | None = None
@@ -50,7 +50,7 @@ class Source(msgspec.Struct, gc=False):
 
 
 class Block(msgspec.Struct, gc=False):
-    """One block of a message's content, of whatever kind."""
+    """One block of a message's content, of any kind."""
 
     type: str = ""
     text: str | None = None
@@ -66,8 +66,8 @@ class Block(msgspec.Struct, gc=False):
     tool_name: str | None = None
 
 
-class Words(msgspec.Struct, gc=False):
-    """The `message` of a user's or assistant's record."""
+class Body(msgspec.Struct, gc=False):
+    """The `message` of a user or assistant record."""
 
     content: str | list[Block | str] | None = None
     id: str | None = None
@@ -76,10 +76,10 @@ class Words(msgspec.Struct, gc=False):
 
 
 class Attachment(msgspec.Struct, gc=False):
-    """What the program put beside the talk.
+    """An attachment to the conversation.
 
-    `queued_command` is what the user said while it was working; those of ATTACHED are what the user gave the model to
-    read with a prompt (`@note.txt`). Their content differs from kind to kind, and is decoded only then.
+    `queued_command` is what the user typed while the model was working. The types in ATTACHED are what the user gave
+    the model to read with a prompt (`@note.txt`); their content has a form of its own and is decoded separately.
     """
 
     type: str | None = None
@@ -93,7 +93,7 @@ class Attachment(msgspec.Struct, gc=False):
 
 
 class AttachedFile(msgspec.Struct, gc=False):
-    """The file in an attachment. Its base64 is not a field: it is passed over."""
+    """The file in an attachment. Its base64 is not a field, so that it is never decoded."""
 
     content: str | None = None
     type: str | None = None
@@ -101,13 +101,13 @@ class AttachedFile(msgspec.Struct, gc=False):
 
 
 class AttachedText(msgspec.Struct, gc=False):
-    """One piece of a resource of an MCP server."""
+    """One content item of an MCP resource."""
 
     text: str | None = None
 
 
 class Attached(msgspec.Struct, gc=False):
-    """The content of an attachment: a file (as text, notebook, image or PDF), or pieces of a resource."""
+    """The content of an attachment: a file (text, notebook, image or PDF), or the contents of an MCP resource."""
 
     type: str | None = None
     file: AttachedFile | None = None
@@ -115,13 +115,13 @@ class Attached(msgspec.Struct, gc=False):
 
 
 class Origin(msgspec.Struct, gc=False):
-    """Who a user's record really comes from, where that is not the person."""
+    """Who wrote a record of role user, if it was not the user."""
 
     kind: str | None = None
 
 
 class Record(msgspec.Struct, gc=False):
-    """A line of a transcript, of whatever kind: the fields that we need."""
+    """A line of a transcript, of any kind: the fields that we need."""
 
     type: str = ""
     uuid: str | None = None
@@ -135,7 +135,7 @@ class Record(msgspec.Struct, gc=False):
     isCompactSummary: bool | None = None
     isVisibleInTranscriptOnly: bool | None = None
     isApiErrorMessage: bool | None = None
-    message: Words | None = None
+    message: Body | None = None
     attachment: Attachment | None = None
     origin: Origin | None = None
     subtype: str | None = None

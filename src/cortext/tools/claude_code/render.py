@@ -1,8 +1,8 @@
-"""The turns of a conversation as the content of Claude Code's records.
+"""Renders the turns of a conversation as the content of Claude Code's records.
 
-What the program does to a foreign history (tried on the real one, 2.1.325): an answer of the model is put together by
-`message.id`, so consecutive messages of the assistant share one; a result that does not follow its call is dropped;
-an assistant's text "(no content)" vanishes. The model's interface refuses an error without a text.
+How Claude Code treats a session that it did not write (tested with 2.1.325): it joins the assistant's records by
+`message.id`, so consecutive assistant messages share one; it drops a tool result that does not follow its call, and an
+assistant's text "(no content)". The model's API rejects an error without text.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cortext.model.turns import Block, Call, Change, Result, Turns
 Json = dict[str, Any]
 
 _DROPPED = "(no content)"
-_EMPTY_ERROR = "[an error without a text]"
+_EMPTY_ERROR = "[error without a message]"
 
 
 class Rendered(NamedTuple):
-    """One record to be: whose it is, its content, and the message that it is made from (None: it was added)."""
+    """One record to write: its role, its content, and the message it comes from (None: it was added)."""
 
     role: str
     blocks: list[Json]
@@ -29,7 +29,7 @@ class Rendered(NamedTuple):
 
 
 class Rendering:
-    """What to write for a sequence of messages, and what is not as it was."""
+    """The records for a sequence of messages; `normal` counts what had to change."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.normal = Turns(messages)

@@ -1,7 +1,7 @@
-"""Writing a native session of Claude Code: strict, never over an existing one, and read back before it counts.
+"""Writes a native session of Claude Code, never over an existing one, and verifies it by reading it back.
 
-Each record carries a field of our own (the program keeps unknown fields, and copies them when it forks) that
-names the message it was made from, so that a conversation comes back with the ids that it left with.
+Each record has a field of our own that names the message it was made from, so that a conversation comes back with its
+original ids. Claude Code keeps unknown fields, and copies them when it forks a session.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
 from cortext.model.turns import essence
 from cortext.tools.base import About, Counts, Transcript, Written
-from cortext.tools.claude_code.messages import Maker
+from cortext.tools.claude_code.messages import MessageBuilder
 from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.claude_code.records import SYNTHETIC, Block, Record, decoder
 from cortext.tools.claude_code.render import Json, Rendered, Rendering
@@ -43,7 +43,7 @@ def write_session(
     version: str,
     note: str = "",
 ) -> Written:
-    """Write the session and read it back; what does not come back as it was is not left there."""
+    """Write the session and read it back; remove it and raise DamagedData if a message differs."""
     rendering = Rendering(messages)
     if note:
         rendering.records.append(Rendered(USER, [{"type": "text", "text": note}], None))
@@ -65,12 +65,12 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
     for number, turn in enumerate(rendering.records):
         identity = _record_id(turn, number, parent, used)
         time = clock.normalise(turn.message.timestamp) if turn.message else ""
-        stamp = max(stamp, time) or now  # never back: the program finds the newest record by its time
+        stamp = max(stamp, time) or now  # never decreasing: Claude Code finds the newest record by its time
         answer = (answer or "msg_" + identity.replace("-", "")[:24]) if turn.role == ASSISTANT else ""
-        tokens = estimate("".join(_words(block) for block in turn.blocks))
-        words = _assistant(turn, answer, model, size, tokens) if answer else _user(turn)
+        tokens = estimate("".join(_text(block) for block in turn.blocks))
+        body = _assistant(turn, answer, model, size, tokens) if answer else _user(turn)
         size += tokens
-        record: Json = {"parentUuid": parent, **common, "type": turn.role, "message": words}
+        record: Json = {"parentUuid": parent, **common, "type": turn.role, "message": body}
         record |= {"uuid": identity, "timestamp": stamp, "cortext": _mark(turn, stamp)}
         yield encode(record) + b"\n"
         parent = identity
@@ -79,7 +79,7 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
 
 
 def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) -> str:
-    """The record's id, always the same for the same message."""
+    """Return the record's id, always the same for the same message."""
     name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
     identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
     if identity in used:
@@ -90,13 +90,13 @@ def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) 
 
 def _user(turn: Rendered) -> Json:
     blocks = turn.blocks
-    alone = len(blocks) == 1 and blocks[0]["type"] == "text"
-    return {"role": "user", "content": blocks[0]["text"] if alone else blocks}
+    is_plain_text = len(blocks) == 1 and blocks[0]["type"] == "text"
+    return {"role": "user", "content": blocks[0]["text"] if is_plain_text else blocks}
 
 
 def _assistant(turn: Rendered, answer: str, model: str, before: int, tokens: int) -> Json:
     calls = any(block["type"] == "tool_use" for block in turn.blocks)
-    # The program reads from the usage how full the context is.
+    # From the usage, Claude Code computes how full the context is.
     usage = {"input_tokens": before, "output_tokens": tokens}
     usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
     return {
@@ -112,8 +112,9 @@ def _assistant(turn: Rendered, answer: str, model: str, before: int, tokens: int
 
 
 def _model(turn: Rendered, model: str) -> str:
-    """The model as the program knows it. Never none: one version hung. Of a foreign one it says that it cannot be
-    restored, unless the record is said to be nobody's; one of its own is taken up again at the resume.
+    """Return the model to record. Never empty: one version of Claude Code hung on that.
+
+    A resume restores a Claude model, and warns that it cannot restore any other, except for SYNTHETIC.
     """
     name = (turn.message.model if turn.message else "") or model
     return name if name.startswith("claude-") else SYNTHETIC
@@ -130,20 +131,20 @@ def _mark(turn: Rendered, stamp: str) -> Json:
             timestamp=message.timestamp if message.timestamp != stamp else "",
             tokens=message.tokens,
             usage=message.usage,
-            was=msgspec.to_builtins(message) if _literally(turn) != essence(message) else None,
+            was=msgspec.to_builtins(message) if _read_literally(turn) != essence(message) else None,
         )
     fields: Json = msgspec.to_builtins(mark)
     return fields
 
 
-def _literally(turn: Rendered) -> tuple[Any, ...]:
-    """What a reader makes of a turn's blocks by themselves: where that is another message, ours goes along whole."""
-    maker = Maker("", About(), Counts(), aside=False)
+def _read_literally(turn: Rendered) -> tuple[Any, ...]:
+    """Return what reading a turn's blocks gives. If the message says more, the mark has to contain it."""
+    builder = MessageBuilder("", About(), Counts(), aside=False)
     typed = msgspec.convert(turn.blocks, list[Block | str])
-    return essence(maker.whole(Record(), typed, turn.role))
+    return essence(builder.literal(Record(), typed, turn.role))
 
 
-def _words(block: Json) -> str:
+def _text(block: Json) -> str:
     if block["type"] == "tool_use":
         return json.dumps(block["input"], ensure_ascii=False)
     return str(block.get("text") or block.get("content") or "")
@@ -153,15 +154,15 @@ def _words(block: Json) -> str:
 
 
 def _verify(path: str, key: str, rendering: Rendering) -> None:
-    """Read the session back: every message as it was, in order, and every call answered at once."""
+    """Check that all messages come back unchanged and in order, and that every tool call is answered at once."""
     reading = ClaudeReading(Transcript(tool="claude", key=key, path=path))
-    wanted = [turn.message for turn in rendering.records if turn.message is not None]
-    verify(_TITLE, wanted, reading, reading.counts, same_message)
+    expected = [turn.message for turn in rendering.records if turn.message is not None]
+    verify(_TITLE, expected, reading, reading.counts, same_message)
     _verify_native(path, rendering)
 
 
 def _verify_native(path: str, rendering: Rendering) -> None:
-    """Read it as the program does, our own field aside: the turns in one chain, each call answered next."""
+    """Check what Claude Code reads, without our field: one chain of turns, each call followed by its result."""
     lines = ForeignLines(path, 0, Counts())
     parent: str | None = None
     waiting: set[str] = set()
@@ -177,12 +178,12 @@ def _verify_native(path: str, rendering: Rendering) -> None:
             results = {block.tool_use_id or "" for block in blocks if block.type == "tool_result"}
             texts = [content] if isinstance(content, str) else [item.text for item in blocks if item.type == "text"]
             if turn is None or record.parentUuid != parent or record.type != turn.role:
-                raise unfaithful(_TITLE, "the turns are not one chain")
+                raise unfaithful(_TITLE, "the turns do not form one chain")
             if texts != [block["text"] for block in turn.blocks if block["type"] == "text"]:
-                raise unfaithful(_TITLE, "a text is not what was to be written")
+                raise unfaithful(_TITLE, "a text differs from what was written")
             if results - waiting or (record.type == "user" and texts and waiting - results):
-                raise unfaithful(_TITLE, "a result does not follow its call")
+                raise unfaithful(_TITLE, "a tool result does not follow its call")
             waiting = (waiting - results) | calls
             parent = record.uuid
     if waiting or next(turns, None) is not None:
-        raise unfaithful(_TITLE, "it ends too early")
+        raise unfaithful(_TITLE, "turns are missing at the end")

@@ -1,1 +1,1 @@
-"""Codex: reading and writing its rollouts, installing our skills and hooks."""
+"""Codex: reads and writes its rollouts, and installs skills, hooks and the MCP server for it."""

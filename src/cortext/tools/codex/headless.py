@@ -1,4 +1,4 @@
-"""Codex without its screen (`exec --json`): it hands out a piece when it is whole."""
+"""Codex as a headless model (`exec --json`). It reports each item when it is complete."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cortext.tools.shared.headless import Reader, count, field, instructions, wo
 
 
 def ask(question: Question) -> Run:
-    """One answer."""
+    """Return how to run Codex for one answer: no rollout file, no writes."""
     arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
     arguments += ["-m", question.model] if question.model else []
-    # It takes instructions as an argument too, which every user of the machine could read.
+    # The instructions are not an argument: every user of the machine could read it.
     stdin = instructions(question.system) + question.prompt
     return Run(arguments=[*arguments, "-"], stdin=stdin, read=CodexReader(question.name).read)
 
 
 class CodexReader(Reader):
-    """Items as they are completed."""
+    """Reads the items of an answer as Codex completes them."""
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
-        """The events of one line."""
+        """Yield the events of one line."""
         kind, item = record.get("type"), record.get("item")
         if kind == "item.completed" and field(item, "type") == "agent_message":
             yield from self._piece(word(item, "text"))

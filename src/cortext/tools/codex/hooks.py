@@ -1,7 +1,7 @@
-"""Codex's hook payloads in our words, and our answers in its.
+"""Translates Codex's hook payloads into events, and context into hook answers.
 
-A payload names the thread, and the page that it is being written to; the path may be null. Whether or not a
-hook ever runs (it needs the user's approval) changes nothing for reading: the rollout holds every word.
+A payload names the thread and the path of its current page, which may be null. Reading does not depend on hooks, which
+need the user's approval: the rollout contains every message.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.codex.talk import command_of
+from cortext.tools.codex.builder import command_of
 from cortext.tools.shared.hooks import additional_context, text_of
 
 _KINDS = {
@@ -21,14 +21,14 @@ _KINDS = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
-# The events with which Codex hands a hook's words to the model, as a developer's message: nothing that comes from a
-# past conversation may stand there. What a hook says when the model has answered (that it is to go on) is a user's
-# message, of 10,000 characters at most: that is where a record goes.
-_HEARD = ("SessionStart", "UserPromptSubmit")
+# The events after which Codex passes a hook's text to the model, as a developer message. Text from a past conversation
+# must not have that authority. What a Stop hook returns becomes a user message of at most 10,000 characters, so such
+# text goes there.
+_TAKES_CONTEXT = ("SessionStart", "UserPromptSubmit")
 
 
 def hook_event(payload: dict[str, Any]) -> HookEvent | None:
-    """What happened, and in which thread."""
+    """Return what happened and in which thread; None if the payload names no event or no thread."""
     key = text_of(payload, "session_id")
     name = text_of(payload, "hook_event_name")
     if not key or not name:
@@ -41,7 +41,7 @@ def hook_event(payload: dict[str, Any]) -> HookEvent | None:
         text=text_of(payload, "prompt") or text_of(payload, "last_assistant_message"),
     )
     if agent := text_of(payload, "agent_id"):
-        # A side agent's own event: `session_id` is that of the thread which sent it off.
+        # An event of a subagent: `session_id` is that of its parent thread.
         event.kind, event.key = "other", agent
     elif name == "UserPromptSubmit":
         event.command, event.arguments = command_of(event.text)
@@ -51,10 +51,10 @@ def hook_event(payload: dict[str, Any]) -> HookEvent | None:
 
 
 def hook_answer(payload: dict[str, Any], context: str) -> str:
-    """The JSON with which Codex adds a text to what the model gets."""
+    """Return the JSON with which Codex gives a text to the model; empty if it takes none with this event."""
     name = text_of(payload, "hook_event_name")
     if name == "Stop" and context:
         return msgspec.json.encode({"decision": "block", "reason": context}).decode("utf-8")
-    if name not in _HEARD or not context:
+    if name not in _TAKES_CONTEXT or not context:
         return ""
     return additional_context(name, context)

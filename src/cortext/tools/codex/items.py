@@ -1,4 +1,4 @@
-"""What one item of a Codex conversation holds: who speaks, and the parts of what is said, called or answered."""
+"""The content of one item of a Codex rollout: its role, text and parts."""
 
 from __future__ import annotations
 
@@ -7,84 +7,84 @@ import re
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Part, joined_text
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
-from cortext.tools.codex.records import Item, Piece
+from cortext.tools.codex.records import ContentItem, Item
 from cortext.tools.shared.lines import derived_id, note
 
-BLOCK = "[RESUMED CONVERSATION]"
-_FAILED = re.compile(r"(?:Chunk ID: .*\n)?(?:Wall time: .*\n)?(?:Process exited with code|Exit code:) (-?\d+)")
+RESUME_MARKER = "[RESUMED CONVERSATION]"
+_EXIT_CODE = re.compile(r"(?:Chunk ID: .*\n)?(?:Wall time: .*\n)?(?:Process exited with code|Exit code:) (-?\d+)")
 _PATH = re.compile(r'path="([^"]*)"')
-_SURE_ID = 20  # an id of fewer characters may be a local model's counter, and come again
+_UNIQUE_ID = 20  # characters; a shorter id may be a local model's counter, which repeats
 
 
-Said = tuple[str, str, list[Part] | None]  # who speaks, the words, and the parts where there is more to it
-_NOBODY: Said = "", "", None
+Content = tuple[str, str, list[Part] | None]  # role, text, and the parts if there is more than text
+_NOTHING: Content = "", "", None
 
 
 class Items:
-    """Takes items apart; knows the calls that wait for their results."""
+    """Reads items, and remembers the tool calls without a result yet."""
 
     def __init__(self, key: str, about: About, counts: Counts) -> None:
         self.key, self.about, self.counts = key, about, counts
         self.calls: dict[str, str] = {}
         self.page = key
-        self.line = b""  # the line that is being read, where it begins, and its number if it was one of several
-        self.begin = 0
-        self.number = ""
+        self.line = b""  # the line being read
+        self.begin = 0  # its offset
+        self.number = ""  # the number of the record on that line, if it has several
 
     def id_of(self, item: Item) -> str:
-        """The record's own id; with its place where that could come again; else one made from the place."""
-        if item.id and len(item.id) >= _SURE_ID:
+        """Return the record's id: with its position if the id may repeat, or made from the position if it has none."""
+        if item.id and len(item.id) >= _UNIQUE_ID:
             return item.id
-        place = records.ordinal_of(self.line) or f"{self.begin}{self.number}"
-        return f"{item.id}@{self.page}:{place}" if item.id else derived_id(self.page, place)
+        position = records.ordinal_of(self.line) or f"{self.begin}{self.number}"
+        return f"{item.id}@{self.page}:{position}" if item.id else derived_id(self.page, position)
 
-    def read(self, item: Item) -> Said:
-        """Who speaks in an item, and what it holds; nobody where there is nothing for us in it."""
+    def read(self, item: Item) -> Content:
+        """Return the content of an item; with an empty role if none of it belongs to the conversation."""
         kind = item.type
         if kind in records.RESULTS:
             return TOOL, "", self.result(item)
         if kind in records.CALLS:
             return ASSISTANT, "", self.call(item)
         if kind in ("message", "agent_message"):
-            return self.words(item)
-        note(self.counts.skipped if kind in records.QUIET_ITEMS else self.counts.unknown, kind or "no type")
-        return _NOBODY
+            return self.message(item)
+        note(self.counts.skipped if kind in records.IGNORED_ITEMS else self.counts.unknown, kind or "without type")
+        return _NOTHING
 
-    def words(self, item: Item) -> Said:
-        """The pieces of a message that are its speaker's own."""
-        pieces = [Piece(text=item.content)] if isinstance(item.content, str) else item.content or []
+    def message(self, item: Item) -> Content:
+        """Return the content of a message, without what Codex inserted."""
+        contents = [ContentItem(text=item.content)] if isinstance(item.content, str) else item.content or []
         if item.role == ASSISTANT:
-            if len(pieces) == 1 and (text := pieces[0].text):
+            if len(contents) == 1 and (text := contents[0].text):
                 return ASSISTANT, text, None
-            return self._together(ASSISTANT, [Part(TEXT, text=piece.text) for piece in pieces if piece.text])
+            return self._joined(ASSISTANT, [Part(TEXT, text=content.text) for content in contents if content.text])
         provenance = item.internal_chat_message_metadata_passthrough
         kinds = (provenance.content_item_kinds if provenance else None) or ()
         parts: list[Part] = []
         left_out = False
-        for number, piece in enumerate(pieces):
-            kind = kinds[number] if number < len(kinds) else None
-            if piece.type == "input_image":
-                ref, media = records.image_of(piece, f"{self.key}#{self.id_of(item)}/{number}")
-                parts.append(Part(IMAGE, ref=ref, media_type=media, name=_image_name(pieces, number)))
-            elif piece.text is None:
-                note(self.counts.unknown, f"piece {piece.type or 'without text'}")
-            elif not records.is_theirs(piece.text, kind) and BLOCK not in piece.text:
-                note(self.counts.skipped, kind or "put there by the program")
+        for index, content in enumerate(contents):
+            kind = kinds[index] if index < len(kinds) else None
+            if content.type == "input_image":
+                ref, media = records.image_of(content, f"{self.key}#{self.id_of(item)}/{index}")
+                parts.append(Part(IMAGE, ref=ref, media_type=media, name=_image_name(contents, index)))
+            elif content.text is None:
+                note(self.counts.unknown, f"content item {content.type or 'without text'}")
+            elif not records.is_users_own(content.text, kind) and RESUME_MARKER not in content.text:
+                note(self.counts.skipped, kind or "inserted by Codex")
                 left_out = True
-            elif not _is_frame(pieces, number):
-                parts.append(Part(TEXT, text=piece.text))
-        return _NOBODY if left_out and not parts else self._together(USER, parts)
+            elif not _is_image_tag(contents, index):
+                parts.append(Part(TEXT, text=content.text))
+        return _NOTHING if left_out and not parts else self._joined(USER, parts)
 
-    def _together(self, role: str, parts: list[Part]) -> Said:
+    def _joined(self, role: str, parts: list[Part]) -> Content:
         if not parts:
             note(self.counts.skipped, "empty message")
-            return _NOBODY
+            return _NOTHING
         if len(parts) == 1 and parts[0].type == TEXT:
             return role, parts[0].text, None
         return role, joined_text(parts), parts
 
     def call(self, item: Item) -> list[Part]:
-        """A call of a tool, of whichever kind."""
+        """Return the parts of a tool call of any kind."""
         kind = item.type
         call = Part(TOOL_CALL, id=item.call_id or item.id or self.id_of(item))
         call.name = item.name or kind.removesuffix("_call")
@@ -106,40 +106,40 @@ class Items:
         return [call]
 
     def result(self, item: Item) -> list[Part]:
-        """A tool's result. Codex has no flag for a failure: a command's exit code tells."""
+        """Return the parts of a tool result. Codex has no error flag; a command's exit code shows a failure."""
         call_id = item.call_id or ""
         output = item.output
         result = Part(TOOL_RESULT, call_id=call_id, name=self.calls.pop(call_id, ""))
         if item.type == "tool_search_output":
             output = bytes(item.tools).decode("utf-8", "replace")
-        elif isinstance(output, dict):  # older versions say there whether it went well
+        elif isinstance(output, dict):  # only older versions have a flag for success
             result.is_error = output.get("success") is False
             output = str(output.get("content", ""))
         if output is None or isinstance(output, str):
             result.output = output or ""
-            if "code 0\n" not in result.output[:120] and (failed := _FAILED.match(result.output)):
-                result.is_error = failed[1] != "0"
+            if "code 0\n" not in result.output[:120] and (exit_code := _EXIT_CODE.match(result.output)):
+                result.is_error = exit_code[1] != "0"
             return [result]
-        result.output = "\n".join(piece.text for piece in output if piece.text)
+        result.output = "\n".join(content.text for content in output if content.text)
         parts = [result]
-        for number, piece in enumerate(output):
-            if piece.type == "input_image":
-                ref, media = records.image_of(piece, f"{self.key}#{self.id_of(item)}/{number}")
+        for index, content in enumerate(output):
+            if content.type == "input_image":
+                ref, media = records.image_of(content, f"{self.key}#{self.id_of(item)}/{index}")
                 parts.append(Part(IMAGE, ref=ref, media_type=media))
         return parts
 
 
-def _is_frame(pieces: list[Piece], number: int) -> bool:
-    """Whether a text is only the frame that the program puts around an image."""
-    text = pieces[number].text or ""
+def _is_image_tag(contents: list[ContentItem], index: int) -> bool:
+    """Whether a text is a tag that Codex puts before or after an image."""
+    text = contents[index].text or ""
     if text.startswith("<image") and text.endswith(">"):
-        return number + 1 < len(pieces) and pieces[number + 1].type == "input_image"
-    return text == "</image>" and number > 0 and pieces[number - 1].type == "input_image"
+        return index + 1 < len(contents) and contents[index + 1].type == "input_image"
+    return text == "</image>" and index > 0 and contents[index - 1].type == "input_image"
 
 
-def _image_name(pieces: list[Piece], number: int) -> str:
-    """The file name of an image, from the frame around it."""
-    if not number or not _is_frame(pieces, number - 1):
+def _image_name(contents: list[ContentItem], index: int) -> str:
+    """Return the path of an image, from the tag before it."""
+    if not index or not _is_image_tag(contents, index - 1):
         return ""
-    found = _PATH.search(pieces[number - 1].text or "")
+    found = _PATH.search(contents[index - 1].text or "")
     return found[1] if found else ""

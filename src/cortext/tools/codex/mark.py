@@ -1,4 +1,4 @@
-"""What we note in the records that we write for Codex."""
+"""Our own field in the records that we write for Codex."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cortext.tools.shared import mark
 
 
 class Mark(mark.Mark, omit_defaults=True, gc=False):
-    """`of` says how many records the message has, `more` that this is not the first of them."""
+    """`of` is the number of records of the message; `more` is set on all but the first of them."""
 
     of: int = 1
     more: bool = False

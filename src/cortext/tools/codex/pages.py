@@ -1,9 +1,9 @@
-"""Where Codex keeps its conversations: which files belong to one, and in what order they are read.
+"""The files of a Codex thread: which belong to it, and in what order they are read.
 
-A conversation is a thread. It begins as one file, `rollout-<time>-<thread>.jsonl`. When the user goes back
-to an earlier message, the thread goes on in a new page, `rollout-<time>-<thread>_<page>.jsonl`, whose first
-line says which page it continues (`history_base`) and how many bytes of that page still count. A fork is a
-new thread whose first page continues a page of another thread.
+A thread begins as one file, `rollout-<time>-<thread>.jsonl`. When the user goes back to an earlier message, the thread
+continues in a new page, `rollout-<time>-<thread>_<page>.jsonl`. Its first line says which page it continues
+(`history_base`) and how many bytes of that page still apply. A fork is a new thread whose first page continues a page
+of another thread.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 _COMPACTED = re.compile(rb'\{"timestamp":"[^"]*",(?:"ordinal":\d+,)?"type":"compacted"')
 _DEPTH = 4
 COMPRESSED = ".zst"
-COPIES = ".pages"  # beside a kept copy: all pages of the thread, under their own names
+COPIES = ".pages"  # suffix of the folder next to a copy with all pages of the thread, under their own names
 
 
 class Page(NamedTuple):
-    """One file of a thread. `page` is its own id: the thread's for the first one."""
+    """One file of a thread. `page` is its id, which is the thread's for the first page."""
 
     path: str
     when: str
@@ -44,22 +44,22 @@ class Page(NamedTuple):
 
 
 class Head(msgspec.Struct):
-    """What the first line of a page says."""
+    """The first line of a page."""
 
     meta: Meta
     mark: Mark | None = None
 
 
 class Segment(NamedTuple):
-    """A stretch of a conversation: a page, up to a byte (None: to its end)."""
+    """A section of a conversation: a page up to a byte offset (None: to its end)."""
 
     page: Page
     end: int | None
     inherited: bool
 
 
-def named(path: str) -> Page | None:
-    """The page that a file name tells of; None where it is not the name of a rollout."""
+def from_name(path: str) -> Page | None:
+    """Return the page that a file name describes; None if it is not the name of a rollout."""
     found = _NAME.fullmatch(os.path.basename(path))
     if found is None:
         return None
@@ -68,17 +68,17 @@ def named(path: str) -> Page | None:
 
 
 def is_thread(text: str) -> bool:
-    """Whether a text can be the id of a thread."""
+    """Whether a text is a valid thread id."""
     return re.fullmatch(_UUID, text) is not None and text == text.lower()
 
 
 def folder_of(page: Page) -> str:
-    """The folder below `sessions` that a page of this time lies in."""
+    """Return the folder of a page, relative to `sessions`."""
     return os.path.join(*page.when.partition("T")[0].split("-"))
 
 
 def scan(folder: str, depth: int = _DEPTH, thread: str = "") -> Iterator[Page]:
-    """Every page below a folder (of one thread), with the cheap signs of change. Links are not followed."""
+    """Yield every page below a folder, with its fingerprint; only those of one thread if given. Follows no links."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -89,17 +89,17 @@ def scan(folder: str, depth: int = _DEPTH, thread: str = "") -> Iterator[Page]:
                 yield from scan(entry.path, depth - 1, thread)
         elif thread not in entry.name.lower():
             continue
-        elif (page := named(entry.path)) is not None:
+        elif (page := from_name(entry.path)) is not None:
             status = entry.stat(follow_symlinks=False)
             yield page._replace(size=status.st_size, changed=status.st_mtime_ns)
 
 
 def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
-    """The pages of each thread in the order in which they came to be."""
+    """Return the pages of each thread in the order of their creation."""
     threads: dict[str, dict[str, Page]] = {}
     for page in pages:
         known = threads.setdefault(page.thread, {})
-        # The same page twice (an archived one beside a copy): the later file is the one in use.
+        # A page may exist twice, archived and as a copy: Codex uses the later file.
         if page.page not in known or known[page.page].when <= page.when:
             known[page.page] = page
     return {
@@ -108,7 +108,7 @@ def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
 
 
 def project_of(path: str) -> str:
-    """The project folder that a page was begun in, from its first bytes."""
+    """Return the project folder that a page was started in, from its first bytes."""
     found = _CWD.search(_first_bytes(path, 4096))
     try:
         return str(msgspec.json.decode(found[1])) if found else ""
@@ -117,7 +117,7 @@ def project_of(path: str) -> str:
 
 
 def head_of(path: str) -> Head | None:
-    """The first line of a page, understood; None where the file does not begin as a rollout does."""
+    """Return the decoded first line of a page; None if the file is not a rollout."""
     from cortext.tools.codex import records
 
     line = _first_line(path)
@@ -128,12 +128,12 @@ def head_of(path: str) -> Head | None:
         meta = records.bare_metas.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    # The oldest files have the bare description on their first line.
+    # The oldest files have the metadata on their first line, without a record around it.
     return Head(meta) if not first.type and meta.id and meta.timestamp and b'"instructions"' in line else None
 
 
 def is_compacted(path: str) -> bool:
-    """Whether the program summed up a page and goes on from that; a page that cannot be looked at may have been."""
+    """Whether Codex compacted a page. True for a page that cannot be read: it may have been."""
     if path.endswith(COMPRESSED):
         return True
     try:
@@ -157,7 +157,7 @@ def _first_line(path: str) -> bytes:
 
 
 def _first_bytes(path: str, size: int) -> bytes:
-    """The beginning of a file; nothing where it is none, a link, or compressed."""
+    """Return the beginning of a file; empty if it is missing, a link, or compressed."""
     if path.endswith(COMPRESSED):
         return b""
     try:
@@ -170,8 +170,8 @@ def _first_bytes(path: str, size: int) -> bytes:
         return b""
 
 
-def shelf_of(path: str) -> str:
-    """The folder below which the other pages of a page are to be looked for."""
+def root_of(path: str) -> str:
+    """Return the folder below which the other pages of the same thread are."""
     if os.path.isdir(path + COPIES):
         return path + COPIES
     folder = os.path.dirname(os.path.abspath(path))
@@ -184,58 +184,58 @@ def shelf_of(path: str) -> str:
 
 
 def siblings(page: Page) -> list[Page]:
-    """All pages of the thread that this page belongs to. Only a first page can be alone by its name."""
-    shelf = shelf_of(page.path)
-    found = [other for other in scan(shelf, thread=page.thread) if other.thread == page.thread]
+    """Return all pages of the thread that this page belongs to."""
+    root = root_of(page.path)
+    found = [other for other in scan(root, thread=page.thread) if other.thread == page.thread]
     if not any(os.path.samefile(other.path, page.path) for other in found if other.page == page.page):
-        found.append(with_signs(page))
+        found.append(with_fingerprint(page))
     return by_thread(iter(found))[page.thread]
 
 
 def later(page: Page) -> list[Page]:
-    """This page and the later ones of its thread: only folders of that day and after are looked at."""
-    shelf = shelf_of(page.path)
-    own = os.path.relpath(os.path.dirname(os.path.abspath(page.path)), shelf)
-    if own == ".":
+    """Return this page and the later ones of its thread. Reads only the folders of its day and after."""
+    root = root_of(page.path)
+    date = os.path.relpath(os.path.dirname(os.path.abspath(page.path)), root)
+    if date == ".":
         return siblings(page)
     found: list[Page] = []
-    for year in _names(shelf, own[:4]):
-        for month in _names(os.path.join(shelf, year), own[5:7] if year == own[:4] else ""):
-            low = own[8:10] if f"{year}/{month}" == own[:7] else ""
-            for day in _names(os.path.join(shelf, year, month), low):
-                near = scan(os.path.join(shelf, year, month, day), 1, page.thread)
-                found += (other for other in near if other.thread == page.thread)
-    return by_thread(iter(found)).get(page.thread, [with_signs(page)])
+    for year in _dates_from(root, date[:4]):
+        for month in _dates_from(os.path.join(root, year), date[5:7] if year == date[:4] else ""):
+            first = date[8:10] if f"{year}/{month}" == date[:7] else ""
+            for day in _dates_from(os.path.join(root, year, month), first):
+                of_day = scan(os.path.join(root, year, month, day), 1, page.thread)
+                found += (other for other in of_day if other.thread == page.thread)
+    return by_thread(iter(found)).get(page.thread, [with_fingerprint(page)])
 
 
-def _names(folder: str, low: str) -> list[str]:
+def _dates_from(folder: str, first: str) -> list[str]:
     try:
-        return sorted(name for name in os.listdir(folder) if name.isdigit() and name >= low)
+        return sorted(name for name in os.listdir(folder) if name.isdigit() and name >= first)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
 
 
-def with_signs(page: Page) -> Page:
-    """The page with its size and time of change as they are now."""
+def with_fingerprint(page: Page) -> Page:
+    """Return the page with its current size and modification time."""
     status = os.stat(page.path, follow_symlinks=False)
     return page._replace(size=status.st_size, changed=status.st_mtime_ns)
 
 
-def segments(own: list[Page], places: dict[str, Page], missing: list[str]) -> list[Segment]:
-    """What to read for a thread: what its first page inherits, then its own pages.
+def segments(pages: list[Page], by_id: dict[str, Page], missing: list[str]) -> list[Segment]:
+    """Return what to read for a thread: what its first page inherits, then its own pages.
 
-    `places` finds a page by its id; ids of pages that are not there are added to `missing`.
+    `by_id` has the pages of all threads. Ids of pages that it lacks are added to `missing`.
     """
     inherited: list[Segment] = []
-    seen = {own[0].page}
-    head = head_of(own[0].path)
+    seen = {pages[0].page}
+    head = head_of(pages[0].path)
     while head is not None and head.meta.history_base is not None:
         base = head.meta.history_base
-        page = places.get(base.thread_id)
+        page = by_id.get(base.thread_id)
         if page is None or page.page in seen:
             missing.append(base.thread_id)
             break
         seen.add(page.page)
         inherited.append(Segment(page, base.end_byte_offset, True))
         head = head_of(page.path)
-    return [*reversed(inherited), *(Segment(page, None, False) for page in own)]
+    return [*reversed(inherited), *(Segment(page, None, False) for page in pages)]

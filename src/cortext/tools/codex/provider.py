@@ -1,7 +1,7 @@
-"""Which model provider a session that we write for Codex is to name.
+"""The model provider to record in a session that we write for Codex.
 
-Codex opens no session whose provider it does not know, and one that names none is not opened in a home that was
-used before. So it is the provider that the user has set, else the one that his own sessions name.
+Codex does not open a session with an unknown provider and, in a home that was used before, none without a provider.
+So it is the provider in the user's settings, else that of the user's own sessions.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from cortext.io import files as fsio
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import Page
 
-DEFAULT = "openai"  # what Codex uses where nothing is set
-_LOOKED_AT = 20  # so many of the newest sessions are asked
+DEFAULT = "openai"  # the default of Codex
+_SESSIONS_CHECKED = 20
 
 
 def provider_for(folder: str, pages: Iterable[Page]) -> str:
-    """The provider in the settings of this home, else in the newest session that Codex itself began."""
+    """Return the provider in the settings of this home, else that of the newest session that Codex itself started."""
     return _configured(os.path.join(folder, "config.toml")) or _used(pages) or DEFAULT
 
 
 def _configured(path: str) -> str:
     try:
         settings: dict[str, Any] = tomllib.loads(fsio.read_text(path))
-    except (OSError, ValueError, RecursionError):  # Codex itself will complain about it
+    except (OSError, ValueError, RecursionError):  # Codex reports it
         return ""
     profiles = settings.get("profiles")
     profile = profiles.get(settings.get("profile")) if isinstance(profiles, dict) else None
@@ -38,7 +38,7 @@ def _configured(path: str) -> str:
 
 def _used(pages: Iterable[Page]) -> str:
     newest = sorted(pages, key=lambda page: page.when, reverse=True)
-    for page in newest[:_LOOKED_AT]:
+    for page in newest[:_SESSIONS_CHECKED]:
         head = codex_pages.head_of(page.path)
         if head is not None and head.mark is None and head.meta.model_provider:
             return head.meta.model_provider

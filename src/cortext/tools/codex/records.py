@@ -1,7 +1,7 @@
-"""The records of a Codex rollout: which kinds there are, and the fields of them that we need.
+"""The records of a Codex rollout: which kinds there are, and the fields of each that we need.
 
-A line is `{"timestamp", "ordinal", "type", "payload"}`. What kind it is can be told from its first bytes, so
-that most lines are never parsed; typed decoding passes over what is not needed (images, instructions).
+A line is `{"timestamp", "ordinal", "type", "payload"}`. Its first bytes show its kind, so most lines are never parsed.
+Typed decoding skips what is not needed (images, instructions).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import msgspec
 from cortext.tools.codex.mark import Mark
 from cortext.tools.shared.lines import value_of
 
-# How a line begins, as the program writes it.
+# How a line begins, as Codex writes it.
 BEGIN = b'{"timestamp":"'
 _BEGIN = re.compile(rb'\{"timestamp": ?"')
-LOOK = 120  # the kind of a record stands within so many bytes
+HEADER_SIZE = 120  # bytes within which a record's kind is found
 KIND = b',"type":"'
 ITEM = b'response_item","payload":{"type":"'
 EVENT = b'event_msg","payload":{"type":"'
 _ORDINAL = re.compile(rb'"ordinal": ?(\d+)')
 
-# Kinds of records, and of events, that are the tool's own bookkeeping: known, and not part of the talk.
+# Kinds of records and events that are Codex's own bookkeeping: known, and not part of the conversation.
 _BOOKKEEPING = """
     session_meta turn_context world_state token_usage_record compacted
     inter_agent_communication inter_agent_communication_metadata
@@ -50,15 +50,16 @@ _EVENTS = """
 """
 BOOKKEEPING = frozenset(_BOOKKEEPING.split())
 EVENTS = frozenset(_EVENTS.split())
-# What to call them when they are counted; the few that tell us something are not passed over, and those
-# that end an answer are not while one is open.
-_TELLING = {"turn_context", "token_usage_record", "compacted"}
-_TELLING_EVENTS = {"thread_rolled_back", "thread_name_updated"}
+# A few kinds are not skipped: those that say something about the conversation, and, while an answer is open, those that
+# end it.
+_INFORMATIVE = {"turn_context", "token_usage_record", "compacted"}
+_INFORMATIVE_EVENTS = {"thread_rolled_back", "thread_name_updated"}
 ENDING_EVENTS = frozenset((b"token_count", b"task_complete", b"turn_aborted"))
-PASSED_OVER = {name.encode(): name for name in BOOKKEEPING - _TELLING}
-PASSED_OVER_EVENTS = {name.encode(): f"event {name}" for name in EVENTS - _TELLING_EVENTS}
-# Items of a model's history that are neither words nor calls.
-QUIET_ITEMS = frozenset(
+# The names under which skipped records are counted.
+SKIPPED = {name.encode(): name for name in BOOKKEEPING - _INFORMATIVE}
+SKIPPED_EVENTS = {name.encode(): f"event {name}" for name in EVENTS - _INFORMATIVE_EVENTS}
+# Items of the model's history that are neither messages nor tool calls.
+IGNORED_ITEMS = frozenset(
     (
         "additional_tools",
         "compaction",
@@ -81,10 +82,10 @@ CALLS = frozenset(
 )
 RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 
-# Who put a piece of a user's message there; what is not the user's own is the program's.
-_THEIRS = ("user.", "shell.user_command", "unknown")
-# The same for older versions, which do not say: by how the piece begins.
-_INJECTED = (
+# Kinds of content items of a user message that are the user's own. Codex inserted all others.
+_USER_KINDS = ("user.", "shell.user_command", "unknown")
+# How a content item that Codex inserted begins. Older versions do not record the kind.
+_INSERTED = (
     "<environment_context>",
     "<user_instructions>",
     "# AGENTS.md instructions for ",
@@ -98,70 +99,70 @@ _INJECTED = (
     "<hook_prompt",
     "<user_action>",
 )
-_NOTHING = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 
 
-class Piece(msgspec.Struct, gc=False):
-    """One piece of a content. An image's data stays undecoded bytes: it is never copied."""
+class ContentItem(msgspec.Struct, gc=False):
+    """One item of a message's content. An image's data stays undecoded bytes: it is never copied."""
 
     type: str = ""
     text: str | None = None
-    image_url: msgspec.Raw = _NOTHING
+    image_url: msgspec.Raw = _NULL
     file_id: str | None = None
 
 
 class Provenance(msgspec.Struct, gc=False):
-    """What the program says about the pieces of a message: who put each of them there."""
+    """The kinds of a message's content items, which say who wrote each of them."""
 
     content_item_kinds: list[str] | None = None
 
 
 class Item(msgspec.Struct, gc=False):
-    """The payload of a `response_item`, of whatever kind."""
+    """The payload of a `response_item` of any kind."""
 
     type: str = ""
     id: str | None = None
     role: str | None = None
-    content: list[Piece] | str | None = None
-    summary: list[Piece] | None = None
+    content: list[ContentItem] | str | None = None
+    summary: list[ContentItem] | None = None
     name: str | None = None
     namespace: str | None = None
     arguments: Any = None
     input: str | None = None
     call_id: str | None = None
-    output: str | list[Piece] | dict[str, Any] | None = None
+    output: str | list[ContentItem] | dict[str, Any] | None = None
     action: Any = None
-    tools: msgspec.Raw = _NOTHING
-    result: msgspec.Raw = _NOTHING
+    tools: msgspec.Raw = _NULL
+    result: msgspec.Raw = _NULL
     revised_prompt: str | None = None
     author: str | None = None
     internal_chat_message_metadata_passthrough: Provenance | None = None
 
 
-class Note(msgspec.Struct, gc=False):
-    """What the program notes beside a record."""
+class Metadata(msgspec.Struct, gc=False):
+    """The metadata of a record."""
 
     compaction_output: bool | None = None
 
 
 class ItemLine(msgspec.Struct, gc=False):
-    """A line that holds an item of the conversation."""
+    """A line with an item of the conversation."""
 
     timestamp: str = ""
     payload: Item = msgspec.field(default_factory=Item)
-    metadata: Note | None = None
+    metadata: Metadata | None = None
     cortext: Mark | None = None
 
 
 class HistoryBase(msgspec.Struct, gc=False):
-    """The earlier page that this one continues, and how far of it counts."""
+    """The earlier page that this one continues, and up to which offset."""
 
     thread_id: str = ""
     end_byte_offset: int = 0
 
 
 class Meta(msgspec.Struct, gc=False):
-    """The payload of `session_meta`; in the oldest files it stands bare."""
+    """The payload of `session_meta`. In the oldest files it is the whole line."""
 
     id: str = ""
     session_id: str | None = None
@@ -175,8 +176,8 @@ class Meta(msgspec.Struct, gc=False):
     subagent_history_start_ordinal: int | None = None
 
     @property
-    def is_side_agent(self) -> bool:
-        """Whether this is not the user's own conversation but an agent's that the program sent off."""
+    def is_subagent(self) -> bool:
+        """Whether this is the thread of a subagent."""
         spawned = isinstance(self.source, dict) and "subagent" in self.source
         return spawned or bool(self.parent_thread_id) or self.thread_source not in (None, "", "user")
 
@@ -215,7 +216,7 @@ class UsageLine(msgspec.Struct, gc=False):
 
 
 class Event(msgspec.Struct, gc=False):
-    """The payload of the few events that tell us something."""
+    """The payload of the few events that say something about the conversation."""
 
     message: str | None = None  # of `compacted`: the summary
     num_turns: int | None = None  # of `thread_rolled_back`
@@ -227,10 +228,10 @@ class EventLine(msgspec.Struct, gc=False):
 
 
 class AnyLine(msgspec.Struct, gc=False):
-    """A line in whatever spelling: old files have the item bare on the line."""
+    """A line of any form: in old files it is the item itself."""
 
     type: str = ""
-    payload: msgspec.Raw = _NOTHING
+    payload: msgspec.Raw = _NULL
     record_type: str | None = None
 
 
@@ -246,21 +247,21 @@ values = msgspec.json.Decoder()
 
 
 def ordinal_of(line: bytes) -> str:
-    """The number of a line within its thread, where it has one."""
-    found = _ORDINAL.search(line, 0, LOOK)
+    """Return the number of a line within its thread; empty if it has none."""
+    found = _ORDINAL.search(line, 0, HEADER_SIZE)
     return found[1].decode("ascii") if found else ""
 
 
-def is_theirs(text: str, kind: str | None) -> bool:
-    """Whether a piece of a user's message is the user's own, and not put there by the program."""
+def is_users_own(text: str, kind: str | None) -> bool:
+    """Whether a content item of a user message was written by the user, not inserted by Codex."""
     if kind is None:
-        return not text.startswith(_INJECTED)
-    # What a hook said is marked as nobody's; the program wraps it.
-    return kind.startswith(_THEIRS) and not (kind == "unknown" and text.startswith("<hook_prompt hook_run_id="))
+        return not text.startswith(_INSERTED)
+    # The output of a hook has the kind "unknown", but a tag around it.
+    return kind.startswith(_USER_KINDS) and not (kind == "unknown" and text.startswith("<hook_prompt hook_run_id="))
 
 
 def arguments_of(value: Any) -> Any:
-    """A call's arguments: the JSON in the text, or the text where that is none."""
+    """Return the decoded arguments of a call; a text that is not JSON unchanged."""
     if not isinstance(value, str):
         return {} if value is None else value
     try:
@@ -269,37 +270,37 @@ def arguments_of(value: Any) -> Any:
         return value
 
 
-def image_of(piece: Piece, instead: str) -> tuple[str, str]:
-    """An image's reference and media type. Data inside the record is not copied: `instead` names its place."""
-    data = bytes(memoryview(piece.image_url)[:400]).strip(b'"')
+def image_of(content: ContentItem, position: str) -> tuple[str, str]:
+    """Return an image's reference and media type. Inline data is not copied: `position` refers to it."""
+    data = bytes(memoryview(content.image_url)[:400]).strip(b'"')
     if data.startswith(b"data:"):
-        return instead, data[5:].partition(b";")[0].decode("ascii", "replace")
+        return position, data[5:].partition(b";")[0].decode("ascii", "replace")
     if data.startswith(b"http"):
-        return str(value_of(piece.image_url) or ""), ""
-    return piece.file_id or instead, ""
+        return str(value_of(content.image_url) or ""), ""
+    return content.file_id or position, ""
 
 
-def split(line: bytes) -> tuple[list[bytes], bool]:
-    """The records that stand glued on one line, and whether nothing was left over or torn."""
+def split_records(line: bytes) -> tuple[list[bytes], bool]:
+    """Return the records that are joined on one line, and whether they are all of it."""
     starts = [found.start() for found in _BEGIN.finditer(line)]
-    whole = bool(starts) and not line[: starts[0]].strip(b"\0 \t\r\xef\xbb\xbf")
+    is_complete = bool(starts) and not line[: starts[0]].strip(b"\0 \t\r\xef\xbb\xbf")
     found: list[bytes] = []
-    place = 0
-    while place < len(starts):
-        # A record may hold an object that begins like one: then it goes on beyond the next beginning.
-        for after in range(place + 1, min(place + 8, len(starts)) + 1):
-            record = line[starts[place] : starts[after] if after < len(starts) else len(line)].rstrip(b"\0 \t\r")
-            if _is_value(record):
+    index = 0
+    while index < len(starts):
+        # A record may contain an object that begins like one, and then extends beyond the next start.
+        for after in range(index + 1, min(index + 8, len(starts)) + 1):
+            record = line[starts[index] : starts[after] if after < len(starts) else len(line)].rstrip(b"\0 \t\r")
+            if _is_json(record):
                 found.append(record)
-                place = after
+                index = after
                 break
         else:
-            whole = False
-            place += 1
-    return found, whole
+            is_complete = False
+            index += 1
+    return found, is_complete
 
 
-def _is_value(data: bytes) -> bool:
+def _is_json(data: bytes) -> bool:
     try:
         anything.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

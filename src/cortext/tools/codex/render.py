@@ -1,8 +1,8 @@
-"""The turns of a conversation as the items of a Codex rollout.
+"""Renders the turns of a conversation as the items of a Codex rollout.
 
-What the program and its model do with them: a call with a text instead of arguments is a custom tool's; a result has no
-sign of failure; a long result is shortened when it is loaded, unless the record says how long it may be. The items
-carry a mark of ours, so that reading them gives back the messages as they were.
+How Codex treats them: a call with a text instead of arguments is that of a custom tool; a result has no error flag; a
+long result is shortened when it is loaded, unless the record sets a higher limit. Each item has a field of our own, so
+that reading gives back the original messages.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standalone
 from cortext.tools.base import About, Counts
+from cortext.tools.codex.builder import MessageBuilder
 from cortext.tools.codex.mark import Mark
-from cortext.tools.codex.talk import Talk
 
-_OURS = uuid.UUID("5c1f0e0a-6d6b-5d0f-9c57-3c1a4b7f2e11")
-_SHORT_RESULT = 4_000
-_LEAST_LIMIT = 3_000
+_NAMESPACE = uuid.UUID("5c1f0e0a-6d6b-5d0f-9c57-3c1a4b7f2e11")
+_SHORT_RESULT = 4_000  # bytes; up to this size a result needs no limit of its own
+_LEAST_LIMIT = 3_000  # tokens
 
 
 class Row(msgspec.Struct):
-    """One item to be written: its payload, what the program notes beside it, and our mark."""
+    """One item to write: its payload, its metadata, and our own field."""
 
     payload: dict[str, Any]
     timestamp: str
@@ -35,16 +35,16 @@ class Row(msgspec.Struct):
 
     @property
     def speaker(self) -> str:
-        """Who speaks in it, as the program shows it: the user, the assistant, or nobody."""
+        """The role that Codex shows for it: user, assistant, or empty if it is not a message."""
         return str(self.payload["role"]) if self.payload["type"] == "message" else ""
 
     @property
     def text(self) -> str:
-        """The words in it."""
-        return "\n\n".join(piece["text"] for piece in self.payload["content"])
+        """The text of a message."""
+        return "\n\n".join(content["text"] for content in self.payload["content"])
 
     def encode(self, ordinal: int | None = None) -> bytes:
-        """The line, in the order of keys that the program uses."""
+        """Return the line, with its keys in the order that Codex uses."""
         line: dict[str, Any] = {"timestamp": self.timestamp}
         if ordinal is not None:
             line["ordinal"] = ordinal
@@ -56,26 +56,26 @@ class Row(msgspec.Struct):
 
 
 class Group(msgspec.Struct):
-    """The items of one message; of none where they were added."""
+    """The items of one message; `message` is None if they were added."""
 
     message: Message | None
     rows: list[Row]
 
 
 class Rendering:
-    """What to write for a sequence of messages, and what is not as it was."""
+    """The items for a sequence of messages; `normal` counts what had to change."""
 
     def __init__(self, messages: Sequence[Message], note: str = "") -> None:
         self.normal = Turns(messages, words_as_input=True)
         self._time = ""
         self.groups = [self._group(number, turn) for number, turn in enumerate(self.normal.turns)]
-        if note:  # a word of ours behind them
+        if note:
             self.groups.append(self._group(len(self.groups), Turn(USER, [Text(note)], None)))
             self.groups[-1].rows[0].timestamp = clock.now()
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that must be read back."""
+        """The messages that reading the file must give back."""
         return [group.message for group in self.groups if group.message is not None]
 
     @property
@@ -83,19 +83,19 @@ class Rendering:
         return self.normal.tool_calls
 
     def finish(self) -> None:
-        """What only a real file needs, and a preview does not: ids, and the messages in the marks.
+        """Add what only a real file needs, not a preview: ids, and messages in our own field.
 
-        Where the items say less than the message did, the mark keeps the message itself.
+        If the items contain less than the message, the field contains the message itself.
         """
-        talk = Talk("", About(), Counts())
+        builder = MessageBuilder("", About(), Counts())
         for group in self.groups:
             for row in group.rows:
                 if "id" in row.payload:
                     prefix, _, name = row.payload["id"].partition(" ")
-                    row.payload["id"] = f"{prefix}_{uuid.uuid5(_OURS, name)}"
+                    row.payload["id"] = f"{prefix}_{uuid.uuid5(_NAMESPACE, name)}"
             if group.message is None:
                 continue
-            if [read for row in group.rows for read in talk.take(row.encode(), 0)] != [group.message]:
+            if [read for row in group.rows for read in builder.add_line(row.encode(), 0)] != [group.message]:
                 group.rows[0].mark.was = msgspec.to_builtins(group.message)
 
     # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
@@ -106,8 +106,8 @@ class Rendering:
         rows: list[Row] = []
         for block in turn.blocks:
             self._add(rows, block, turn.role, f"{number}/{message.id if message else ''}/{len(rows)}")
-        for place, row in enumerate(rows):
-            row.mark = Mark(id=message.id, more=place > 0) if message else Mark(added=True)
+        for index, row in enumerate(rows):
+            row.mark = Mark(id=message.id, more=index > 0) if message else Mark(added=True)
         if message is not None:
             first = rows[0].mark
             first.of, first.model, first.tokens, first.usage = len(rows), message.model, message.tokens, message.usage
@@ -122,11 +122,11 @@ class Rendering:
             rows.append(Row(_result(block), self._time, Mark()))
             _allow_length(rows[-1])
         else:
-            piece = {"type": "output_text" if role == ASSISTANT else "input_text", "text": block.whole}
+            content = {"type": "output_text" if role == ASSISTANT else "input_text", "text": block.whole}
             if rows and rows[-1].speaker == role:
-                rows[-1].payload["content"].append(piece)
+                rows[-1].payload["content"].append(content)
             else:
-                payload = {"type": "message", "id": f"msg {seed}", "role": role, "content": [piece]}
+                payload = {"type": "message", "id": f"msg {seed}", "role": role, "content": [content]}
                 rows.append(Row(payload, self._time, Mark()))
 
 

@@ -1,7 +1,7 @@
-"""Our commands as Codex skills: `/workspace.brainstorm` is called `$workspace-brainstorm` there.
+"""Renders commands as Codex skills: `/workspace.brainstorm` becomes `$workspace-brainstorm`.
 
-Codex has no command files. A skill is a text that goes to the model after the user's message; it gets no
-arguments and runs nothing, so the text says where the arguments stand and what to run.
+Codex has no command files. A skill is a text that the model gets after the user's message. It takes no arguments and
+runs nothing, so the text says where the arguments are and what to run.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from cortext.tools.base import CommandFile
 _FOLDER = ".agents/skills"
 _MENTION = re.compile(r"(?<![\w.$/])/workspace\.(?=\w)")
 _LONGEST_DESCRIPTION = 1_000
-# Only the user calls them: Codex does not offer them to the model by itself.
+# Only the user calls these skills: Codex must not offer them to the model.
 _POLICY = b"policy:\n  allow_implicit_invocation: false\n"
 
 
 def skill_name(command: str) -> str:
-    """A command's name as a skill: no dots there."""
+    """Return the name of a command as a skill, which cannot contain dots."""
     return re.sub(r"[^a-z0-9-]+", "-", command.lower()).strip("-")
 
 
 def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """The files of all skills, by their path in the project."""
+    """Return the files of all skills, by their path in the project."""
     files: dict[str, bytes] = {}
     for command in commands:
         folder = f"{_FOLDER}/{skill_name(command.name)}"
@@ -43,7 +43,7 @@ def _skill(command: CommandFile, program: Sequence[str]) -> str:
     run = _run(command, program, name)
     if run and "{run}" not in text:
         text = f"{{run}}\n\n{text}"
-    text = text.replace("{run}", run).replace("{arguments}", f"(the words after `${name}` in the user's message)")
+    text = text.replace("{run}", run).replace("{arguments}", f"(the text after `${name}` in the user's message)")
     text = _MENTION.sub("$workspace-", text)
     return f"---\nname: {name}\ndescription: {description}\n---\n\n{text.strip()}\n"
 
@@ -53,7 +53,6 @@ def _run(command: CommandFile, program: Sequence[str], name: str) -> str:
         return ""
     line = shlex.join([*program, *command.run])
     return (
-        f"If no answer of cortext has been added to this prompt (its hooks are not trusted), run `{line}` first, with "
-        f"the words after `${name}` in the user's message as further arguments (none if there are none), and read what "
-        "it prints."
+        f"If this prompt contains no output of cortext (its hooks are not trusted), run `{line}` first, with the text "
+        f"after `${name}` in the user's message as further arguments (none if there is none), and read its output."
     )

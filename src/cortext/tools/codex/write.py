@@ -1,7 +1,7 @@
-"""Writing a Codex conversation: a new rollout that the program resumes as one of its own.
+"""Writes a conversation as a new rollout that Codex resumes as one of its own.
 
-The model gets the items; the program's screen shows the events beside them, so both are written. The file is
-read back before anybody hears of it, and taken away again if it does not say the same.
+Codex sends the items to the model and shows the events on the screen, so both are written. The file is verified by
+reading it back, and removed if a message differs.
 """
 
 from __future__ import annotations
@@ -20,38 +20,42 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
 from cortext.tools.base import About, Counts, Written
+from cortext.tools.codex.builder import MessageBuilder
 from cortext.tools.codex.mark import Mark
-from cortext.tools.codex.pages import Page, folder_of, named
+from cortext.tools.codex.pages import Page, folder_of, from_name
 from cortext.tools.codex.read import CodexReading
 from cortext.tools.codex.render import Rendering, Row
-from cortext.tools.codex.talk import Talk
 from cortext.tools.shared.verify import removed_unless_verified, unfaithful, verify
 
 _TITLE = "Codex"
 
 
 def new_thread() -> str:
-    """A thread id as the program makes them: the time first, so that they sort by it."""
+    """Return a new thread id in the form that Codex uses: a UUID of version 7, which sorts by time."""
     number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big")
     number = number & ~(0xF << 76) | 0x7 << 76
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
-def write_begun(
-    note: str, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+def write_prompt(
+    prompt: str, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
 ) -> Written:
-    """A thread in which nothing was said yet but our note: the program opens it by its id."""
+    """Write a thread that contains only a prompt, for Codex to open by its id."""
     return _write(
-        Rendering([], note), sessions, thread=thread, project=project, title=title, version=version, provider=provider
+        Rendering([], prompt), sessions, thread=thread, project=project, title=title, version=version, provider=provider
     )
 
 
 def write(
     rendering: Rendering, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
 ) -> Written:
-    """Write the rollout below the tool's `sessions` folder, and read it back."""
+    """Write the rollout below Codex's `sessions` folder and read it back; remove it if a message differs."""
     if not rendering.messages:
-        raise UsageError("there is nothing to write: no message of this conversation has any text")
+        raise UsageError(
+            "nothing to write: no message of this conversation has any text",
+            kept="nothing was changed",
+            hint="choose another conversation",
+        )
     return _write(rendering, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
 
 
@@ -61,7 +65,7 @@ def _write(
     rendering.finish()
     now = time.time()
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"
-    page = named(name)
+    page = from_name(name)
     assert page is not None
     folder = os.path.join(sessions, folder_of(page))
     page = page._replace(path=os.path.join(folder, name))
@@ -80,15 +84,15 @@ def _write(
     }
     fsio.replace_file(page.path, _lines(rendering, meta, title))
     with removed_unless_verified(page.path):
-        _check(rendering, page)
+        _verify(rendering, page)
     return Written.of(rendering.normal, thread, page.path)
 
 
-# ── the lines ────────────────────────────────────────────────────────────────────────────────────────
+# ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _lines(rendering: Rendering, meta: dict[str, Any], title: str) -> Iterator[bytes]:
-    """The whole file, a line at a time."""
+    """Yield the lines of the file."""
     first = {"timestamp": meta["timestamp"], "ordinal": 0, "type": "session_meta", "payload": meta}
     yield msgspec.json.encode({**first, "cortext": Mark(title=title)}) + b"\n"
     turns = _Turns(str(meta["id"]))
@@ -113,21 +117,21 @@ def _event(timestamp: str, ordinal: int, payload: dict[str, Any]) -> bytes:
 
 
 class _Turns:
-    """The events beside the items. A turn begins with what the user says, and ends before the next."""
+    """The events between the items. A turn begins with a user message, and ends before the next."""
 
     def __init__(self, thread: str) -> None:
         self.thread = uuid.UUID(thread)
         self.time = ""
         self._count = 0
         self._turn = ""
-        self._began = 0
-        self._said = ""
+        self._started = 0
+        self._last_answer = ""
 
     def before(self, row: Row) -> Iterator[dict[str, Any]]:
         if row.speaker == "user" or not self._turn:
             yield from self.end()
             self._turn = self._new_id()
-            self._began = int(clock.to_epoch(row.timestamp) or 0)
+            self._started = int(clock.to_epoch(row.timestamp) or 0)
             yield {"type": "task_started", **self._times()}
         self.time = row.timestamp
 
@@ -135,24 +139,25 @@ class _Turns:
         if not row.speaker:
             return
         if row.speaker == ASSISTANT:
-            self._said = row.text
+            self._last_answer = row.text
             content = {"type": "Text", "text": row.text}
             item = {"type": "AgentMessage", "id": row.payload["id"], "content": [content]}
         else:
-            said: dict[str, Any] = {"type": "text", "text": row.text, "text_elements": []}
-            item = {"type": "UserMessage", "id": self._new_id(), "content": [said]}
-        moment = int((clock.to_epoch(row.timestamp) or 0) * 1000)
-        where = {"thread_id": str(self.thread), "turn_id": self._turn, "item": item}
-        yield {"type": "item_completed", **where, "started_at_ms": moment, "completed_at_ms": moment}
+            text: dict[str, Any] = {"type": "text", "text": row.text, "text_elements": []}
+            item = {"type": "UserMessage", "id": self._new_id(), "content": [text]}
+        milliseconds = int((clock.to_epoch(row.timestamp) or 0) * 1000)
+        event = {"type": "item_completed", "thread_id": str(self.thread), "turn_id": self._turn, "item": item}
+        yield {**event, "started_at_ms": milliseconds, "completed_at_ms": milliseconds}
 
     def end(self) -> Iterator[dict[str, Any]]:
         if self._turn:
             ended = int(clock.to_epoch(self.time) or 0)
-            yield {"type": "task_complete", "last_agent_message": self._said, **self._times(), "completed_at": ended}
-        self._turn = self._said = ""
+            event = {"type": "task_complete", "last_agent_message": self._last_answer, **self._times()}
+            yield {**event, "completed_at": ended}
+        self._turn = self._last_answer = ""
 
     def _times(self) -> dict[str, Any]:
-        return {"turn_id": self._turn, "root_turn_id": self._turn, "started_at": self._began}
+        return {"turn_id": self._turn, "root_turn_id": self._turn, "started_at": self._started}
 
     def _new_id(self) -> str:
         self._count += 1
@@ -162,16 +167,17 @@ class _Turns:
 # ── reading it back ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _check(rendering: Rendering, page: Page) -> None:
-    """The file gives back the messages; and what the model gets is words and calls in order, each answered."""
+def _verify(rendering: Rendering, page: Page) -> None:
+    """Check that the messages come back unchanged, and that without our field every tool call has one result."""
     reading = CodexReading([page], {})
     verify(_TITLE, rendering.messages, reading, reading.counts, operator.eq)
-    plain = Talk("", About(), Counts())
+    builder = MessageBuilder("", About(), Counts())
     native: list[Message] = []
     for group in rendering.groups:
         for row in group.rows:
-            native += plain.take(msgspec.structs.replace(row, mark=Mark()).encode().replace(b',"cortext":{}', b""), 0)
-    native += plain.finish(for_good=True)
+            line = msgspec.structs.replace(row, mark=Mark()).encode().replace(b',"cortext":{}', b"")
+            native += builder.add_line(line, 0)
+    native += builder.finish(is_final=True)
     open_calls: set[str] = set()
     calls = 0
     for part in (part for message in native for part in message.parts or ()):

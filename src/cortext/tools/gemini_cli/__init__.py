@@ -1,1 +1,1 @@
-"""Gemini CLI: reading and writing its chats, installing our commands and hooks."""
+"""Gemini CLI: reading and writing its sessions, installing our commands and hooks."""

@@ -45,47 +45,47 @@ class GeminiCli:
     # ── the program ──────────────────────────────────────────────────────────────────────────────────
 
     def detect(self) -> Detected | None:
-        """Whether it is installed here, and which version."""
+        """Return the installed program and its version; None if it is not installed."""
         return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Its conversations on this machine (of one project, if given), in no order."""
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
         return self._store.transcripts(project)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """A transcript given by its file; None where it is not one of ours."""
+        """Return the transcript in this file; None if it is not a transcript of Gemini CLI."""
         return self._store.transcript_at(path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
-        """The messages; with a cursor only those since."""
+        """Return a reading of the messages; with a cursor, only of those added since."""
         from cortext.tools.gemini_cli.read import GeminiReading
 
         return GeminiReading(transcript, cursor, self._store.agents(transcript.path, transcript.key))
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
-        """Keep the transcript as it is, and beside it those of its side agents."""
+        """Copy the transcript unchanged, and the transcripts of its side agents beside it."""
         from cortext.tools.gemini_cli.write import mirror
 
         mirror(self._store, transcript.path, target, transcript.key, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
-        """Bring a kept copy back into the program's store if it lost it; the session's key."""
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
         from cortext.tools.gemini_cli.write import put_back
 
         return put_back(self._store, copy, project)
 
     def withheld(self, transcript: Transcript) -> Withheld:
-        """Its own commands, and results that it sends more than once."""
-        from cortext.tools.gemini_cli.own import withheld
+        """Return the commands that the tool does not send again, and count the results that it sends repeatedly."""
+        from cortext.tools.gemini_cli.withheld import withheld
 
         return withheld(transcript.path)
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:
-        """What `write` would report for these messages; nothing is written."""
+        """Return what `write` would report for these messages; nothing is written."""
         from cortext.tools.gemini_cli.render import Rendering
 
         return Written.of(Rendering(messages).normal)
@@ -93,16 +93,16 @@ class GeminiCli:
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
-        """Write a new native session of this project that holds these messages as real turns."""
+        """Write a new native session of this project with these messages as real turns."""
         from cortext.tools.gemini_cli.write import write_session
 
         return write_session(self._store, messages, project, title, key, note)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """How to open that session interactively, the prompt (if any) sent first.
+        """Return how to open that session interactively; the prompt, if any, is sent first.
 
-        The program may delete a resumed session at its next start, and may send the prompt before the history is
-        loaded; both are prevented in the project's settings.
+        Gemini CLI may delete a resumed session at its next start, and may send the prompt before the history is
+        loaded. Entries in the project's settings prevent both.
         """
         check_argument(prompt)
         options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
@@ -114,26 +114,27 @@ class GeminiCli:
         return launch
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """How to open a new session, in which the prompt stands already."""
+        """Write a new session that contains the prompt; return it and how to open it."""
         written = self.write([], project=project, title=title, note=prompt)
         return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
 
     def discard(self, written: Written, *, project: str) -> None:
-        """Take away a session that nobody used."""
+        """Remove a session that was never used."""
         if written.path:
             from cortext.io import files as fsio
 
             fsio.remove(written.path)
 
     def _prepare(self, key: str, project: str, *, gated: bool) -> str:
-        """Make the project's settings ready (the user's own are not ours to change); the session's file.
+        """Prepare the project's settings for a resume, never the user's; return the path of the session's file.
 
-        A file of our own named in the environment would not do: the program takes such files from root alone.
+        A settings file of our own, named in the environment, is not an option: Gemini CLI accepts one only if it is
+        owned by root.
         """
         path = self._store.path_of(project, key)
         in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
         if not path or in_home:
-            return path  # nothing to protect (somebody only asks what the command line would be), or not ours
+            return path  # no session to protect (a preview of the command line), or these are the user's settings
         from cortext.tools.gemini_cli.install import RETENTION, resume_configs
         from cortext.tools.shared import installer, jsonc
 
@@ -147,7 +148,7 @@ class GeminiCli:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """The slash commands."""
+        """Return the slash command files."""
         from cortext.tools.gemini_cli.install import command_files
 
         return command_files(commands)
@@ -155,36 +156,36 @@ class GeminiCli:
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
     ) -> list[str]:
-        """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
+        """Add hooks and (if `server`) the MCP entry to the project's settings; turn off the deletion of sessions."""
         from cortext.tools.gemini_cli.install import configs
         from cortext.tools.shared import installer
 
         return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` put in."""
+        """Remove exactly what `install_settings` added."""
         from cortext.tools.gemini_cli.install import configs
         from cortext.tools.shared import installer
 
         return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
-        """The servers of the user and of the project."""
+        """Return the names of the MCP servers in the user's and the project's settings."""
         from cortext.io.inside import if_inside
         from cortext.tools.shared.mcp_servers import names_in
 
-        own = os.path.join(self._store.folder, "settings.json")
-        paths = (own, if_inside(project, os.path.join(".gemini", "settings.json")))
+        user_settings = os.path.join(self._store.folder, "settings.json")
+        paths = (user_settings, if_inside(project, os.path.join(".gemini", "settings.json")))
         return {name for path in paths for name in names_in(path, "mcpServers")}
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
-        """Hooks that are turned off, and a folder that is not trusted."""
-        from cortext.tools.gemini_cli.off import hooks_off
+        """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""
+        from cortext.tools.gemini_cli.hooks_off import hooks_off
 
         return list(hooks_off(self._store.folder, project, self._environ))
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """A hook's payload in our words; None where it does not concern us."""
+        """Return a hook's payload as an event; None if it is not one that we handle."""
         kind = _KINDS.get(text_of(payload, "hook_event_name"))
         key = text_of(payload, "session_id")
         if kind is None or not key:
@@ -199,25 +200,25 @@ class GeminiCli:
             if mark:
                 event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
             elif RESUMED in event.text:
-                event.kind = "started"  # the prompt that we launched it with ourselves is none of the user's
-        # `prompt_response` repeats the pieces of a streamed answer: what was said is in the transcript.
+                event.kind = "started"  # we launched it with this prompt; the user did not type it
+        # `prompt_response` repeats chunks of a streamed answer, so the answer is read from the transcript.
         return event
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
-        """The context beside the prompt; at a session's start it would keep a slash command from being one."""
+        """Return the output that adds context to a prompt; at a session's start it would break a slash command."""
         event = text_of(payload, "hook_event_name")
         if not context or event != "BeforeAgent":
             return ""
         return additional_context(event, context)
 
-    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+    # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 
     def program_path(self) -> str:
-        """Where the program is; empty where it is not installed."""
+        """Return the path of the program; empty if it is not installed."""
         return self._program.path()
 
     def ask(self, question: Question) -> Run:
-        """How to get one answer."""
+        """Return how to run the program for one answer."""
         from cortext.tools.gemini_cli import headless
 
         return headless.ask(question)

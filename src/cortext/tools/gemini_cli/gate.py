@@ -1,8 +1,8 @@
-"""The gate before the first prompt of a resumed session.
+"""Hold back the first prompt of a resumed session until its history is loaded.
 
-With `--resume` and `-i` the program loads the history and sends the prompt at the same time; when the prompt is
-faster, the model gets it without a word of the history, and the answer goes into a file of its own. A hook that runs
-before the prompt holds it until the history is there: loading it writes a line to the session's file.
+With `--resume` and `-i`, Gemini CLI loads the history and sends the prompt at the same time. If the prompt wins the
+race, the model gets it without the history, and the answer is written to a separate file. A hook that runs before the
+prompt therefore waits until the history is loaded, which appends a line to the session's file.
 """
 
 from __future__ import annotations
@@ -13,37 +13,41 @@ from collections.abc import Mapping
 
 from cortext.io import files as fsio
 
-# The program hands these on to its hooks whatever else it holds back from them.
+# Gemini CLI passes these variables to its hooks, even where it filters the rest of the environment.
 FILE, SIZE = "GEMINI_CLI_CORTEXT_FILE", "GEMINI_CLI_CORTEXT_SIZE"
-# The same without us, for a project that has no hook of ours: ten times a second, for eight seconds at most.
+# `wait` as a shell command, for projects without our hook: polls ten times a second, for at most eight seconds.
 COMMAND = (
     'cat > /dev/null; i=0; while [ -n "$GEMINI_CLI_CORTEXT_FILE" ] && [ "$i" -lt 80 ] && '
     '! tail -c "+$((GEMINI_CLI_CORTEXT_SIZE + 1))" "$GEMINI_CLI_CORTEXT_FILE" 2> /dev/null | '
     'grep -q \'"$set":{"sessionId"\'; do i=$((i + 1)); sleep 0.1; done; true'
 )
 _LOADED = b'{"$set":{"sessionId":'
-_LONGEST_WAIT = 8.0
-_BETWEEN_LOOKS = 0.02
-_LOOKED_AT = 4 << 20
+_TIMEOUT = 8.0
+_POLL_INTERVAL = 0.02
+_READ_LIMIT = 4 << 20
 
 
 def environment(path: str) -> dict[str, str]:
-    """What the gate must know of a session that is about to be resumed: its file, and how long it is now."""
-    lines = path if path.endswith(".jsonl") else f"{path}l"  # an older document goes on as lines, beside it
+    """Return the variables that tell the gate which session is resumed: its file, and the file's current size."""
+    # Gemini CLI continues an older document in a JSON Lines file beside it.
+    lines = path if path.endswith(".jsonl") else f"{path}l"
     size = os.stat(lines).st_size if os.path.exists(lines) else 0
     return {FILE: lines, SIZE: str(size)}
 
 
-def wait(environ: Mapping[str, str], longest: float = _LONGEST_WAIT) -> bool:
-    """Wait until the session that we launched is loaded; at once where we launched none."""
+def wait(environ: Mapping[str, str], timeout: float = _TIMEOUT) -> bool:
+    """Wait until the session that we launched is loaded; return False on a timeout.
+
+    Return True immediately if we launched none.
+    """
     path, size = environ.get(FILE, ""), environ.get(SIZE, "")
     if not path or not size.isdigit():
         return True
-    deadline = time.monotonic() + longest
+    deadline = time.monotonic() + timeout
     while not _is_loaded(path, int(size)):
         if time.monotonic() > deadline:
             return False
-        time.sleep(_BETWEEN_LOOKS)
+        time.sleep(_POLL_INTERVAL)
     return True
 
 
@@ -51,6 +55,6 @@ def _is_loaded(path: str, size: int) -> bool:
     try:
         with open(path, "rb", opener=fsio.plain_file) as file:
             file.seek(size)
-            return _LOADED in file.read(_LOOKED_AT)
+            return _LOADED in file.read(_READ_LIMIT)
     except OSError:
         return False

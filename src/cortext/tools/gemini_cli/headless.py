@@ -1,4 +1,4 @@
-"""Gemini CLI without its screen (`-o stream-json`): it streams word by word."""
+"""Gemini CLI in headless mode (`-o stream-json`), which streams its answer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cortext.tools.shared.headless import Reader, count, field, system_file, wit
 
 
 def ask(question: Question) -> Run:
-    """One answer. It works in a folder of ours, which it may trust, and is shown the user's."""
+    """Return how to run it for one answer: in a scratch folder that it may trust, with the user's folder included."""
     key = str(uuid.uuid4())
     arguments = ["-o", "stream-json", "--skip-trust", "--session-id", key]
-    # A comma would make two folders of one.
+    # Gemini CLI splits this option at commas, so it cannot name a folder with a comma.
     arguments += ["--include-directories", question.folder] if "," not in question.folder else []
     arguments += ["-m", question.model] if question.model else []
     system = question.system.strip()
@@ -30,24 +30,24 @@ def ask(question: Question) -> Run:
         read=GeminiReader(question.name).read,
         env={"GEMINI_SYSTEM_MD": system_file(question.scratch, question.system)} if system else {},
         folder=question.scratch,
-        clean_up=partial(_forget, key, question.environ),
+        clean_up=partial(_remove_session, key, question.environ),
     )
 
 
 class GeminiReader(Reader):
-    """Messages in pieces, tools between them, a result at the end."""
+    """Reads chunks of messages, tool calls between them, and the final result."""
 
-    _fresh = False
+    _new_paragraph = False
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
-        """The events of one line."""
+        """Yield the events of one record."""
         kind = record.get("type")
         if kind == "message" and record.get("role") == "assistant":
             if text := with_file_names(word(record, "content")):
-                yield Text(f"\n\n{text}" if self._fresh and self._said else text)
-                self._said, self._fresh = True, False
+                yield Text(f"\n\n{text}" if self._new_paragraph and self._said else text)
+                self._said, self._new_paragraph = True, False
         elif kind == "tool_use":
-            self._fresh = True
+            self._new_paragraph = True
             yield Note(f"{self.name} uses {word(record, 'tool_name')}")
         elif kind == "error":
             yield Note(f"{self.name}: {word(record, 'message')}")
@@ -56,22 +56,22 @@ class GeminiReader(Reader):
                 yield Failure(word(record.get("error"), "message"))
                 return
             stats = record.get("stats")
-            # The largest is the one that answered; the others ran errands.
+            # The model that used the most tokens gave the answer; the others did auxiliary work.
             models = field(stats, "models")
             if isinstance(models, dict) and models:
                 self._model = max(models, key=lambda name: count(models[name], "total_tokens"))
             yield self._done(Usage(count(stats, "input_tokens"), count(stats, "output_tokens")))
 
 
-def _forget(key: str, environ: Mapping[str, str]) -> None:
-    """It cannot be told to keep nothing: remove the file that it wrote for this turn."""
+def _remove_session(key: str, environ: Mapping[str, str]) -> None:
+    """Remove the session file of this turn: Gemini CLI has no option to store nothing."""
     home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")
     pattern = os.path.join(glob.escape(home), ".gemini", "tmp", "*", "chats", f"session-*-{key[:8]}.jsonl")
     for path in glob.glob(pattern):
         try:
             with open(path, encoding="utf-8", errors="replace", opener=fsio.plain_file) as file:
-                ours = key in file.readline(1 << 16)
-            if ours:
+                is_ours = key in file.readline(1 << 16)
+            if is_ours:
                 fsio.remove(path)
         except (OSError, CortextError):
-            pass  # an answer is worth more than tidiness
+            pass  # a leftover file must not cost the user the answer

@@ -1,4 +1,4 @@
-"""Our commands as files of a project, and our hooks and MCP entry in its `.gemini/settings.json`, and out again."""
+"""Install and remove our command files, and our hooks and MCP entry in a project's `.gemini/settings.json`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortext.tools.gemini_cli.gate import COMMAND as GATE
 from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting
 from cortext.tools.shared.installer import JsonConfig, toml_string
 
-# What we want to hear of. The others come with every model call, or every chunk of it.
+# The hook events that we need. The others fire for every model call, or for every chunk of its answer.
 EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
 RETENTION = ("general", "sessionRetention", "enabled")
 _KEEP_SESSIONS = Setting("retention", RETENTION, False)
@@ -23,14 +23,14 @@ _COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """Hooks, MCP server and the retention of sessions in `.gemini/settings.json`, and the note of what was there."""
+    """Return our entries in `.gemini/settings.json` (hooks, MCP server, session retention) and the note beside it."""
     hook = _hook(shlex.join([*program, "hook", "gemini"]))
     server = Server.of("gemini", program, description="Conversations of this workspace (added by cortext)")
     return [_config(Hooks(dict.fromkeys(EVENTS, hook), mark=""), server, _KEEP_SESSIONS)]
 
 
 def resume_configs(*, keep: bool, gate: bool) -> list[JsonConfig]:
-    """What a resume needs: that the program deletes no session by itself, and the gate before the first prompt."""
+    """Return the entries that a resume needs: no deletion of sessions, and the gate before the first prompt."""
     entries: list[Entry] = [_KEEP_SESSIONS] if keep else []
     if gate:
         entries.append(Hooks({"BeforeAgent": _hook(GATE)}, mark="", update=False))
@@ -55,21 +55,24 @@ def _hook(command: str) -> dict[str, Any]:
 
 
 def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:
-    """The slash commands as files of the project."""
+    """Return the slash command files by path; UsageError for a name that cannot be a file name."""
     for command in commands:
         if not _COMMAND_NAME.fullmatch(command.name):
-            raise UsageError(f"not a name for a command: {ascii(command.name)[:60]}")
+            raise UsageError(
+                f"invalid command name {ascii(command.name)[:60]}",
+                hint="begin with a letter or digit; use letters, digits, dots, hyphens and underscores",
+            )
     return {f".gemini/commands/{command.name}.toml": command_text(command).encode("utf-8") for command in commands}
 
 
 def command_text(command: CommandFile) -> str:
-    """A command as Gemini CLI wants it, with a mark that tells our hook which command it was.
+    """Return a command file for Gemini CLI, with a marker by which our hook recognises the command.
 
-    What a command is to run is left to that hook: the program's own way to put an output into a prompt asks first,
-    fails without a screen, and loses the end of a long one.
+    The hook also adds the output of `run`: Gemini CLI's own syntax for that asks for confirmation, fails in headless
+    mode, and truncates a long output.
     """
     text = command.text.replace("{run}\n\n", "").replace("{run}", "")
-    # These three the program would take for orders of its own: to run, to read a file, to put in the arguments.
+    # Gemini CLI would expand these three: a shell command, the contents of a file, the arguments.
     text = re.sub(r"([!@])\{", r"\1 {", text).replace("{{args}}", "{ {args}}")
     text = text.replace("{arguments}", "{{args}}").rstrip("\n")
     text += f"\n\n<!-- cortext:command {command.name} -->{{{{args}}}}<!-- cortext:end -->\n"
@@ -77,11 +80,11 @@ def command_text(command: CommandFile) -> str:
 
 
 def _toml_text(text: str) -> str:
-    """A TOML string of several lines, as a person would write it; on one line where that would not be the same."""
-    plain = text.replace("\\", "\\\\").replace('"""', '""\\"')
-    many = f'"""\n{plain}"""'
+    """Return a multi-line TOML string; a single-line one if the multi-line form would not parse to the same text."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '""\\"')
+    multi_line = f'"""\n{escaped}"""'
     try:
-        same = tomllib.loads(f"text = {many}\n")["text"] == text
+        is_exact = tomllib.loads(f"text = {multi_line}\n")["text"] == text
     except tomllib.TOMLDecodeError:
-        same = False
-    return many if same else toml_string(text)
+        is_exact = False
+    return multi_line if is_exact else toml_string(text)

@@ -1,4 +1,4 @@
-"""What we note in the records that we write for Gemini CLI, and what they have in common with the program's own."""
+"""The annotation in the records that we write for Gemini CLI, and prefixes of the tool's own messages."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import msgspec
 
 from cortext.tools.shared import mark
 
-# A user message that begins so is the program's or a hook's, not the user's.
+# A user message with one of these prefixes was written by Gemini CLI or a hook, not by the user.
 SESSION_CONTEXT = "<session_context>"
 HOOK_CONTEXT = "<hook_context>"
 
 
 class Mark(mark.Mark, omit_defaults=True):
-    """`lead` counts the text parts that we put in front.
+    """How to restore our message from a record; `lead` counts the text parts that we put in front.
 
-    The rest is in sessions that earlier versions wrote: `results` are tool results that had to become text (call id,
-    name, whether it was an error, whether it said anything), `files` what had to become a note (type, ref, media type,
-    name), `names` and `wrapped` calls whose name or input changed.
+    The other fields occur in sessions that earlier versions wrote: `results` are tool results that became text (call
+    id, name, whether it was an error, whether it had output), `files` are attachments that became a note (type, ref,
+    media type, name), `names` and `wrapped` describe calls whose name or input was changed.
     """
 
     added: bool | str = msgspec.field(default=False, name="made")
@@ -30,5 +30,5 @@ class Mark(mark.Mark, omit_defaults=True):
 
 
 def dump(value: Any) -> str:
-    """A value as JSON text."""
+    """Return a value as JSON text."""
     return msgspec.json.encode(value).decode("utf-8")

@@ -1,4 +1,4 @@
-"""One record of Gemini CLI as messages of ours: what was said, called and answered in it."""
+"""Convert one record of Gemini CLI to messages: text, tool calls and tool results."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, joined_text
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
+from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint
 from cortext.tools.gemini_cli.records import (
     EDITOR_CONTEXT,
     NUDGES,
@@ -27,24 +28,23 @@ from cortext.tools.gemini_cli.records import (
     text_of,
     thinking_of,
 )
-from cortext.tools.gemini_cli.seen import LONG, Seen, sign
 
 RESUMED = "[RESUMED CONVERSATION]"
-# How our command files name themselves in the prompt that they become: the program shows hooks only that.
+# The marker of our command files in the prompt that they expand to: hooks see only the expansion.
 COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
 
 
 def moment(timestamp: str | None) -> str:
-    """A time in our spelling; empty where it is none."""
+    """Return a timestamp in our format; empty if it is not a valid time."""
     if not timestamp:
         return ""
-    # What the program writes is our spelling already: only the minute, mostly known, has to be a real one.
-    if _REST.fullmatch(timestamp, 16) and _is_minute(timestamp[:16]):
+    # Gemini CLI already writes our format, so only the minute has to be checked, and that check is cached.
+    if _SECONDS.fullmatch(timestamp, 16) and _is_minute(timestamp[:16]):
         return timestamp
     return clock.normalise(timestamp)
 
 
-_REST = re.compile(r":[0-5][0-9]\.[0-9]{3}Z")
+_SECONDS = re.compile(r":[0-5][0-9]\.[0-9]{3}Z")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -55,46 +55,49 @@ def _is_minute(text: str) -> bool:
 # ── the user ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def bookkeeping(words: str) -> str:
-    """What kind of text of the program's own this is; empty where somebody said it."""
-    if words[:1] not in _SUSPECT:
+def bookkeeping(text: str) -> str:
+    """Return which kind of text Gemini CLI wrote by itself; empty if the user or the model wrote it."""
+    if text[:1] not in _FIRST_CHARACTERS:
         return ""
-    begin = words[:200].lstrip()
-    for start, kind in _OWN_TEXTS:
-        if begin.startswith(start):
+    beginning = text[:200].lstrip()
+    for start, kind in _GENERATED_PREFIXES:
+        if beginning.startswith(start):
             return kind
-    return NUDGES.get(words, "") if len(words) < 100 else ""
+    return NUDGES.get(text, "") if len(text) < 100 else ""
 
 
-_OWN_TEXTS = (
+_GENERATED_PREFIXES = (
     (SESSION_CONTEXT, "session context"),
     (SNAPSHOT, "compression summary"),
     (EDITOR_CONTEXT, "editor context"),
     ("System: Potential loop detected.", "nudge to continue"),
 )
-_SUSPECT = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(start for start, _ in _OWN_TEXTS)]})
+_FIRST_CHARACTERS = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(start for start, _ in _GENERATED_PREFIXES)]})
 
 
-def typed_command(record: Record, words: str) -> str:
-    """The slash command that the user typed to get this prompt, or nothing."""
+def typed_command(record: Record, text: str) -> str:
+    """Return the slash command that expanded to this prompt; empty if none did."""
     if record.displayContent is not None:
         shown = text_of(parts_of(record.displayContent)).strip()
         if shown.startswith("/"):
             return shown
-    mark = COMMAND_MARK.search(words) if "<!-- cortext:command" in words else None
+    mark = COMMAND_MARK.search(text) if "<!-- cortext:command" in text else None
     return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
 
 
 def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tuple[Message | None, Message | None]:
-    """What the user said (the typed command rather than what it became, without what hooks added), and our block."""
-    own = [part for part in parts if part.functionResponse is None]
-    added = [part.text for part in own if part.text and part.text.startswith(HOOK_CONTEXT)]
-    words = text_of([part for part in own if part.text not in added] if added else own)
-    command = typed_command(record, words)
-    block = words if RESUMED in words else next((text for text in added if RESUMED in text), "")
+    """Return the user's message and our resume block, each None if absent.
+
+    The message is the command as typed, not its expansion, and without the contexts that hooks added.
+    """
+    content_parts = [part for part in parts if part.functionResponse is None]
+    added = [part.text for part in content_parts if part.text and part.text.startswith(HOOK_CONTEXT)]
+    text = text_of([part for part in content_parts if part.text not in added] if added else content_parts)
+    command = typed_command(record, text)
+    block = text if RESUMED in text else next((context for context in added if RESUMED in context), "")
     when = moment(record.timestamp)
-    content = command or ("" if block and block is words else words)
-    media = media_of(own, f"{key}#{record.id}")
+    content = command or ("" if block and block is text else text)
+    media = media_of(content_parts, f"{key}#{record.id}")
     message = injected = None
     if content or media:
         message = Message(role=USER, content=content, timestamp=when, id=record.id, parts=media or None)
@@ -108,20 +111,20 @@ def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tup
 # ── the model ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def model_message(record: Record, words: str, parts: Sequence[ContentPart], key: str, when: str) -> Message | None:
-    """What the model said and thought; None where it only called tools."""
+def model_message(record: Record, text: str, parts: Sequence[ContentPart], key: str, when: str) -> Message | None:
+    """Return the message with the model's text and thoughts; None if it only called tools."""
     kept = thinking_of(record, parts) if parts or record.thoughts else []
     if parts:
         code = code_of(parts)
         kept += [*code, *media_of(parts, f"{key}#{record.id}")]
-        if code:  # what the model ran on its side is said, too
-            kept.insert(0, Part(type=TEXT, text=words))
-            words = joined_text(kept)
-    if not words and not kept:
+        if code:  # code that the model executed is part of the text
+            kept.insert(0, Part(type=TEXT, text=text))
+            text = joined_text(kept)
+    if not text and not kept:
         return None
     return Message(
         role=ASSISTANT,
-        content=words,
+        content=text,
         timestamp=when,
         id=record.id,
         parts=kept or None,
@@ -132,30 +135,30 @@ def model_message(record: Record, words: str, parts: Sequence[ContentPart], key:
 
 
 def output_tokens(record: Record) -> int | None:
-    """How long the answer was, in the provider's own count."""
+    """Return the length of the answer in tokens, as counted by the provider."""
     count = record.tokens.get("output") if record.tokens else None
     return count if isinstance(count, int) else None
 
 
-def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[list[Message], Seen]:
-    """An ordinary answer whole: words and thoughts, calls, and the results that are not among `answers` yet.
+def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[list[Message], RecordState]:
+    """Return all messages of an ordinary answer: text and thoughts, calls, and results that `answers` lacks.
 
-    The same as `model_message`, `calls_message` and `result_message` give, written out in one piece: it is most of
-    every transcript, and every call of a function counts (a test holds the two against each other).
+    Equivalent to `model_message`, `calls_message` and `result_message`, inlined for speed: such answers are most of
+    every transcript. A test compares the two.
     """
     name, when, model, usage = record.id, moment(record.timestamp), record.model or "", record.tokens
-    words = record.content if type(record.content) is str else ""
+    text = record.content if type(record.content) is str else ""
     tokens = usage.get("output") if usage else None
     if type(tokens) is not int:
         tokens = None
-    given: list[Message] = []
+    messages: list[Message] = []
     kept = thinking_of(record, ()) if record.thoughts else None
-    seen = Seen(words if len(words) < LONG else sign(words), bool(words or kept))
-    if seen.said:
-        given.append(
+    record_state = RecordState(text if len(text) < LONG else fingerprint(text), bool(text or kept))
+    if record_state.has_message:
+        messages.append(
             Message(
                 role=ASSISTANT,
-                content=words,
+                content=text,
                 timestamp=when,
                 id=name,
                 parts=kept or None,
@@ -164,19 +167,19 @@ def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[lis
                 tokens=tokens,
             )
         )
-        usage = tokens = None  # told once
+        usage = tokens = None  # reported once
     if not record.toolCalls:
-        return given, seen
+        return messages, record_state
     calls = calls_of(record, ())
-    seen.calls = len(calls)
+    record_state.calls = len(calls)
     parts = [Part(TOOL_CALL, "", call.id or "", call.name or "", call.args) for call in calls]
-    called = f"{name}/calls"
-    given.append(
-        Message(role=ASSISTANT, timestamp=when, id=called, parts=parts, model=model, usage=usage, tokens=tokens)
+    calls_id = f"{name}/calls"
+    messages.append(
+        Message(role=ASSISTANT, timestamp=when, id=calls_id, parts=parts, model=model, usage=usage, tokens=tokens)
     )
-    place = -1
+    index = -1
     for call in calls:
-        place += 1
+        index += 1
         call_id = call.id or ""
         if call_id in answers:
             continue
@@ -190,38 +193,38 @@ def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[lis
         if type(output) is str:
             part = Part(TOOL_RESULT, "", "", call.name or "", None, call_id, output)
             at = moment(call.timestamp) or when
-            result: Message | None = Message(role=TOOL, timestamp=at, id=f"{name}/result/{place}", parts=[part])
+            result: Message | None = Message(role=TOOL, timestamp=at, id=f"{name}/result/{index}", parts=[part])
         else:
-            result = result_message(call, f"{name}/result/{place}", key, when)
+            result = result_message(call, f"{name}/result/{index}", key, when)
         if result is not None:
             answers[call_id] = result.id
-            seen.answered.append(call_id)
-            given.append(result)
-    return given, seen
+            record_state.answered.append(call_id)
+            messages.append(result)
+    return messages, record_state
 
 
 def calls_of(record: Record, parts: Sequence[ContentPart]) -> list[ToolCall]:
-    """The tool calls of a record in order, each with an id, from either of the two places where they are kept."""
+    """Return the tool calls of a record in order, each with an id, from its content and its `toolCalls`."""
     shown = record.toolCalls or []
-    spoken = [part.functionCall for part in parts if part.functionCall is not None] if parts else []
-    if spoken:
-        answered = {entry.id: entry for entry in shown}
-        calls = [answered.pop(call.id, ToolCall(call.id, call.name, call.args)) for call in spoken]
-        shown = [*calls, *answered.values()]
-    for place, entry in enumerate(shown):
+    requested = [part.functionCall for part in parts if part.functionCall is not None] if parts else []
+    if requested:
+        by_id = {entry.id: entry for entry in shown}
+        calls = [by_id.pop(call.id, ToolCall(call.id, call.name, call.args)) for call in requested]
+        shown = [*calls, *by_id.values()]
+    for index, entry in enumerate(shown):
         if not entry.id:
-            entry.id = f"{record.id}/{place}"
+            entry.id = f"{record.id}/{index}"
     return shown
 
 
 def calls_message(record: Record, calls: Sequence[ToolCall], name: str, when: str) -> Message:
-    """A message of tool calls."""
+    """Return a message with these tool calls."""
     parts = [Part(TOOL_CALL, "", call.id or "", call.name or "", call.args) for call in calls]
     return Message(role=ASSISTANT, timestamp=when, id=name, parts=parts, model=record.model or "")
 
 
 def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | None:
-    """A tool's answer as a message; None while there is none."""
+    """Return a tool's result as a message; None if there is none yet."""
     result = call.result
     when = moment(call.timestamp) or when
     if result is None or result == "" or result == []:
@@ -230,7 +233,7 @@ def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | 
     answer = first.functionResponse if isinstance(first, ContentPart) else None
     more: Sequence[ContentPart] = ()
     if answer is None or (isinstance(result, list) and len(result) > 1):
-        answer, more = _own_answer(call, parts_of(result))
+        answer, more = _answer_to(call, parts_of(result))
     part = result_part(answer, more)
     part.call_id = call.id or ""
     part.name = call.name or part.name
@@ -242,42 +245,42 @@ def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | 
     return Message(role=TOOL, timestamp=when, id=name, parts=kept)
 
 
-def _own_answer(call: ToolCall, parts: Sequence[ContentPart]) -> tuple[FunctionResponse, Sequence[ContentPart]]:
-    """The call's own answer: after a resume the program puts the answers of all calls with each of them."""
+def _answer_to(call: ToolCall, parts: Sequence[ContentPart]) -> tuple[FunctionResponse, Sequence[ContentPart]]:
+    """Return the result of this call: after a resume, Gemini CLI stores the results of all calls with each of them."""
     answers = [part.functionResponse for part in parts if part.functionResponse is not None]
-    own = [answer for answer in answers if answer.id == call.id] or [answer for answer in answers if not answer.id]
+    matching = [answer for answer in answers if answer.id == call.id] or [answer for answer in answers if not answer.id]
     more = [part for part in parts if part.functionResponse is None] if len(answers) <= 1 else []
     if answers:
-        return (own or answers)[0], more
+        return (matching or answers)[0], more
     return FunctionResponse(id=call.id, name=call.name), more
 
 
 def result_part(answer: FunctionResponse, more: Sequence[ContentPart] = ()) -> Part:
-    """An answer as a part; words that stand beside it belong to it."""
-    output, wrong = output_of(answer.response)
+    """Return a response as a part; text in the parts after it is appended to its output."""
+    output, is_error = output_of(answer.response)
     extra = text_of(more) if more else ""
     if extra and extra != output:
         output = f"{output}\n{extra}" if output else extra
-    return Part(type=TOOL_RESULT, call_id=answer.id or "", name=answer.name or "", output=output, is_error=wrong)
+    return Part(type=TOOL_RESULT, call_id=answer.id or "", name=answer.name or "", output=output, is_error=is_error)
 
 
-# ── what we wrote ourselves ──────────────────────────────────────────────────────────────────────────
+# ── records that we wrote ────────────────────────────────────────────────────────────────────────────
 
 
-def own_message(record: Record, mark: Mark) -> Message | None:
-    """Our message back out of a record that we wrote: one record, one message."""
+def restored_message(record: Record, mark: Mark) -> Message | None:
+    """Return our message from a record that we wrote; None if we added the record."""
     if mark.added:
         return None
     try:
         if original := mark.original():
             return msgspec.structs.replace(original, id=record.id, seq=-1, parent="")
     except msgspec.ValidationError:
-        pass  # changed by somebody: what the record itself says
+        pass  # the annotation was edited: fall back to the record itself
     kept: list[Part] = []
     texts: list[str] = []
     for part in parts_of(record.content):
         if part.functionCall is not None:
-            kept.append(_own_call(part.functionCall, mark))
+            kept.append(_restored_call(part.functionCall, mark))
         elif part.functionResponse is not None:
             result = result_part(part.functionResponse)
             result.name = (mark.names or {}).get(result.call_id, result.name)
@@ -285,23 +288,23 @@ def own_message(record: Record, mark: Mark) -> Message | None:
         elif part.text and not part.thought:
             texts.append(part.text)
     del texts[: mark.lead]
-    for call_id, name, wrong, answered in mark.results or ():
+    for call_id, name, is_error, answered in mark.results or ():
         output = texts[1] if answered and len(texts) > 1 else ""
         del texts[: 1 + answered]
-        kept.append(Part(type=TOOL_RESULT, call_id=call_id, name=name, output=output, is_error=wrong))
-    words = "".join(texts[: len(texts) - len(mark.files or ())])
+        kept.append(Part(type=TOOL_RESULT, call_id=call_id, name=name, output=output, is_error=is_error))
+    text = "".join(texts[: len(texts) - len(mark.files or ())])
     for kind, ref, media_type, name in mark.files or ():
         kept.append(Part(type=kind, ref=ref, media_type=media_type, name=name))
-    if not words and not kept:
+    if not text and not kept:
         return None
     role = mark.role or (USER if record.type == "user" else ASSISTANT)
-    message = Message(role=role, content=words, timestamp=moment(record.timestamp), id=record.id, parts=kept or None)
+    message = Message(role=role, content=text, timestamp=moment(record.timestamp), id=record.id, parts=kept or None)
     if role == ASSISTANT:
         message.model, message.usage, message.tokens = record.model or "", record.tokens, output_tokens(record)
     return message
 
 
-def _own_call(call: FunctionCall, mark: Mark) -> Part:
+def _restored_call(call: FunctionCall, mark: Mark) -> Part:
     call_id = call.id or ""
     value = call.args
     if call_id in (mark.wrapped or ()) and isinstance(value, dict):

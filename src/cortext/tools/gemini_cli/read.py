@@ -1,4 +1,4 @@
-"""Reading Gemini CLI's transcripts: JSON Lines that are appended to, or (older) one pretty-printed document."""
+"""Read Gemini CLI's transcripts: JSON Lines that grow, or (older versions) one pretty-printed document."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cortext.io import files as fsio
 from cortext.io.jsonl import MAX_LINE, blocks
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.gemini_cli.conversation import Conversation, HistoryNeeded
 from cortext.tools.gemini_cli.records import Record, document_decoder, record_decoder
-from cortext.tools.gemini_cli.talk import PastNeeded, Talk
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     ODD,
@@ -28,19 +28,19 @@ from cortext.tools.shared.lines import (
     without_lone_surrogates,
 )
 
-# The line after every message; it holds nothing but the time.
+# The line after every message; it contains only the time.
 _TIME_ONLY = b'{"$set":{"lastUpdated":'
 _TIME_ONLY_START = len(_TIME_ONLY)
 _TIME_ONLY_LENGTH = 80
 _RECORD_START = re.compile(rb'\{"(?:id|sessionId|\$set|\$rewindTo)":')
-_TRIES = 200
-# Where a record has the program's own uuid as its id, its beginning has a fixed length, and this shows results.
+_MAX_ATTEMPTS = 200
+# A record whose id is a UUID has a prefix of fixed length; these bytes after it show that it contains results.
 _RESULTS = b'user","content":[{"functionResponse":{"id":"'
-_RESULTS_PLACE = 92
-_RESULTS_END = _RESULTS_PLACE + len(_RESULTS)
-_ID_PLACE, _ID_END = 7, 43
+_RESULTS_START = 92
+_RESULTS_END = _RESULTS_START + len(_RESULTS)
+_ID_START, _ID_END = 7, 43
 _BLOCK = 1 << 20
-_AT_ONCE = 4 << 20
+_DECODED_WHOLE_LIMIT = 4 << 20
 _HEAD = 1024
 _TAIL = 256
 
@@ -53,7 +53,7 @@ class GeminiReading:
         self.counts = Counts()
         self.cursor: dict[str, Any] | None = None
         self._transcript = transcript
-        self._from = cursor
+        self._start_cursor = cursor
         self._agents = agents
 
     def __iter__(self) -> Iterator[Message]:
@@ -61,12 +61,12 @@ class GeminiReading:
         self.counts = Counts()
         self.cursor = None
         main = _File(self._transcript.path, self._transcript.key, self.about, self.counts)
-        yield from main.messages(self._from)
-        earlier = (self._from or {}).get("agents")
+        yield from main.messages(self._start_cursor)
+        earlier = (self._start_cursor or {}).get("agents")
         cursors: dict[str, Any] = {}
         for path in self._agents:
             name = os.path.basename(path)
-            # What a side agent was told, and which model it used, says nothing about the talk.
+            # The prompt and the model of a side agent do not describe the conversation, so its `About` is discarded.
             agent = _File(path, f"{self._transcript.key}/{name}", About(), self.counts, aside=True)
             yield from agent.messages(earlier.get(name) if isinstance(earlier, dict) else None)
             cursors[name] = agent.cursor
@@ -83,92 +83,93 @@ class _File:
         self.cursor: dict[str, Any] | None = None
 
     def messages(self, cursor: dict[str, Any] | None) -> Iterator[Message]:
-        """The messages since the cursor, or all of them where it does not fit the file any more."""
+        """Yield the messages since the cursor; all of them if it no longer matches the file."""
         out: list[Message] = []
         if is_document(self.path):
-            talk = self._talk()
-            for record in documented(self.path, self.counts):
+            conversation = self._conversation()
+            for record in document_records(self.path, self.counts):
                 try:
-                    talk.take(record, out)
+                    conversation.add(record, out)
                 except ODD:
-                    self._not_understood(0)
+                    self._count_not_understood(0)
                 yield from out
                 out.clear()
-            talk.finish(out)
+            conversation.finish(out)
             yield from out
             return
-        start, talk = self._begin(cursor)
+        start, conversation = self._begin(cursor)
         lines = GeminiLines(self.path, start, self.counts)
-        lines.is_copy = talk.is_copy
+        lines.is_repeated_result = conversation.is_repeated_result
         for record in lines.records():
             try:
-                talk.take(record, out)
-            except PastNeeded:
-                talk = self._replayed(lines.begin, lines.beside)
-                lines.is_copy = talk.is_copy
-                talk.take(record, out)
+                conversation.add(record, out)
+            except HistoryNeeded:
+                conversation = self._replayed(lines.line_start, lines.earlier_on_line)
+                lines.is_repeated_result = conversation.is_repeated_result
+                conversation.add(record, out)
             except ODD:
-                self._not_understood(lines.begin)
+                self._count_not_understood(lines.line_start)
             if out:
                 yield from out
                 out.clear()
-        talk.finish(out)
+        conversation.finish(out)
         yield from out
-        self.cursor = {"offset": lines.end, **_marks(self.path, lines.end), **talk.state()}
+        self.cursor = {"offset": lines.end, **_fingerprints(self.path, lines.end), **conversation.state()}
 
-    def _not_understood(self, offset: int) -> None:
+    def _count_not_understood(self, offset: int) -> None:
         note(self.counts.damaged, NOT_UNDERSTOOD)
         place(self.counts, self.path, offset)
 
-    def _talk(self) -> Talk:
-        return Talk(self.key, self.about, self.counts, aside=self.aside)
+    def _conversation(self) -> Conversation:
+        return Conversation(self.key, self.about, self.counts, aside=self.aside)
 
-    def _begin(self, cursor: dict[str, Any] | None) -> tuple[int, Talk]:
-        talk = self._talk()
+    def _begin(self, cursor: dict[str, Any] | None) -> tuple[int, Conversation]:
+        conversation = self._conversation()
         offset = cursor.get("offset") if cursor else None
         if cursor and isinstance(offset, int) and offset > 0:
-            marks = _marks(self.path, offset)
-            if marks and marks == {name: cursor.get(name) for name in marks}:
+            fingerprints = _fingerprints(self.path, offset)
+            if fingerprints and fingerprints == {name: cursor.get(name) for name in fingerprints}:
                 try:
-                    talk.go_on(cursor)
-                    return offset, talk
+                    conversation.restore(cursor)
+                    return offset, conversation
                 except (KeyError, TypeError, ValueError, msgspec.ValidationError):
-                    talk = self._talk()  # a cursor of another version of ours
-        return 0, talk
+                    conversation = self._conversation()  # a cursor that another version of cortext wrote
+        return 0, conversation
 
-    def _replayed(self, end: int, more: Sequence[Record]) -> Talk:
-        """The state after all that was read before, for a record that reaches back."""
-        talk = Talk(self.key, About(), Counts(), aside=self.aside, careful=True)
-        lines = GeminiLines(self.path, 0, talk.counts)
-        lines.is_copy = talk.is_copy
+    def _replayed(self, end: int, more: Sequence[Record]) -> Conversation:
+        """Return the state after all earlier records (up to `end`, then `more`), for a record that refers back."""
+        conversation = Conversation(self.key, About(), Counts(), aside=self.aside, remember_all=True)
+        lines = GeminiLines(self.path, 0, conversation.counts)
+        lines.is_repeated_result = conversation.is_repeated_result
         out: list[Message] = []
         for record in lines.records():
-            if lines.begin >= end:
+            if lines.line_start >= end:
                 break
             try:
-                talk.take(record, out)
+                conversation.add(record, out)
             except ODD:
-                pass  # it was counted when it was read first
+                pass  # counted when it was first read
             out.clear()
         for record in more:
-            talk.take(record, out)
-        talk.about, talk.counts = self.about, self.counts
-        return talk
+            conversation.add(record, out)
+        conversation.about, conversation.counts = self.about, self.counts
+        return conversation
 
 
 class GeminiLines(ForeignLines):
-    """The records of a file; `begin` is where the line of the given one begins, `beside` what stood before it there.
+    """The records of a file.
 
-    What brings nothing new is passed over by its bytes: times, a record whose very bytes begin the next one (an
-    answer is written when it came, and again when its tool calls are done), and results that stood with their call.
+    `line_start` is the offset of the current record's line, `earlier_on_line` the records before it on the same line.
+    Lines that add nothing are skipped without decoding: times; a record that is a prefix of the next one (an answer is
+    written when it arrives, and again when its tool calls are done); and results that the record of the call contains.
     """
 
-    begin = 0
-    beside: Sequence[Record] = ()
-    is_copy: Callable[[str, str], bool]
+    line_start = 0
+    earlier_on_line: Sequence[Record] = ()
+    is_repeated_result: Callable[[str, str], bool]
 
     def records(self) -> Iterator[Record]:
-        """The records, in order; damage is counted."""
+        """Yield the records in order; damage is counted."""
         decode = record_decoder.decode
         for line in self:
             try:
@@ -176,71 +177,71 @@ class GeminiLines(ForeignLines):
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 records = self._damaged(line)
                 for number, record in enumerate(records):
-                    self.beside = records[:number]
+                    self.earlier_on_line = records[:number]
                     yield record
-                self.beside = ()
+                self.earlier_on_line = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        times = again = 0
+        time_lines = repeats = 0
         descriptor = fsio.open_file(self.path, os.O_RDONLY)
         try:
-            for offset, piece, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size):
-                if piece is None:
+            for offset, block, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size):
+                if block is None:
                     note(self.counts.damaged, "line too long")
                     place(self.counts, self.path, offset)
                     self.end = offset + length
                     continue
-                start = held = held_end = 0
-                held_head = b""
-                while (end := piece.find(b"\n", start)) >= 0 or start < len(piece):
+                start = pending = pending_end = 0
+                pending_head = b""
+                while (end := block.find(b"\n", start)) >= 0 or start < len(block):
                     if end < 0:
-                        end = len(piece)
-                        if not is_whole(piece[start:]):
+                        end = len(block)
+                        if not is_whole(block[start:]):
                             self.complete = False
                             break
-                    # Comparing slices is faster than startswith, and this runs for every line there is.
-                    if end - start < _TIME_ONLY_LENGTH and piece[start : start + _TIME_ONLY_START] == _TIME_ONLY:
-                        times += 1
+                    # Comparing slices is faster than startswith, and this runs for every line.
+                    if end - start < _TIME_ONLY_LENGTH and block[start : start + _TIME_ONLY_START] == _TIME_ONLY:
+                        time_lines += 1
                     elif end > start:
-                        head = piece[start : start + _ID_END]
-                        if held_end:
-                            if head == held_head and piece.startswith(piece[held : held_end - 1], start):
-                                again += 1
+                        head = block[start : start + _ID_END]
+                        if pending_end:
+                            if head == pending_head and block.startswith(block[pending : pending_end - 1], start):
+                                repeats += 1
                             else:
-                                self.begin = offset + held
-                                yield piece[held:held_end]
-                                held_end = 0
-                        results = piece[start + _RESULTS_PLACE : start + _RESULTS_END] == _RESULTS
-                        if not results or not self._known(piece, start, end):
-                            held, held_end, held_head = start, end, head
+                                self.line_start = offset + pending
+                                yield block[pending:pending_end]
+                                pending_end = 0
+                        results = block[start + _RESULTS_START : start + _RESULTS_END] == _RESULTS
+                        if not results or not self._is_repeated(block, start, end):
+                            pending, pending_end, pending_head = start, end, head
                     start = end + 1
-                if held_end:
-                    self.begin = offset + held
-                    yield piece[held:held_end]
-                self.end = offset + min(start, len(piece))
+                if pending_end:
+                    self.line_start = offset + pending
+                    yield block[pending:pending_end]
+                self.end = offset + min(start, len(block))
         finally:
             os.close(descriptor)
-            for kind, count in (("metadata", times), ("record again", again)):
+            for kind, count in (("metadata", time_lines), ("repeated record", repeats)):
                 if count:
                     note(self.counts.skipped, kind, count)
 
-    def _known(self, piece: bytes, start: int, end: int) -> bool:
-        """Whether a line of one tool result, by its first bytes, holds what is known with its call."""
-        begin = start + _RESULTS_END
-        call = piece[begin : piece.find(b'"', begin, end)]
-        record = piece[start + _ID_PLACE : start + _ID_END]
-        return self.is_copy(record.decode("utf-8", "replace"), call.decode("utf-8", "replace"))
+    def _is_repeated(self, block: bytes, start: int, end: int) -> bool:
+        """Whether a line with a tool result, by its first bytes, repeats what the call already contains."""
+        call_start = start + _RESULTS_END
+        call = block[call_start : block.find(b'"', call_start, end)]
+        record = block[start + _ID_START : start + _ID_END]
+        return self.is_repeated_result(record.decode("utf-8", "replace"), call.decode("utf-8", "replace"))
 
     def _damaged(self, line: bytes) -> list[Record]:
-        """What can be had of a line that is not one good record: two on one line, or one behind half a record."""
-        values, whole = concatenated_values(line)
-        if not whole:
+        """Return what can be salvaged from a damaged line: several records, or whole records after a partial one."""
+        values, is_valid = concatenated_values(line)
+        if not is_valid:
             self._damage("not JSON")
-            values = values or _behind_damage(line)
+            values = values or _records_after_damage(line)
         return [record for value in values if (record := self._converted(value)) is not None]
 
     def _converted(self, value: Any) -> Record | None:
-        """A value as a record; where its shape is strange, as much as can be had: who, and the plain words."""
+        """Return a value as a record; if its shape is unexpected, only its id, type, time and text."""
         try:
             return record_decoder.decode(msgspec.json.encode(without_lone_surrogates(value)))
         except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -250,13 +251,13 @@ class GeminiLines(ForeignLines):
         content = value.get("content")
         parts = content if isinstance(content, list) else [content]
         texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-        words = "".join(text for text in texts if isinstance(text, str))
+        text = "".join(text for text in texts if isinstance(text, str))
         kind, when = value.get("type"), value.get("timestamp")
         return Record(
             id=value["id"],
             type=kind if isinstance(kind, str) else "",
             timestamp=when if isinstance(when, str) else None,
-            content=words,
+            content=text,
         )
 
     def _damage(self, kind: str) -> None:
@@ -264,19 +265,19 @@ class GeminiLines(ForeignLines):
         place(self.counts, self.path, self.end)
 
 
-def _behind_damage(line: bytes) -> list[Any]:
-    """Whole records at the end of a line that begins with a broken one: its writer died, the next went on."""
+def _records_after_damage(line: bytes) -> list[Any]:
+    """Return the whole records at the end of a line that begins with a partial one, left by a process that died."""
     for tried, found in enumerate(_RECORD_START.finditer(line, 1)):
-        if tried >= _TRIES:
+        if tried >= _MAX_ATTEMPTS:
             break
-        values, whole = concatenated_values(line[found.start() :])
-        if values and whole:
+        values, is_valid = concatenated_values(line[found.start() :])
+        if values and is_valid:
             return values
     return []
 
 
-def _marks(path: str, offset: int) -> dict[str, str]:
-    """Signs of the file's beginning and of what stands before an offset; nothing where it is shorter."""
+def _fingerprints(path: str, offset: int) -> dict[str, str]:
+    """Return fingerprints of the file's beginning and of the bytes before an offset; empty if it is shorter."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
         if os.fstat(descriptor).st_size < offset:
@@ -288,15 +289,15 @@ def _marks(path: str, offset: int) -> dict[str, str]:
     return {"head": _digest(head), "mark": _digest(tail)}
 
 
-def _digest(piece: bytes) -> str:
-    return hashlib.blake2b(piece, digest_size=8).hexdigest()
+def _digest(block: bytes) -> str:
+    return hashlib.blake2b(block, digest_size=8).hexdigest()
 
 
-# ── the older form ───────────────────────────────────────────────────────────────────────────────────
+# ── the older format ─────────────────────────────────────────────────────────────────────────────────
 
 
 def is_document(path: str) -> bool:
-    """Whether the file is one pretty-printed document: then its first line is a lone brace."""
+    """Whether the file is one pretty-printed document, by its first line: a single brace."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
         return re.match(rb"\s*\{\s*\n", os.pread(descriptor, 64, 0)) is not None
@@ -304,18 +305,18 @@ def is_document(path: str) -> bool:
         os.close(descriptor)
 
 
-def documented(path: str, counts: Counts) -> Iterator[Record]:
-    """The records of a document: of a small one all at once, of others one at a time."""
+def document_records(path: str, counts: Counts) -> Iterator[Record]:
+    """Yield the records of a document; a small one is decoded at once, a large one record by record."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
         document = _Document(descriptor, path, counts)
-        yield from document.at_once() if document.size <= _AT_ONCE else document.records()
+        yield from document.decode_whole() if document.size <= _DECODED_WHOLE_LIMIT else document.stream()
     finally:
         os.close(descriptor)
 
 
 class _Document:
-    """A document that `JSON.stringify(value, null, 2)` wrote: its indentation shows where each message begins."""
+    """A document written by `JSON.stringify(value, null, 2)`: the indentation shows where each message begins."""
 
     _LIST = b'\n  "messages": ['
     _OPEN = b"\n    {"
@@ -325,62 +326,62 @@ class _Document:
         self.descriptor, self.path, self.counts = descriptor, path, counts
         self.size = os.fstat(descriptor).st_size
         self.buffer = b""
-        self.place = self.read = 0  # how far the buffer is done with, how far the file is read
+        self.position = self.file_offset = 0  # positions in the buffer and in the file
 
-    def at_once(self) -> Iterator[Record]:
-        """The same, decoded in one piece; where anything is wrong with it, piece by piece after all."""
+    def decode_whole(self) -> Iterator[Record]:
+        """Decode the document at once; fall back to `stream` if anything in it is damaged."""
         try:
-            whole = document_decoder.decode(os.pread(self.descriptor, self.size, 0))
+            session = document_decoder.decode(os.pread(self.descriptor, self.size, 0))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self.records()
-        opening = Record(sessionId=whole.sessionId, startTime=whole.startTime, summary=whole.summary)
-        return itertools.chain([opening], whole.messages)
+            return self.stream()
+        metadata = Record(sessionId=session.sessionId, startTime=session.startTime, summary=session.summary)
+        return itertools.chain([metadata], session.messages)
 
-    def records(self) -> Iterator[Record]:
-        """The session's own data first, then its messages, then what stands behind them."""
+    def stream(self) -> Iterator[Record]:
+        """Yield the session's metadata, then its messages, then the metadata after them."""
         start = self._find(self._LIST, 4 * _BLOCK)
         if start < 0:
-            if self.size <= MAX_LINE:  # formatted in some other way: all at once
+            if self.size <= MAX_LINE:  # formatted differently: decode it at once
                 yield from self._decoded(os.pread(self.descriptor, self.size, 0))
             else:
                 self._damage("document too long")
             return
         yield from self._decoded(self.buffer[:start].rstrip().rstrip(b",") + b"}")
-        self.place = start + len(self._LIST)
-        while (end := self.buffer.find(self._CLOSE, self.place)) >= 0 or (
+        self.position = start + len(self._LIST)
+        while (end := self.buffer.find(self._CLOSE, self.position)) >= 0 or (
             end := self._find(self._CLOSE, MAX_LINE)
         ) >= 0:
-            begin = self.buffer.find(self._OPEN, self.place, end)
-            if begin < 0:
+            message_start = self.buffer.find(self._OPEN, self.position, end)
+            if message_start < 0:
                 break
-            self.place = end + len(self._CLOSE)
-            message = self.buffer[begin : self.place]
+            self.position = end + len(self._CLOSE)
+            message = self.buffer[message_start : self.position]
             try:
                 yield record_decoder.decode(message)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._damage("unexpected shape")
         self._find(b"\0", 4 * _BLOCK)  # the rest of the file
-        rest = self.buffer[self.place :].lstrip(b" \t\r\n")
+        rest = self.buffer[self.position :].lstrip(b" \t\r\n")
         if not rest.startswith(b"]"):
-            self._damage("cut off")
+            self._damage("truncated")
         elif rest[1:].strip(b" \t\r\n,}"):
             yield from self._decoded(b'{"sessionId":"",' + rest[1:].lstrip(b" \t\r\n,"))
 
-    def _find(self, sign: bytes, limit: int) -> int:
-        """Where a sign comes next, reading on as far as needed; -1 where it does not."""
-        begin = self.place
+    def _find(self, pattern: bytes, limit: int) -> int:
+        """Return the next position of a pattern in the buffer, reading more as needed; -1 if it does not occur."""
+        search_start = self.position
         while True:
-            found = self.buffer.find(sign, begin)
-            if found >= 0 or self.read >= self.size or len(self.buffer) - self.place > limit:
+            found = self.buffer.find(pattern, search_start)
+            if found >= 0 or self.file_offset >= self.size or len(self.buffer) - self.position > limit:
                 return found
-            # Reading more each time, a long message costs no more than its length.
-            block = os.pread(self.descriptor, max(_BLOCK, len(self.buffer) - self.place), self.read)
+            # Reading more each time keeps the cost of a long message linear in its length.
+            block = os.pread(self.descriptor, max(_BLOCK, len(self.buffer) - self.position), self.file_offset)
             if not block:
                 return -1
-            self.read += len(block)
-            begin = max(0, len(self.buffer) - self.place - len(sign))
-            self.buffer = self.buffer[self.place :] + block
-            self.place = 0
+            self.file_offset += len(block)
+            search_start = max(0, len(self.buffer) - self.position - len(pattern))
+            self.buffer = self.buffer[self.position :] + block
+            self.position = 0
 
     def _decoded(self, data: bytes) -> list[Record]:
         try:
@@ -391,4 +392,4 @@ class _Document:
 
     def _damage(self, kind: str) -> None:
         note(self.counts.damaged, kind)
-        place(self.counts, self.path, self.read)
+        place(self.counts, self.path, self.file_offset)

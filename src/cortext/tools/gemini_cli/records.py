@@ -1,6 +1,6 @@
-"""The records that Gemini CLI writes, as far as we need them, and what they hold in our words.
+"""The records that Gemini CLI writes, as far as we need them, and functions that convert their contents.
 
-Only named fields are decoded: msgspec passes over the rest without building it (inline images above all).
+Only the declared fields are decoded: msgspec skips the rest without building it, inline images above all.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import msgspec
 from cortext.model.message import IMAGE, TEXT, THINKING, Part
 from cortext.tools.gemini_cli.mark import Mark, dump
 
-# A user message that begins so is the program's, as with those of gemini_cli_mark.
+# A user message with this prefix was written by Gemini CLI; `mark` has the other prefixes.
 SNAPSHOT = "<state_snapshot>"
-# What the program says in the user's or the model's name.
+# Messages that Gemini CLI itself writes as the user or the model.
 NUDGES = {
     "System: Please continue.": "nudge to continue",
     "[The previous response was interrupted before it completed.]": "placeholder",
@@ -35,7 +35,7 @@ class FunctionCall(msgspec.Struct, gc=False):
 
 
 class InlineData(msgspec.Struct, gc=False):
-    """Image, sound or document bytes: only what they are, never the bytes."""
+    """Inline image, audio or document data: only its type is decoded, never its bytes."""
 
     mimeType: str | None = None
 
@@ -58,7 +58,7 @@ class MediaPart(msgspec.Struct, gc=False):
 
 
 class ContentPart(msgspec.Struct, gc=False):
-    """One part of a content; which field is set says what it is."""
+    """One part of a content; the field that is set determines its kind."""
 
     text: str | None = None
     thought: Any = None
@@ -79,7 +79,7 @@ class Thought(msgspec.Struct, gc=False):
 
 
 class ToolCall(msgspec.Struct, gc=False):
-    """A call with its answer, as it is shown on the screen."""
+    """A call with its result, as it is shown on the screen."""
 
     id: str | None = None
     name: str | None = None
@@ -90,14 +90,14 @@ class ToolCall(msgspec.Struct, gc=False):
 
 
 class Head(msgspec.Struct, gc=False):
-    """Which record it is: enough where the record is known already."""
+    """The id and type of a record: enough if the record was read before."""
 
     id: str = ""
     type: str = ""
 
 
 class Record(msgspec.Struct, gc=False):
-    """Any line of a transcript: a message, the session's own data, or a change to what came before."""
+    """Any line of a transcript: a message, the session's metadata, or a change to what came before."""
 
     id: str = ""
     type: str = ""
@@ -120,14 +120,14 @@ class Record(msgspec.Struct, gc=False):
 
 
 class Change(msgspec.Struct, gc=False):
-    """What `$set` sets; the whole list of messages, if it is there, replaces all that came before."""
+    """What `$set` sets; `messages`, if present, replaces the whole history."""
 
     messages: list[msgspec.Raw] | None = None
     summary: str | None = None
 
 
 class Document(msgspec.Struct, gc=False):
-    """A whole session in the older form."""
+    """A session in the older format."""
 
     sessionId: str = ""
     startTime: str | None = None
@@ -141,7 +141,7 @@ head_decoder = msgspec.json.Decoder(Head)
 
 
 def parts_of(content: Content) -> list[ContentPart]:
-    """A content as a list of parts, whichever of its forms it has."""
+    """Return a content of any form as a list of parts."""
     if content is None:
         return []
     if isinstance(content, list):
@@ -152,14 +152,14 @@ def parts_of(content: Content) -> list[ContentPart]:
 
 
 def text_of(parts: Sequence[ContentPart]) -> str:
-    """The words of these parts, joined as the program itself joins them."""
+    """Return the text of these parts, joined as Gemini CLI joins it."""
     if len(parts) == 1:
         return (parts[0].text or "") if not parts[0].thought else ""
     return "".join(part.text for part in parts if part.text and not part.thought)
 
 
 def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
-    """The model's thoughts, from wherever the record keeps them."""
+    """Return the model's thoughts, from the content parts or else from the `thoughts` field."""
     thoughts = [Part(type=THINKING, text=part.text) for part in parts if part.thought and part.text] if parts else []
     if thoughts:
         return thoughts
@@ -172,13 +172,13 @@ def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
     return thoughts
 
 
-def media_of(parts: Sequence[ContentPart | MediaPart], place: str) -> list[Part]:
-    """Images and files by reference: `place` and a number for what lies in the transcript itself."""
+def media_of(parts: Sequence[ContentPart | MediaPart], base: str) -> list[Part]:
+    """Return references to images and files; for inline data the reference is `base` and a number."""
     found: list[Part] = []
     for part in parts:
         if part.inlineData is not None:
             media_type = part.inlineData.mimeType or ""
-            found.append(Part(type=_kind(media_type), ref=f"{place}/{len(found)}", media_type=media_type))
+            found.append(Part(type=_kind(media_type), ref=f"{base}/{len(found)}", media_type=media_type))
         elif part.fileData is not None:
             media_type = part.fileData.mimeType or ""
             found.append(Part(type=_kind(media_type), ref=part.fileData.fileUri or "", media_type=media_type))
@@ -190,7 +190,7 @@ def _kind(media_type: str) -> str:
 
 
 def code_of(parts: Sequence[ContentPart]) -> list[Part]:
-    """Code that the model ran on its side, and what came out: kept as text."""
+    """Return code that the model executed on its server, and the output, as text parts."""
     found = []
     for part in parts:
         for value in (part.executableCode, part.codeExecutionResult):
@@ -201,18 +201,18 @@ def code_of(parts: Sequence[ContentPart]) -> list[Part]:
 
 
 def is_empty(part: ContentPart) -> bool:
-    """Whether a part holds nothing that we know of."""
+    """Whether no known field of the part is set."""
     return part == ContentPart() or part == ContentPart(thought=part.thought)
 
 
 def output_of(response: Any) -> tuple[str, bool]:
-    """What a tool answered, as text, and whether it was an error."""
+    """Return a tool's response as text, and whether it was an error."""
     if isinstance(response, str):
         return response, False
     if not isinstance(response, dict):
         return ("" if response is None else dump(response)), False
-    for key, wrong in (("output", False), ("error", True)):
+    for key, is_error in (("output", False), ("error", True)):
         value = response.get(key)
         if value is not None and len(response) == 1:
-            return (value if isinstance(value, str) else dump(value)), wrong
+            return (value if isinstance(value, str) else dump(value)), is_error
     return (dump(response) if response else ""), "error" in response and "output" not in response

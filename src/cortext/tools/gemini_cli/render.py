@@ -1,10 +1,10 @@
-"""The turns of a conversation as records of Gemini CLI, in a form that survives being resumed again and again.
+"""The turns of a conversation as records of Gemini CLI, in a form that survives any number of resumes.
 
-Each message becomes one record with our id; `cortext` in it says how to get the message back. Calls stand in the
-content of the model's record and their results in a user record, because only so the program sends each exactly
-once at every resume (with results inside `toolCalls` it sends them again from the second resume on). `toolCalls` is
-there all the same, for the screen, under ids that the program does not match with the results. A user's message that
-begins like a command or like a context of the program's own is dropped by it, so that a text of ours goes in front.
+Each message becomes one record with our id; its field `cortext` says how to restore the message. Calls are part of the
+content of the model's record, and their results form a user record: only then does Gemini CLI send each of them exactly
+once at every resume (results inside `toolCalls` are sent again from the second resume on). `toolCalls` is written for
+the screen only, under ids that Gemini CLI does not match with the results. Gemini CLI drops a user message that begins
+like a command or like one of its own contexts, so such a message gets a text of ours in front.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from cortext.model import clock
 from cortext.model.message import USER, Message
 from cortext.model.turns import Change, Result, Turn, Turns, standalone, whole_characters
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
-from cortext.tools.gemini_cli.messages import own_message
+from cortext.tools.gemini_cli.messages import restored_message
 from cortext.tools.gemini_cli.records import Record
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.verify import same_message
 
 Json = dict[str, Any]
 
-# What the program strips before it looks how a message begins: JavaScript's white space, and Python's.
-_BLANKS = (
+# Whitespace of JavaScript and of Python: Gemini CLI strips it before it checks how a message begins.
+_WHITESPACE = (
     " \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
-_DROPPED = ("/", "?", SESSION_CONTEXT, HOOK_CONTEXT)
+_DROPPED_PREFIXES = ("/", "?", SESSION_CONTEXT, HOOK_CONTEXT)
 _GUARD = "The user wrote:\n"
-# On the screen such a text is passed over: the results are shown with their calls.
-_HIDDEN = [{"text": HOOK_CONTEXT}]
-_SHOWN_RESULT = 2_000
-# The program's line reader ends a line at these, too, and writes them bare: a message with one breaks its file.
+# The screen does not show such a text; the results are shown with their calls.
+_HIDDEN_ON_SCREEN = [{"text": HOOK_CONTEXT}]
+_DISPLAYED_CHARACTERS = 2_000
+# Gemini CLI writes these unescaped, but its line reader ends a line at them: a message with one breaks its file.
 _SEPARATORS = re.compile("[\u2028\u2029]")
 
 
 class Rendering:
-    """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
+    """The records for a sequence of messages, what had to change, and the messages that reading must return."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.normal = Turns(messages)
@@ -64,7 +64,7 @@ class Rendering:
             "timestamp": (message.timestamp if message is not None else "") or self._now,
             "type": "user" if turn.role == USER else "gemini",
         }
-        record |= self._asked(turn, mark) if turn.role == USER else self._answered(turn, record["timestamp"])
+        record |= self._user_fields(turn, mark) if turn.role == USER else self._model_fields(turn, record["timestamp"])
         if message is not None:
             mark.role = message.role if message.role != turn.role else ""
             expected = msgspec.structs.replace(message, id=record["id"])
@@ -74,25 +74,25 @@ class Rendering:
         record["cortext"] = msgspec.to_builtins(mark)
         self.records.append(record)
 
-    def _asked(self, turn: Turn, mark: Mark) -> Json:
-        """A record on the user's side: results first, then words."""
+    def _user_fields(self, turn: Turn, mark: Mark) -> Json:
+        """Return the fields of a user record: results first, then text."""
         content = [_response(result, self._clean(result.output)) for result in turn.results]
         texts = [self._clean(text.whole) for text in turn.texts]
-        begin = texts[0].lstrip(_BLANKS) if texts and not content else ""
-        if begin.startswith(_DROPPED):
+        begin = texts[0].lstrip(_WHITESPACE) if texts and not content else ""
+        if begin.startswith(_DROPPED_PREFIXES):
             self.normal.note(Change.GUARDED)
             mark.lead = 1
             content.append({"text": _GUARD})
         content += [{"text": text} for text in texts]
         fields: Json = {"content": content}
         if turn.results:
-            fields["displayContent"] = _HIDDEN
+            fields["displayContent"] = _HIDDEN_ON_SCREEN
         elif mark.lead and begin.startswith(("/", "?")):
-            fields["displayContent"] = [{"text": text} for text in texts]  # any other would not be shown so
+            fields["displayContent"] = [{"text": text} for text in texts]  # the screen hides the other prefixes
         return fields
 
-    def _answered(self, turn: Turn, timestamp: str) -> Json:
-        """A record of the model's: words, then calls."""
+    def _model_fields(self, turn: Turn, timestamp: str) -> Json:
+        """Return the fields of a model record: text, then calls."""
         texts = [self._clean(text.whole) for text in turn.texts]
         calls = [{"id": call.id, "name": call.name, "args": self._clean_value(call.input)} for call in turn.calls]
         content: list[Json] = [{"text": text} for text in texts] + [{"functionCall": call} for call in calls]
@@ -100,13 +100,13 @@ class Rendering:
         if turn.message is not None and turn.message.model:
             fields["model"] = whole_characters(turn.message.model)
         if calls:
-            fields["toolCalls"] = [self._shown(call, timestamp) for call in calls]
+            fields["toolCalls"] = [self._display_call(call, timestamp) for call in calls]
             if texts:
                 fields["displayContent"] = [{"text": text} for text in texts]
         return fields
 
-    def _shown(self, call: Json, timestamp: str) -> Json:
-        """A call for the screen, with the beginning of its result."""
+    def _display_call(self, call: Json, timestamp: str) -> Json:
+        """Return a call as the screen shows it, with the beginning of its result."""
         result = self._results[call["id"]]
         return {
             "id": f"shown:{call['id']}",
@@ -114,7 +114,7 @@ class Rendering:
             "args": call["args"],
             "status": "error" if result.is_error and result.part is not None else "success",
             "timestamp": timestamp,
-            "resultDisplay": _SEPARATORS.sub("\n", result.output[:_SHOWN_RESULT]),
+            "resultDisplay": _SEPARATORS.sub("\n", result.output[:_DISPLAYED_CHARACTERS]),
             "displayName": call["name"],
             "description": dump(call["args"])[:120],
             "renderOutputAsMarkdown": False,
@@ -123,7 +123,7 @@ class Rendering:
     # ── texts and ids ────────────────────────────────────────────────────────────────────────────────
 
     def _clean(self, text: str) -> str:
-        """A text without the characters that the program's own file cannot hold."""
+        """Replace the line separators that would break Gemini CLI's file, and count them."""
         cleaned, found = _SEPARATORS.subn("\n", text)
         if found:
             self.normal.note(Change.SEPARATOR, found)
@@ -151,12 +151,12 @@ def _response(result: Result, output: str) -> Json:
 
 
 def _storable(message: Message) -> Message:
-    """The message as our mark may keep it: the program writes the mark again, with bare line separators."""
+    """Return the message without line separators: Gemini CLI rewrites our annotation, and does not escape them."""
     raw = msgspec.json.encode(standalone(message))
     return msgspec.json.decode(raw.replace(b"\xe2\x80\xa8", b"\\n").replace(b"\xe2\x80\xa9", b"\\n"), type=Message)
 
 
 def _is_read_as(record: Json, mark: Mark, message: Message) -> bool:
-    """Whether the record alone says everything that the message does."""
-    read = own_message(msgspec.convert(record, Record), mark)
+    """Whether reading the record returns the message, so that the annotation need not contain it."""
+    read = restored_message(msgspec.convert(record, Record), mark)
     return read is not None and same_message(message, read)

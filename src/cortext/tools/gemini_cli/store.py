@@ -1,8 +1,8 @@
-"""Where Gemini CLI keeps its conversations, and which files belong to one.
+"""Where Gemini CLI stores its sessions, and which files belong to one.
 
-`~/.gemini/tmp/<slug>/chats/session-<minute>-<first 8 of the id>.jsonl`, one slug a project; the file `.project_root`
-beside `chats` says which project. A resumed session may have a second file under the same id that holds no message
-(`GeminiStore.files` passes over it), and its side agents lie in `chats/<session id>/`.
+`~/.gemini/tmp/<slug>/chats/session-<minute>-<first 8 of the id>.jsonl`, one slug per project; the file `.project_root`
+beside `chats` names the project. A resumed session may have a second file with the same id and no messages, a stub,
+which `GeminiStore.files` skips. The transcripts of its side agents are in `chats/<session id>/`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HASH_LENGTH = 64
 
 
 class Head(msgspec.Struct):
-    """What the first bytes of a transcript tell."""
+    """What the first bytes of a transcript contain."""
 
     key: str
     project_hash: str
@@ -37,7 +37,7 @@ class Head(msgspec.Struct):
 
 
 class GeminiStore:
-    """The program's own folder in a home."""
+    """The folder of Gemini CLI in a home folder."""
 
     def __init__(self, home: str, environ: Mapping[str, str]) -> None:
         self.folder = os.path.join(environ.get("GEMINI_CLI_HOME") or home, ".gemini")
@@ -46,7 +46,7 @@ class GeminiStore:
     # ── projects ─────────────────────────────────────────────────────────────────────────────────────
 
     def projects(self) -> dict[str, str]:
-        """The program's own list: project folder to slug."""
+        """Return Gemini CLI's own registry: project folder to slug."""
         try:
             raw = fsio.read_file(os.path.join(self.folder, "projects.json"))
             known = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
@@ -55,7 +55,7 @@ class GeminiStore:
         return known.get("projects", {})
 
     def project_of(self, slug: str, known: Mapping[str, str]) -> str:
-        """Which project a slug stands for: as its marker says, else the list; older slugs are a hash of the path."""
+        """Return the project of a slug, by its marker file or else the registry; older slugs are a hash of the path."""
         try:
             return fsio.read_text(os.path.join(self.chats_root, slug, ".project_root"))[:_HEAD].strip()
         except (OSError, UnicodeDecodeError):
@@ -63,17 +63,17 @@ class GeminiStore:
         return next((path for path, name in known.items() if slug in (name, project_hash(path))), "")
 
     def slug_for(self, project: str) -> str:
-        """The slug of a project, claimed as the program does it where there is none yet.
+        """Return the slug of a project; claim one as Gemini CLI does if it has none yet.
 
-        The marker alone is enough: the program finds it and puts it into its own list, which we never write.
+        The marker file is enough: Gemini CLI finds it and adds it to its registry, which we never write.
         """
         known = self.projects()
         slug = known.get(project, "")
         if slug and self.project_of(slug, known) in ("", project):
-            self._mark(slug, project)
+            self._write_marker(slug, project)
             return slug
         for candidate in self._slugs():
-            if self._marked(candidate) == project:
+            if self._marked_project(candidate) == project:
                 return candidate
         base = re.sub(r"-+", "-", re.sub(r"[^a-z0-9]", "-", os.path.basename(project).lower())).strip("-") or "project"
         taken = set(known.values())
@@ -81,8 +81,8 @@ class GeminiStore:
         while True:
             slug = f"{base}-{number}" if number else base
             number += 1
-            if slug not in taken and self._marked(slug) in ("", project):
-                self._mark(slug, project)
+            if slug not in taken and self._marked_project(slug) in ("", project):
+                self._write_marker(slug, project)
                 return slug
 
     def _slugs(self) -> list[str]:
@@ -91,8 +91,8 @@ class GeminiStore:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _marked(self, slug: str) -> str:
-        """The project that holds a slug, by its markers; the program looks into both of these folders."""
+    def _marked_project(self, slug: str) -> str:
+        """Return the project that owns a slug, by its marker file; Gemini CLI checks both of these folders."""
         for folder in (self.chats_root, os.path.join(self.folder, "history")):
             try:
                 return fsio.read_text(os.path.join(folder, slug, ".project_root")).strip()
@@ -100,7 +100,7 @@ class GeminiStore:
                 continue
         return ""
 
-    def _mark(self, slug: str, project: str) -> None:
+    def _write_marker(self, slug: str, project: str) -> None:
         path = os.path.join(self.chats_root, slug, ".project_root")
         if not os.path.exists(path):
             fsio.ensure_folder(os.path.dirname(path))
@@ -109,16 +109,16 @@ class GeminiStore:
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """One transcript a session."""
-        given: set[str] = set()
-        for folder, held_in in self._chats(project):
+        """Yield one transcript per session."""
+        seen: set[str] = set()
+        for folder, owner in self._chats(project):
             for path, head in self.files(folder):
-                if head.key not in given:
-                    given.add(head.key)
-                    yield self.transcript(path, head, held_in)
+                if head.key not in seen:
+                    seen.add(head.key)
+                    yield self.transcript(path, head, owner)
 
     def path_of(self, project: str, key: str) -> str:
-        """The file of a session of this project; empty where there is none."""
+        """Return the path of a session of this project; empty if there is none."""
         for folder, _ in self._chats(project):
             for path, head in self.files(folder, key[:8] or "-"):
                 if head.key == key:
@@ -126,17 +126,17 @@ class GeminiStore:
         return ""
 
     def _chats(self, project: str | None) -> Iterator[tuple[str, str]]:
-        """The `chats` folders with the project of each."""
+        """Yield the `chats` folders, each with its project."""
         known = self.projects()
         wanted = os.path.realpath(project) if project is not None else None
-        # When the program gave a project its short name it copied the older folder, which stays: newer ones first.
+        # When Gemini CLI introduced short slugs it copied the older folders and left them in place: newer ones first.
         for slug in sorted(self._slugs(), key=lambda slug: len(slug) == _HASH_LENGTH):
-            held_in = self.project_of(slug, known)
-            if wanted is None or held_in in (wanted, project) or slug == project_hash(wanted):
-                yield os.path.join(self.chats_root, slug, "chats"), held_in or (wanted or "")
+            owner = self.project_of(slug, known)
+            if wanted is None or owner in (wanted, project) or slug == project_hash(wanted):
+                yield os.path.join(self.chats_root, slug, "chats"), owner or (wanted or "")
 
     def files(self, folder: str, short_id: str = "") -> Iterator[tuple[str, Head]]:
-        """The file of each session in a `chats` folder (or of those whose id begins so)."""
+        """Yield the file of each session in a `chats` folder, or of those whose id begins with `short_id`."""
         groups: dict[str, list[str]] = {}
         try:
             names = os.listdir(folder)
@@ -149,14 +149,14 @@ class GeminiStore:
         for paths in groups.values():
             sessions: dict[str, list[tuple[str, Head]]] = {}
             for path in paths:
-                head = look_at(path) or look_by_name(path)
+                head = read_head(path) or head_by_path(path)
                 if head is not None:
                     sessions.setdefault(head.key, []).append((path, head))
             for found in sessions.values():
-                yield found[0] if len(found) == 1 else max(found, key=_worth)
+                yield found[0] if len(found) == 1 else max(found, key=_preference)
 
     def transcript(self, path: str, head: Head, project: str) -> Transcript:
-        """A transcript with its cheap signs of change, those of its side agents included."""
+        """Return a transcript with its size and time of change, side agents included."""
         size = changed = 0
         for file in (path, *self.agents(path, head.key)):
             try:
@@ -168,7 +168,7 @@ class GeminiStore:
         return Transcript(tool=TOOL, key=head.key, path=path, project=project, size=size, changed=changed)
 
     def agents(self, path: str, key: str) -> list[str]:
-        """The files of a session's side agents."""
+        """Return the paths of the transcripts of a session's side agents."""
         folder = self.agents_folder(path, key)
         try:
             names = sorted(os.listdir(folder))
@@ -178,14 +178,14 @@ class GeminiStore:
 
     @staticmethod
     def agents_folder(path: str, key: str) -> str:
-        """Where they lie: as the program does it in its own folder, beside a copy that lies somewhere else."""
+        """Return their folder: inside `chats` as Gemini CLI arranges it, or beside a copy that is kept elsewhere."""
         folder = os.path.dirname(path)
         in_store = os.path.basename(folder) == "chats" and os.sep not in key and key not in (".", "..")
         return os.path.join(folder, key) if in_store else f"{path}.files"
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """A transcript by its file; where that is the empty second file of a session, the one with its messages."""
-        head = look_at(path) or look_by_name(path)
+        """Return the transcript in a file; for the stub of a session, the one in its file with the messages."""
+        head = read_head(path) or head_by_path(path)
         if head is None or head.side_agent:
             return None
         path = os.path.abspath(path)
@@ -205,30 +205,30 @@ class GeminiStore:
 
 
 def project_hash(project: str) -> str:
-    """How the program names a project inside a transcript."""
+    """Return the hash by which Gemini CLI identifies a project in a transcript."""
     return hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def look_at(path: str) -> Head | None:
-    """What the first bytes of a file tell; None where it is not a transcript of this program."""
+def read_head(path: str) -> Head | None:
+    """Return what the first bytes of a file contain; None if it is not a transcript of Gemini CLI."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
         with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
-            begin = file.read(_HEAD)
+            block = file.read(_HEAD)
     except OSError:
         return None
-    start = begin.lstrip(b" \t\r\n")
-    key, mark = _SESSION_ID.search(start), _PROJECT_HASH.search(start)
-    # The session's own data stand first; what has these words only somewhere inside is another program's.
-    if not start.startswith(b"{") or key is None or mark is None or key.start() > 200 or mark.start() > 500:
+    start = block.lstrip(b" \t\r\n")
+    key, hash_match = _SESSION_ID.search(start), _PROJECT_HASH.search(start)
+    # The session's metadata comes first; a file with these fields further inside belongs to another program.
+    if not start.startswith(b"{") or key is None or hash_match is None or key.start() > 200 or hash_match.start() > 500:
         return None
     first = start.partition(b"\n")[0]
-    return Head(key[1].decode("utf-8", "replace"), mark[1].decode("ascii"), _KIND.search(first) is not None)
+    return Head(key[1].decode("utf-8", "replace"), hash_match[1].decode("ascii"), _KIND.search(first) is not None)
 
 
-def look_by_name(path: str) -> Head | None:
-    """The same for a file that lies and is called as one, and whose first line is damaged or not the first any more."""
+def head_by_path(path: str) -> Head | None:
+    """Return the head of a file that is a transcript by its path, although its first line is damaged or displaced."""
     folder, name = os.path.split(os.path.abspath(path))
     if os.path.basename(folder) != "chats" or not _NAME.fullmatch(name):
         return None
@@ -238,18 +238,20 @@ def look_by_name(path: str) -> Head | None:
             return None
         with open(path, "rb", opener=fsio.plain_file) as file:
             for line in file.read(_BLOCK).split(b"\n"):
-                key, mark = _SESSION_ID.match(line, 1), _PROJECT_HASH.search(line)
-                if key is not None and mark is not None:
-                    return Head(key[1].decode("utf-8", "replace"), mark[1].decode("ascii"), bool(_KIND.search(line)))
+                key, hash_match = _SESSION_ID.match(line, 1), _PROJECT_HASH.search(line)
+                if key is not None and hash_match is not None:
+                    return Head(
+                        key[1].decode("utf-8", "replace"), hash_match[1].decode("ascii"), bool(_KIND.search(line))
+                    )
     except FileNotFoundError:
         return None
     except OSError:
-        return by_name  # whoever reads it is told what is wrong with it
+        return by_name  # reading it reports the error
     return by_name
 
 
-def _worth(found: tuple[str, Head]) -> tuple[bool, bool, int]:
-    """Which of several files of one session to take: one with messages, the newer form, the newest."""
+def _preference(found: tuple[str, Head]) -> tuple[bool, bool, int]:
+    """Sort key for several files of one session: prefer one with messages, the newer format, the newest."""
     path = found[0]
     try:
         return has_messages(path), path.endswith(".jsonl"), os.stat(path).st_mtime_ns
@@ -258,7 +260,7 @@ def _worth(found: tuple[str, Head]) -> tuple[bool, bool, int]:
 
 
 def has_messages(path: str) -> bool:
-    """Whether a file holds a message at all: a stub has only the session's data and its first context."""
+    """Whether a file contains any message: a stub has only the session's metadata and the initial context."""
     with open(path, "rb", opener=fsio.plain_file) as file:
         before = b"\n"
         while block := file.read(_BLOCK):

@@ -1,4 +1,4 @@
-"""Putting a session into Gemini CLI's own store: a new one, or one that the program lost, from our copy."""
+"""Write sessions into Gemini CLI's own store: a new one, or a lost one from our copy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cortext.model.message import Message
 from cortext.tools.base import Written
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.render import Rendering
-from cortext.tools.gemini_cli.store import GeminiStore, has_messages, look_at, project_hash
+from cortext.tools.gemini_cli.store import GeminiStore, has_messages, project_hash, read_head
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
-# As the program's own ids; a number alone would be taken for a place in its list.
+# The form of Gemini CLI's own ids. An id of digits only would be taken for an index in its list of sessions.
 _KEY = re.compile(r"(?![0-9]+$)[0-9A-Za-z]{8}[0-9A-Za-z-]{0,56}")
 _BLOCK = 1 << 20
 
@@ -29,31 +29,33 @@ _BLOCK = 1 << 20
 def write_session(
     store: GeminiStore, messages: Sequence[Message], project: str, title: str, key: str, note: str = ""
 ) -> Written:
-    """A new session of this project with these messages; read back, and taken away again where it is not right."""
+    """Write a new session of this project; it is read back, and removed if it is not what was written."""
     project = os.path.realpath(project)
-    done = Rendering(messages)
+    rendering = Rendering(messages)
     chats = os.path.join(store.chats_root, store.slug_for(project), "chats")
     key = _free_key(store, chats, key)
-    # Named for this minute: resumed within it, the program makes no second file, and so deletes none later.
+    # Named for the current minute: Gemini CLI creates no stub if the session is resumed in the same minute.
     path = os.path.join(chats, f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{key[:8]}.jsonl")
     if os.path.lexists(path):
-        raise SessionExists(f"{path} is there already", kept="it is unchanged", hint="try again in a minute")
+        raise SessionExists(f"{path} already exists", kept="it is unchanged", hint="try again in a minute")
     fsio.ensure_folder(chats)
     if note:
-        # Read back as what it is: our own block, and no message.
-        word = f"Resumed:\n{note}" if note.lstrip().startswith(("/", "?")) else note  # else a command to the program
+        # Reading recognises it as our resume block. Text in front keeps Gemini CLI from dropping it as a command.
+        text = f"Resumed:\n{note}" if note.lstrip().startswith(("/", "?")) else note
         now = clock.now()
-        done.records.append({"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": word}]})
-    fsio.replace_file(path, _lines(done, key, project, title))
+        rendering.records.append(
+            {"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": text}]}
+        )
+    fsio.replace_file(path, _lines(rendering, key, project, title))
     with removed_unless_verified(path):
-        _verify(store, path, done)
-    return Written.of(done.normal, key, path)
+        _verify(store, path, rendering)
+    return Written.of(rendering.normal, key, path)
 
 
 def _free_key(store: GeminiStore, chats: str, wanted: str) -> str:
-    """The wanted id where it is free and of the right form, else a new one.
+    """Return the wanted id if it is free and well-formed, else a new one.
 
-    The first eight characters must be free, too: the program deletes by them.
+    Its first eight characters must be unused, too: Gemini CLI deletes files by them.
     """
     if _KEY.fullmatch(wanted) and not any(store.files(chats, wanted[:8])):
         return wanted
@@ -63,37 +65,37 @@ def _free_key(store: GeminiStore, chats: str, wanted: str) -> str:
             return key
 
 
-def _lines(done: Rendering, key: str, project: str, title: str) -> Iterator[bytes]:
+def _lines(rendering: Rendering, key: str, project: str, title: str) -> Iterator[bytes]:
     now = clock.now()
     opening = {"sessionId": key, "projectHash": project_hash(project), "startTime": now, "lastUpdated": now}
     if title:
         opening["summary"] = title
     yield _line({**opening, "kind": "main"})
-    for record in done.records:
+    for record in rendering.records:
         yield _line(record)
 
 
 def _line(record: dict[str, object]) -> bytes:
-    # Bare, these two would end the line for the program; they stand only in strings, so they may be escaped.
+    # Gemini CLI ends a line at these two characters. They only occur inside strings, where they can be escaped.
     data = msgspec.json.encode(record).replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     return data + b"\n"
 
 
-def _verify(store: GeminiStore, path: str, done: Rendering) -> None:
+def _verify(store: GeminiStore, path: str, rendering: Rendering) -> None:
     transcript = store.transcript_at(path)
     if transcript is None:
-        raise DamagedData(f"{path} is not a transcript of Gemini CLI", kept="it was removed again")
+        raise DamagedData(f"{path} is not a transcript of Gemini CLI", kept="the conversation; the file was removed")
     reading = GeminiReading(transcript, None, [])
     found = [message for message in reading if not (message.extra and message.extra.get("resume_block"))]
-    verify("Gemini CLI", done.expected, found, reading.counts, same_message)
+    verify("Gemini CLI", rendering.expected, found, reading.counts, same_message)
 
 
 # ── from a copy ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def put_back(store: GeminiStore, copy: str, project: str) -> str:
-    """A kept copy into the store again, byte for byte, where the program has lost the session; its id."""
-    head = look_at(copy)
+    """Restore a kept copy byte for byte if Gemini CLI has lost the session; return the session's id."""
+    head = read_head(copy)
     if head is None:
         raise DamagedData(f"{copy} is not a transcript of Gemini CLI", kept="nothing was changed")
     if not _KEY.fullmatch(head.key):
@@ -102,20 +104,20 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
     chats = os.path.join(store.chats_root, store.slug_for(project), "chats")
     for path, found in store.files(chats, head.key[:8]):
         if found.key == head.key and has_messages(path):
-            return head.key  # it is still there
+            return head.key  # nothing was lost
     started = clock.to_epoch(_start_of(copy)) or os.stat(copy).st_mtime
     minute = time.strftime("%Y-%m-%dT%H-%M", time.gmtime(started))
     ending = "json" if is_document(copy) else "jsonl"
     path = os.path.join(chats, f"session-{minute}-{head.key[:8]}.{ending}")
     if os.path.lexists(path):
-        # A stub of that very minute: the program's file stays as it is, ours goes beside it.
+        # A stub of the same minute: leave Gemini CLI's file as it is, and write ours beside it.
         path = os.path.join(chats, f"session-{minute}-00-{head.key[:8]}.{ending}")
     mirror(store, copy, path, head.key)
     return head.key
 
 
 def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfiles.Later | None = None) -> None:
-    """Make a transcript and those of its side agents the same as others; only what is new is copied."""
+    """Copy a transcript and those of its side agents; of a copy that exists, only what is new."""
     newfiles.ensure_folder(os.path.dirname(target), later)
     newfiles.mirror_file(source, target, later)
     for path in store.agents(source, key):
@@ -125,7 +127,7 @@ def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfil
 
 
 def _start_of(path: str) -> str:
-    """When a session began, by its first data."""
+    """Return when a session started, by its metadata; empty if unknown."""
     with open(path, "rb", opener=fsio.plain_file) as file:
         first = file.readline(_BLOCK)
         if first.strip() == b"{":

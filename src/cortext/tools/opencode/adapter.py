@@ -1,4 +1,4 @@
-"""OpenCode: one adapter over its database, its commands and plugin, and its own `import`."""
+"""The adapter for OpenCode: its database, its commands and plugin, and its `import` command."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.store import Folders, exists, is_database, is_key, transcripts
 from cortext.tools.shared.hooks import text_of
 
-_BROKEN_DATABASE = "damaged-database"
+_DAMAGED_DATABASE = "damaged-database"
 
-# What our plugin reports, in our words.
+# The kind of event for each name that our plugin reports.
 _EVENTS = {
     "session.created": "started",
     "chat.message": "prompt",
@@ -41,7 +41,7 @@ _EVENTS = {
 
 
 class OpenCode:
-    """OpenCode, wherever its environment says that it keeps its things."""
+    """The adapter for OpenCode; its environment determines its folders."""
 
     name = "opencode"
     title = "OpenCode"
@@ -56,35 +56,41 @@ class OpenCode:
     headless_context = 128_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        given = dict(os.environ if environ is None else environ)
-        self.home = home or given.get("HOME") or os.path.expanduser("~")
-        self.environ = {**given, "HOME": self.home}
+        variables = dict(os.environ if environ is None else environ)
+        self.home = home or variables.get("HOME") or os.path.expanduser("~")
+        self.environ = {**variables, "HOME": self.home}
         self.folders = Folders(self.home, self.environ)
         self.program = Program(self.home, self.environ)
 
     def detect(self) -> Detected | None:
-        """Whether it is installed here, and which version."""
+        """Return the installed program and its version; None if it is not installed."""
         return self.program.detect(self.tested_version)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Its sessions on this machine, side agents' not among them. A damaged database is one too, to be told of."""
+        """Yield its sessions on this machine, without those of side agents.
+
+        A damaged database is listed as one transcript, so that reading it reports the damage.
+        """
         path = self.folders.database
         if not os.path.exists(path):
             return
         try:
             yield from transcripts(path, tool=self.name, project=project)
         except sqlite3.Error:
-            yield Transcript(tool=self.name, key=_BROKEN_DATABASE, path=path)
+            yield Transcript(tool=self.name, key=_DAMAGED_DATABASE, path=path)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """A document (kept, or exported); a session of a database as `FILE#ID`, or the only one that is in it."""
+        """Return the transcript in a document (a kept copy or an export), or in a database; None if there is none.
+
+        A session of a database is named as `FILE#ID`; the id may be omitted if it is the only one.
+        """
         file, _, key = path.rpartition("#")
         if is_key(key) and is_database(file):
-            return self._only(file, key)
+            return self._only_session(file, key)
         if is_database(path):
-            return self._only(path)
+            return self._only_session(path)
         from cortext.tools.opencode.document import head_of
 
         info = head_of(path).info
@@ -97,7 +103,7 @@ class OpenCode:
             tool=self.name, key=key, path=path, project=project, size=status.st_size, changed=status.st_mtime_ns
         )
 
-    def _only(self, path: str, key: str = "") -> Transcript | None:
+    def _only_session(self, path: str, key: str = "") -> Transcript | None:
         try:
             found = list(transcripts(path, tool=self.name, key=key))
         except sqlite3.Error:
@@ -105,15 +111,15 @@ class OpenCode:
         return found[0] if len(found) == 1 else None
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
-        """The messages; with a cursor only those since."""
+        """Return a reading of the messages; with a cursor, only of those added since."""
         from cortext.tools.opencode.read import DatabaseReading, DocumentReading
 
-        if is_database(transcript.path) or transcript.key == _BROKEN_DATABASE:
+        if is_database(transcript.path) or transcript.key == _DAMAGED_DATABASE:
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 
     def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
-        """Keep a session as a document that `opencode import` takes; one that has not changed costs nothing."""
+        """Copy a session as a document for `opencode import`; a copy that is up to date is not rewritten."""
         if is_database(transcript.path):
             from cortext.tools.opencode.document import keep
 
@@ -122,24 +128,24 @@ class OpenCode:
             newfiles.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
-        """Import a kept copy where OpenCode has lost it, side agents' sessions too."""
-        from cortext.tools.opencode.document import children_of, head_of, pieces_of
+        """Import a kept copy, with its side agents, if OpenCode has lost the session; return the session's key."""
+        from cortext.tools.opencode.document import blocks_of, children_of, head_of
         from cortext.tools.opencode.write import import_document
 
         key = str(head_of(copy).info.get("id") or "")
         if not is_key(key):
-            raise DamagedData(f"{copy} is no session of OpenCode", kept="it is unchanged")
+            raise DamagedData(f"{copy} is not a session of OpenCode", kept="it is unchanged")
         if not exists(self.folders.database, key):
-            import_document(self.program, pieces_of(copy), key, project=project)
+            import_document(self.program, blocks_of(copy), key, project=project)
         for child, document in children_of(copy):
             if not exists(self.folders.database, child):
                 import_document(self.program, iter((document,)), child, project=project)
         if not exists(self.folders.database, key):
-            raise SessionNotFound(f"OpenCode did not keep {key}", kept="our copy of it")
+            raise SessionNotFound(f"OpenCode did not store session {key}", kept="our copy of it")
         return key
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
-        """Everything is sent, unless the session was compacted."""
+        """Return an empty report, because OpenCode sends everything; None if the session was compacted."""
         from cortext.tools.opencode.store import is_compacted
 
         return None if is_compacted(transcript.path, transcript.key) else Withheld()
@@ -147,7 +153,7 @@ class OpenCode:
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:
-        """What `write` would report for these messages."""
+        """Return what `write` would report for these messages; nothing is written."""
         from cortext.tools.opencode.render import Rendering
 
         return Written.of(Rendering(messages).normal)
@@ -157,10 +163,10 @@ class OpenCode:
     ) -> Written:
         """Write a new session with these messages as real turns, through `opencode import`.
 
-        A note is for tools whose first prompt is public; here it is handed over in the environment.
+        A note is only for tools whose first prompt is public; OpenCode gets its prompt in the environment.
         """
         if note:
-            raise UsageError("a session for OpenCode takes no note", hint="hand it over as the first prompt")
+            raise UsageError("a session for OpenCode cannot have a note", hint="pass the text as the first prompt")
         from cortext.tools.opencode.write import new_key, write_session
 
         database = self.folders.database
@@ -170,7 +176,7 @@ class OpenCode:
         return write_session(self.program, database, messages, project=project, title=title, key=key, model=chosen)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """How to open that session on the terminal, the prompt (if any) sent first."""
+        """Return how to open that session on the terminal; the prompt, if any, is sent first."""
         return opencode_start.interactive(
             self.program.path() or self.name,
             written_or_key,
@@ -182,15 +188,15 @@ class OpenCode:
         )
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """A session of a given id can only be imported, so an empty one is."""
-        from cortext.tools.opencode.write import new_key, write_begun
+        """Import an empty session, because only an imported one has an id we know; return it and how to open it."""
+        from cortext.tools.opencode.write import new_key, write_empty
 
         key = new_key()
         launch = self.launch(key, project=project, prompt=prompt, model=model)
-        return write_begun(self.program, self.folders.database, project=project, title=title, key=key), launch
+        return write_empty(self.program, self.folders.database, project=project, title=title, key=key), launch
 
     def discard(self, written: Written, *, project: str) -> None:
-        """Take away a session that nobody used."""
+        """Delete a session that was never used."""
         from cortext.tools.opencode.write import delete
 
         delete(self.program, written.key, project=project)
@@ -198,7 +204,7 @@ class OpenCode:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """The whole files that are ours in a project: commands, the plugin, and what keeps a start short."""
+        """Return our files in a project: commands, the plugin, and the npm settings that keep the start short."""
         from cortext.tools.opencode.install import project_files
 
         return project_files(commands, program)
@@ -206,29 +212,29 @@ class OpenCode:
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
     ) -> list[str]:
-        """Put the MCP entry into the project's config."""
+        """Add the MCP entry to the project's config; nothing without `server`."""
         from cortext.tools.opencode.install import configs
         from cortext.tools.shared import installer
 
         return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` put in."""
+        """Remove exactly what `install_settings` added."""
         from cortext.tools.opencode.install import configs
         from cortext.tools.shared import installer
 
         return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
-        """The names of the MCP servers that OpenCode would have in this project: the user's and the project's."""
+        """Return the names of the MCP servers in the user's and the project's config."""
         return opencode_start.mcp_servers(project, self.folders)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
-        """Nothing: our plugin is a whole file, and what is there is loaded."""
+        """Return nothing: OpenCode loads every plugin file that it finds."""
         return []
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """What our plugin reports, in our words."""
+        """Return what our plugin reports as an event; None if it is not one that we handle."""
         from cortext.tools.opencode.messages import RESUME_BLOCK
 
         kind = _EVENTS.get(text_of(payload, "hook_event_name"))
@@ -237,7 +243,7 @@ class OpenCode:
             return None
         text = text_of(payload, "prompt")
         return HookEvent(
-            # The prompt that we launched it with ourselves is none of the user's.
+            # We launched it with this prompt; the user did not type it.
             kind="started" if RESUME_BLOCK in text else kind,
             key=key,
             path=f"{self.folders.database}#{key}",
@@ -248,18 +254,18 @@ class OpenCode:
         )
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
-        """What our plugin puts beside the prompt; only these two events wait for it."""
+        """Return the context that our plugin adds to a prompt; only these two events wait for it."""
         waits = payload.get("hook_event_name") in ("chat.message", "command.execute.before")
         return json.dumps({"context": context}) if waits and context else ""
 
-    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+    # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 
     def program_path(self) -> str:
-        """Where the program is; empty where it is not installed."""
+        """Return the path of the program; empty if it is not installed."""
         return self.program.path()
 
     def ask(self, question: Question) -> Run:
-        """How to get one answer."""
+        """Return how to run the program for one answer."""
         from cortext.tools.opencode import headless
 
         return headless.ask(question)

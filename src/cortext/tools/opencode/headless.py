@@ -1,4 +1,4 @@
-"""OpenCode without its screen (`run --format json`): it hands out a piece when it is whole."""
+"""OpenCode in headless mode (`run --format json`), which prints each part when it is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGENT = "cortext"
 
 
 def ask(question: Question) -> Run:
-    """One answer. Its database is in memory for once."""
+    """Return how to run it for one answer; its database is kept in memory, so that nothing is stored."""
     system, prompt = question.system, question.prompt
     arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
     arguments += ["-m", question.model] if "/" in question.model else []
@@ -29,22 +29,22 @@ def ask(question: Question) -> Run:
         settings = {}
     agents = field(settings, "agent")
     content = {**settings, "agent": {**(agents if isinstance(agents, dict) else {}), _AGENT: agent}}
-    added = {"OPENCODE_DB": ":memory:", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    variables = {"OPENCODE_DB": ":memory:", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
     return Run(
         arguments=arguments,
         stdin=prompt,
         read=OpenCodeReader(question.name).read,
-        env={**added, "OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+        env={**variables, "OPENCODE_CONFIG_CONTENT": json.dumps(content)},
     )
 
 
 class OpenCodeReader(Reader):
-    """Parts, and steps around them; the last step is the one that did not stop for a tool."""
+    """Reads parts and the steps around them; the last step is the one that did not stop for a tool call."""
 
     _input = _output = -1
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
-        """The events of one line."""
+        """Yield the events of one record."""
         kind, part = record.get("type"), record.get("part")
         if kind == "text":
             yield from self._piece(word(part, "text"))

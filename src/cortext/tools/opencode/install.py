@@ -1,7 +1,7 @@
-"""What OpenCode is to have in a project: our commands, our plugin, and the MCP entry in its config.
+"""What we install in a project for OpenCode: our commands, our plugin, and the MCP entry in its config.
 
-OpenCode waits at a start with any plugin until it has installed its own package into every config folder, and tries
-for over a minute where there is no network. Two small files of npm's make it try only once (see `NPMRC`).
+If there is any plugin, OpenCode installs its own package into every config folder before it starts; without a network
+it retries for over a minute. Two small npm files make it try only once (see `NPMRC`).
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ NPMRC = (
     "fetch-retries=0\n"
     "fetch-timeout=20000\n"
 )
-# npm reads the .npmrc of the nearest folder upwards with a package.json: in a project of node's, not this one.
+# npm reads the .npmrc beside the nearest package.json upwards: without this file, a Node.js project's own.
 PACKAGE = '{\n  "private": true\n}\n'
 
 
-def shipped(name: str) -> str:
-    """A script that comes with the package."""
+def packaged_script(name: str) -> str:
+    """Return the text of a script in this package."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), encoding="utf-8") as file:
         return file.read()
 
 
 def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """The whole files that are ours in a project."""
+    """Return our files in a project, by path."""
     files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
     hook = json.dumps([*program, "hook", "opencode"])
-    files[PLUGIN] = shipped("plugin.js").replace("__PROGRAM__", hook)
+    files[PLUGIN] = packaged_script("plugin.js").replace("__PROGRAM__", hook)
     files[f"{FOLDER}/.npmrc"] = NPMRC
     files[f"{FOLDER}/package.json"] = PACKAGE
     return {path: text.encode("utf-8") for path, text in files.items()}
 
 
 def command_text(command: CommandFile) -> str:
-    """A command file. It begins with what was typed: OpenCode stores only what it becomes.
+    """Return a command file. It begins with what was typed, because OpenCode stores only the expansion.
 
-    What `run` would print is added by the plugin: a command line in this file would be given to a shell together
-    with whatever the user typed after the command.
+    The plugin adds the output of `run`: a command line in this file would be passed to a shell together with whatever
+    the user typed after the command.
     """
     text = command.text.replace("{run}\n\n", "").replace("{run}", "")
-    # What OpenCode would fill in or give to a shell stays the words that it is.
+    # Keep OpenCode from expanding placeholders and shell commands in the text.
     text = _PLACEHOLDERS.sub("$\u2060", text).replace("!`", "! `").replace("{arguments}", "$ARGUMENTS")
     return (
         f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n---\n"
@@ -61,7 +61,7 @@ def command_text(command: CommandFile) -> str:
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """The MCP server, in whichever of its config files the project has."""
+    """Return the MCP entry, for whichever of OpenCode's config files the project has."""
     entry = {"type": "local", "command": [*program, "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
     names = ("opencode.json", "opencode.jsonc")
     return [

@@ -1,8 +1,8 @@
-// Loaded by OpenCode for one start only, by `cortext resume`: sends the first prompt to the session that is opened.
-// (OpenCode's own --prompt is not looked at together with --session.)
+// Loaded for a single start by `cortext resume`: sends the first prompt to the session that is opened.
+// (OpenCode ignores its own --prompt together with --session.)
 const wait = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds))
 
-// The prompt comes as JSON in pieces, each short enough for an environment variable.
+// The prompt is JSON, split into chunks that each fit into an environment variable.
 function takePrompt(pieces) {
   let text = ""
   for (let number = 0; number < pieces; number++) {
@@ -13,7 +13,7 @@ function takePrompt(pieces) {
   return JSON.parse(text)
 }
 
-// The model that the session has, where it can be had here; else the one that OpenCode would choose by itself.
+// The wanted model if it is usable; undefined if the session's own is; otherwise the one that OpenCode would choose.
 async function chooseModel(client, session, wanted) {
   const known = (await client.config.providers()).data ?? { providers: [], default: {} }
   const usable = (model) => known.providers.some((item) => item.id === model?.providerID && item.models[model.modelID])
@@ -31,22 +31,22 @@ async function chooseModel(client, session, wanted) {
 async function send(client, { session, pieces, model }) {
   const prompt = takePrompt(pieces)
   const chosen = await chooseModel(client, session, model)
-  const [, name, given] = /^\/(\S+)\s*([^]*)$/.exec(prompt) ?? []
+  const [, name, argument] = /^\/(\S+)\s*([^]*)$/.exec(prompt) ?? []
   const commands = name ? ((await client.command.list()).data ?? []) : []
   if (commands.some((command) => command.name === name)) {
     const named = chosen ? { model: `${chosen.providerID}/${chosen.modelID}` } : {}
-    return client.session.command({ path: { id: session }, body: { command: name, arguments: given, ...named } })
+    return client.session.command({ path: { id: session }, body: { command: name, arguments: argument, ...named } })
   }
   const body = { parts: [{ type: "text", text: prompt }], ...(chosen ? { model: chosen } : {}) }
   return client.session.promptAsync({ path: { id: session }, body })
 }
 
 export const CortextLaunch = async ({ client }, options) => {
-  // OpenCode loads its plugins anew when its config changes: the prompt is sent once all the same.
+  // OpenCode reloads its plugins when its config changes; the prompt must be sent only once.
   if (!options?.session || globalThis.cortextPromptSent) return {}
   globalThis.cortextPromptSent = true
   const work = async () => {
-    await wait(0) // OpenCode answers its plugins only when all of them are loaded
+    await wait(0) // OpenCode does not answer requests of plugins until all of them are loaded
     try {
       const answer = await send(client, options)
       if (answer?.error) throw new Error(JSON.stringify(answer.error))

@@ -1,7 +1,7 @@
-"""What we note in the parts that we write for OpenCode, and the words that stand there for what it cannot take.
+"""The annotation in the parts that we write for OpenCode, and the text that replaces what it cannot store.
 
-`Mark` is what we put into the `metadata` of parts that we write ourselves, and what our plugin puts there: it
-survives OpenCode's strict schema, and reaches no model.
+We write `Mark` into the `metadata` of our parts, and our plugin into those of commands: it survives OpenCode's strict
+schema, and is never sent to a model.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ MARK = "cortext"
 
 
 class Mark(mark.Mark, omit_defaults=True):
-    """Our own words about a part."""
+    """How to restore our message from a part."""
 
-    result: str = ""  # the message that the result of this call belongs to
-    part: Part | None = None  # what stands here as a text
-    notes: list[Part] = msgspec.field(default_factory=list)  # what stands as text notes at the end of a tool's output
-    call: str = ""  # the call's own id, where it was changed
-    name: str = ""  # the tool's own name, where it was changed
-    wrapped: bool = False  # whether the call's input was no object
-    command: str = ""  # the command that was typed, by our plugin
+    result: str = ""  # the id of the message with the result of this call
+    part: Part | None = None  # the part that this text replaces
+    notes: list[Part] = msgspec.field(
+        default_factory=list
+    )  # attachments that became text at the end of a tool's output
+    call: str = ""  # the original id of the call, if it was changed
+    name: str = ""  # the original name of the tool, if it was changed
+    wrapped: bool = False  # whether the call's input was not an object
+    command: str = ""  # the command as typed, recorded by our plugin
     arguments: str = ""
 
 
 def note_text(part: Part) -> str:
-    """An image or a file as words, for a tool that cannot be given it by reference."""
-    about = ", ".join(word for word in (part.name, part.media_type, part.ref) if word)
-    return f"[{part.type}: {about or 'not kept'}]"
+    """Return a text for an image or a file, for a tool that does not accept references."""
+    description = ", ".join(field for field in (part.name, part.media_type, part.ref) if field)
+    return f"[{part.type}: {description or 'not kept'}]"
 
 
 def notes_text(parts: list[Part]) -> str:
-    """What is put after a tool's output for the images that came with it."""
+    """Return the text that follows a tool's output for the attachments that came with it."""
     return "".join("\n\n" + note_text(part) for part in parts)

@@ -1,7 +1,7 @@
-"""OpenCode's messages in our words.
+"""Convert OpenCode's messages to ours.
 
-One message of OpenCode's is one call of the model: the assistant's words and calls become one message, the result
-of each call one more. Side agents' words are `aside`, replies that failed or were stopped `partial`.
+One message of OpenCode is one request to the model: the assistant's text and tool calls become one message, the result
+of each call another. Messages of side agents are `aside`; replies that failed or were stopped are `partial`.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from cortext.tools.shared.lines import NOT_UNDERSTOOD, ODD, note, value_of
 
 RESUME_BLOCK = "[RESUMED CONVERSATION]"
 
-# What our command files begin with, so that the stored expansion tells what was typed.
-_TYPED = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)
+# The beginning of our command files, by which the stored expansion shows what was typed.
+_TYPED_COMMAND = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)
 
 
 class Moments:
-    """Milliseconds since 1970 as timestamps; those of one minute share the costly part."""
+    """Formats milliseconds since 1970 as timestamps; the part up to the minute is cached."""
 
     def __init__(self) -> None:
         self._minutes: dict[int, str] = {}
@@ -65,8 +65,8 @@ class Moments:
         return f"{text}{digits[1:3]}.{digits[3:]}Z"
 
 
-class Maker:
-    """Makes messages out of records, and notes what they tell about the session."""
+class MessageBuilder:
+    """Builds messages from records, and collects what they say about the session."""
 
     def __init__(self, path: str, about: About, counts: Counts) -> None:
         self.about = about
@@ -74,10 +74,10 @@ class Maker:
         self.records = Records(path, counts)
         self.moment = Moments()
 
-    def made(
+    def messages_of(
         self, session: str, identity: str, record: MessageRecord, rows: PartRows, *, aside: bool, partial: bool
     ) -> list[Message]:
-        """The messages of one record of OpenCode's, in order; one that is not understood costs the others nothing."""
+        """Return the messages of one record, in order; none if it cannot be interpreted, which is counted."""
         try:
             if record.role == USER:
                 return self._user(session, identity, record, rows, aside)
@@ -89,28 +89,28 @@ class Maker:
         note(self.counts.unknown, f"message of role {record.role or 'none'}")
         return []
 
-    # ── the user's ───────────────────────────────────────────────────────────────────────────────────
+    # ── the user ─────────────────────────────────────────────────────────────────────────────────────
 
     def _user(self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool) -> list[Message]:
         parts: list[Part] = []
-        own: Mark | None = None
+        first_mark: Mark | None = None
         command: tuple[str, str] | None = None
-        block = False
+        has_block = False
         for row, kind, part in self.records.parts(rows):
             if kind == TEXT:
                 mark = part.metadata.cortext if part.metadata is not None else None
-                # In a conversation that we wrote, the words only look like those of a block or a command.
-                block = block or ((mark is None or not mark.id) and RESUME_BLOCK in part.text)
-                typed = self._typed(part.text, mark) if command is None else None
+                # In a session that we wrote, a text may quote a resume block or a command without being one.
+                has_block = has_block or ((mark is None or not mark.id) and RESUME_BLOCK in part.text)
+                typed = self._typed_command(part.text, mark) if command is None else None
                 if typed is not None:
                     command = typed
                 elif mark is not None and mark.added:
-                    note(self.counts.skipped, "added by us")
+                    note(self.counts.skipped, "added by cortext")
                 elif part.synthetic or part.ignored:
                     note(self.counts.skipped, "synthetic text" if part.synthetic else "ignored text")
                 else:
-                    own = own or mark
-                    parts.append(Part(TEXT, part.text) if mark is None else _marked(part.text, mark))
+                    first_mark = first_mark or mark
+                    parts.append(Part(TEXT, part.text) if mark is None else _restored_part(part.text, mark))
             elif kind == "file":
                 parts.append(_file(session, row, part))
             elif kind == "compaction":
@@ -121,36 +121,36 @@ class Maker:
                 if not part.command:
                     parts.append(Part(TEXT, part.prompt))
             else:
-                self._other(kind)
+                self._count_other(kind)
         if command is not None:
             parts.insert(0, Part(TEXT, f"/{command[0]} {command[1]}".rstrip()))
-            if command[0].startswith("workspace") and not (aside or block or self.about.command):
+            if command[0].startswith("workspace") and not (aside or has_block or self.about.command):
                 self.about.command = f"/{command[0]}"
         if not parts:
             return []
         message = Message(role=USER, id=identity, timestamp=self.moment(record.time.created if record.time else 0))
         _fill(message, parts)
-        if own is not None:
-            _take_mark(message, own)
-        message.aside = aside or block
-        if block:
+        if first_mark is not None:
+            _restore_from_mark(message, first_mark)
+        message.aside = aside or has_block
+        if has_block:
             message.extra = {"resume_block": True}
         return [message]
 
-    def _typed(self, text: str, mark: Mark | None) -> tuple[str, str] | None:
-        """The slash command that a text is the expansion of."""
+    def _typed_command(self, text: str, mark: Mark | None) -> tuple[str, str] | None:
+        """Return the name and arguments of the slash command that expanded to this text; None if none did."""
         if mark is not None and mark.id:
             return None
         if mark is not None and mark.command:
             found = (mark.command, mark.arguments)
-        elif (match := _TYPED.match(text)) is not None:
+        elif (match := _TYPED_COMMAND.match(text)) is not None:
             found = (match[1], match[2])
         else:
             return None
         note(self.counts.skipped, "command expansion")
         return found
 
-    # ── the assistant's ──────────────────────────────────────────────────────────────────────────────
+    # ── the assistant ────────────────────────────────────────────────────────────────────────────────
 
     def _assistant(
         self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool, partial: bool
@@ -161,14 +161,11 @@ class Maker:
         usage = record.tokens
         if usage and (usage.get("output") or usage.get("input")):
             output = usage.get("output")
-            reply.usage, reply.tokens = (
-                usage,
-                _whole(output),
-            )
+            reply.usage, reply.tokens = usage, _integer(output)
         parts = reply.parts
         for row, kind, part in self.records.parts(rows):
             if kind == "text":
-                parts += self._said(part, reply)
+                parts += self._text_parts(part, reply)
             elif kind == "reasoning":
                 if part.text:
                     parts.append(Part(THINKING, part.text))
@@ -179,41 +176,41 @@ class Maker:
             elif kind == STEP:
                 parts = reply.next_round() if reply.results else parts
             else:
-                self._other(kind)
+                self._count_other(kind)
         if record.summary is True:
             self.about.summary = joined_text(parts) or self.about.summary
             note(self.counts.skipped, "compaction summary")
             return []
-        made = reply.finished()
-        if not made:
-            note(self.counts.skipped, "reply without words")
+        messages = reply.finished()
+        if not messages:
+            note(self.counts.skipped, "empty reply")
         elif model and not aside:
             self.about.model = model
-        return made
+        return messages
 
-    def _said(self, part: TextRecord, reply: Reply) -> list[Part]:
-        """A text of the assistant's, which may bear our mark."""
+    def _text_parts(self, part: TextRecord, reply: Reply) -> list[Part]:
+        """Return the parts of a text of the assistant, which may have our annotation."""
         mark = part.metadata.cortext if part.metadata is not None else None
         if mark is None:
             return [Part(TEXT, part.text)] if part.text else []
         if mark.added:
-            note(self.counts.skipped, "added by us")
+            note(self.counts.skipped, "added by cortext")
             return []
-        reply.own = reply.own or mark
-        return [_marked(part.text, mark)]
+        reply.first_mark = reply.first_mark or mark
+        return [_restored_part(part.text, mark)]
 
     def _call(self, session: str, row: str, part: ToolRecord, reply: Reply) -> None:
         state = part.state or State()
         call = part.call or row
         name = part.tool
-        given = state.input
+        arguments = state.input
         metadata = state.metadata
         mark = metadata.cortext if metadata is not None else None
         if mark is not None:
-            reply.own = reply.own or mark
+            reply.first_mark = reply.first_mark or mark
             call, name = mark.call or call, mark.name or name
-            given = given.get("input") if mark.wrapped and isinstance(given, dict) else given
-        reply.parts.append(Part(TOOL_CALL, id=call, name=name, input=given))
+            arguments = arguments.get("input") if mark.wrapped and isinstance(arguments, dict) else arguments
+        reply.parts.append(Part(TOOL_CALL, id=call, name=name, input=arguments))
         if name not in self.about.tools:
             self.about.tools.append(name)
         if state.status not in ("completed", "error") or (mark is not None and mark.added):
@@ -228,85 +225,95 @@ class Maker:
         identity = mark.result if mark is not None and mark.result else row
         result = Part(TOOL_RESULT, name=name, call_id=call, output=output, is_error=failed)
         reply.result(identity, result, self.moment(state.time.end) if state.time is not None else "")
-        for part_noted in notes:
-            reply.result(identity, part_noted, "")
+        for attached in notes:
+            reply.result(identity, attached, "")
         for number, attachment in enumerate(state.attachments or ()):
             kind = IMAGE if attachment.mime.startswith("image/") else "file"
             ref, name = f"{session}#{row}/{number}", attachment.filename or ""
             reply.result(identity, Part(kind, ref=ref, media_type=attachment.mime, name=name), "")
 
-    def _other(self, kind: str) -> None:
+    def _count_other(self, kind: str) -> None:
         known = kind in ("compaction", "subtask")
         note(self.counts.skipped if known else self.counts.unknown, kind or "part without type")
 
 
-_LONGEST_ADDRESS = 8192
+_LONGEST_URL = 8192
 
 
-def _whole(number: Any) -> int | None:
-    """A count that may have been stored as another kind of number."""
+def _integer(number: Any) -> int | None:
+    """Return a count that may be stored as a float; None if it is not a number."""
     return int(number) if isinstance(number, int | float) and abs(number) < 2**63 else None
 
 
 class Reply:
-    """The assistant's words and calls with their results; older versions put several rounds into one record."""
+    """The assistant's text and calls with their results; older versions store several rounds in one record."""
 
-    __slots__ = ("_before", "_like", "_round", "identity", "own", "parts", "results", "tokens", "usage")
+    __slots__ = (
+        "_earlier_rounds",
+        "_round",
+        "_template",
+        "first_mark",
+        "identity",
+        "parts",
+        "results",
+        "tokens",
+        "usage",
+    )
 
-    def __init__(self, identity: str, like: Message) -> None:
+    def __init__(self, identity: str, template: Message) -> None:
         self.identity = identity
         self.parts: list[Part] = []
         self.results: list[Message] = []
-        self.own: Mark | None = None
+        self.first_mark: Mark | None = None
         self.usage: dict[str, Any] | None = None
         self.tokens: int | None = None
-        self._like = like
-        self._before: list[Message] = []
+        self._template = template
+        self._earlier_rounds: list[Message] = []
         self._round = 1
 
     def result(self, identity: str, part: Part, stamp: str) -> None:
-        """A part of a tool's answer; several with one id are one message."""
+        """Add a part of a tool's result; consecutive parts with the same id form one message."""
         if self.results and self.results[-1].id == identity:
             parts = self.results[-1].parts
             assert parts is not None
             parts.append(part)
             return
-        like = self._like
+        template = self._template
         self.results.append(
             Message(
                 role=TOOL,
                 id=identity,
-                timestamp=stamp or like.timestamp,
+                timestamp=stamp or template.timestamp,
                 parts=[part],
-                aside=like.aside,
-                partial=like.partial,
+                aside=template.aside,
+                partial=template.partial,
             )
         )
 
     def next_round(self) -> list[Part]:
-        """New words and calls begin in the same record: their list."""
-        self._before = self.finished()
+        """Start a new round in the same record; return the list for its parts."""
+        self._earlier_rounds = self.finished()
         self._round += 1
-        self._like = msgspec.structs.replace(self._like, content="", parts=None)
+        self._template = msgspec.structs.replace(self._template, content="", parts=None)
         self.parts, self.results = [], []
-        self.usage = self.tokens = self.own = None
+        self.usage = self.tokens = self.first_mark = None
         return self.parts
 
     def finished(self) -> list[Message]:
-        """All messages so far."""
+        """Return all messages so far."""
         if not self.parts:
-            return [*self._before, *self.results]
-        message = self._like
+            return [*self._earlier_rounds, *self.results]
+        message = self._template
         message.id = self.identity if self._round == 1 else f"{self.identity}.{self._round}"
         message.usage, message.tokens = self.usage, self.tokens
         _fill(message, self.parts)
-        if self.own is not None:
-            _take_mark(message, self.own)
-        return [*self._before, message, *self.results]
+        if self.first_mark is not None:
+            _restore_from_mark(message, self.first_mark)
+        return [*self._earlier_rounds, message, *self.results]
 
 
-def _marked(text: str, mark: Mark) -> Part:
-    """What a text of ours stands for."""
+def _restored_part(text: str, mark: Mark) -> Part:
+    """Return the part that a text with our annotation replaces."""
     if mark.part is None:
         return Part(TEXT, text)
     if mark.part.type == TOOL_RESULT:
@@ -315,24 +322,24 @@ def _marked(text: str, mark: Mark) -> Part:
 
 
 def _fill(message: Message, parts: list[Part]) -> None:
-    """A plain text needs no parts."""
+    """Set the content and, unless it is a single text, the parts."""
     if len(parts) == 1 and parts[0].type == TEXT:
         message.content = parts[0].text
     else:
         message.content, message.parts = "\n\n".join([part.text for part in parts if part.type == TEXT]), parts
 
 
-def _take_mark(message: Message, mark: Mark) -> None:
-    """What we said about a message when we wrote it."""
+def _restore_from_mark(message: Message, mark: Mark) -> None:
+    """Restore the id, role and timestamp that a message had when we wrote it."""
     message.id = mark.id or message.id
     message.role = mark.role or message.role
     message.timestamp = mark.timestamp or message.timestamp
 
 
 def _file(session: str, row: str, part: PartRecord) -> Part:
-    """A file or image by reference: to where it lies, else to this record."""
+    """Return a reference to a file or image: its URL, or this record if the data is inline."""
     kind = IMAGE if part.mime.startswith("image/") else "file"
     url = memoryview(part.url)
-    inline = len(url) > _LONGEST_ADDRESS or bytes(url[:6]).lower() == b'"data:'
+    inline = len(url) > _LONGEST_URL or bytes(url[:6]).lower() == b'"data:'
     ref = f"{session}#{row}/0" if inline or not url else plain_text(value_of(url))
     return Part(kind, ref=ref, media_type=part.mime, name=part.filename or "")

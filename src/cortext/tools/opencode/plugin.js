@@ -1,18 +1,17 @@
-// Written by cortext, and taken away by `cortext uninstall`: tells cortext what happens in a session.
-// It needs nothing but what OpenCode brings along, never throws, and waits only where cortext has something to say
-// to the model, and not for long.
+// Written by cortext, removed by `cortext uninstall`: reports to cortext what happens in a session.
+// It has no dependencies, never throws, and waits, for a limited time, only for context that cortext adds to a prompt.
 import { spawn } from "node:child_process"
 import { closeSync, openSync, unlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
 const program = __PROGRAM__
-const patience = 5000
+const timeout = 5000
 
 let number = 0
 
-// Start cortext with an event on its standard input. The event lies in a file that has lost its name: a pipe might
-// not be emptied before OpenCode exits.
+// Start cortext with an event on its standard input. The input is an unlinked file, because a pipe might not be
+// drained before OpenCode exits.
 function start(event, output) {
   const random = Math.random().toString(36).slice(2)
   const path = join(tmpdir(), `cortext-${process.pid}-${number++}-${random}.json`)
@@ -33,41 +32,41 @@ function start(event, output) {
   }
 }
 
-function tell(event) {
+function report(event) {
   try {
     start(event, "ignore")
   } catch {
-    // What is lost here, `cortext sync` finds in the database.
+    // `cortext sync` finds in the database what was not reported.
   }
 }
 
-// What cortext has to say to the model about this event; empty when it says nothing in time.
+// The context that cortext adds to this event; empty if there is none, or if it does not answer in time.
 async function ask(event) {
   try {
     const child = start(event, "pipe")
-    let said = ""
+    let output = ""
     child.stdout.setEncoding("utf8")
-    child.stdout.on("data", (text) => (said += text))
+    child.stdout.on("data", (text) => (output += text))
     child.stdout.on("error", () => {})
     await new Promise((done) => {
-      const late = setTimeout(() => (child.stdout.destroy(), done()), patience)
-      const end = () => (clearTimeout(late), done())
+      const timer = setTimeout(() => (child.stdout.destroy(), done()), timeout)
+      const end = () => (clearTimeout(timer), done())
       child.stdout.on("close", end)
       child.on("error", end)
     })
-    return said.trim() ? (JSON.parse(said).context ?? "") : ""
+    return output.trim() ? (JSON.parse(output).context ?? "") : ""
   } catch {
     return ""
   }
 }
 
-function words(parts) {
-  const said = parts.filter((part) => part.type === "text" && !part.synthetic && !part.ignored)
-  return said.map((part) => part.text).join("\n\n")
+function promptText(parts) {
+  const typed = parts.filter((part) => part.type === "text" && !part.synthetic && !part.ignored)
+  return typed.map((part) => part.text).join("\n\n")
 }
 
-// An id that comes right after another one in the order of ids.
-function following(id) {
+// The next id in the order of ids.
+function nextId(id) {
   const [kind, rest] = [id.slice(0, 4), id.slice(4)]
   return kind + (parseInt(rest.slice(0, 12), 16) + 1).toString(16).padStart(12, "0") + rest.slice(12)
 }
@@ -75,7 +74,7 @@ function following(id) {
 export const Cortext = async ({ directory }) => {
   const sideAgents = new Set()
   const seen = new Set()
-  const about = (name, session, more) => {
+  const describe = (name, session, more) => {
     if (!session || sideAgents.has(session)) return undefined
     seen.add(session)
     return { hook_event_name: name, session_id: session, cwd: directory, ...more }
@@ -92,30 +91,31 @@ export const Cortext = async ({ directory }) => {
       const session = event.properties?.sessionID ?? event.properties?.info?.id
       if (event.type === "session.created" && event.properties.info?.parentID) sideAgents.add(session)
       if (!["session.created", "session.idle", "session.compacted"].includes(event.type)) return
-      const report = about(event.type, session)
-      if (report) tell(report)
+      const message = describe(event.type, session)
+      if (message) report(message)
     }),
     "command.execute.before": safely(async (input, output) => {
-      // OpenCode stores only what the command becomes; the mark keeps what was typed.
+      // OpenCode stores only the expansion of a command; the metadata keeps what was typed.
       const typed = { command: input.command, arguments: input.arguments ?? "" }
       const part = output.parts.find((part) => part.type === "text")
       if (part) part.metadata = { ...part.metadata, cortext: typed }
       const more = { command_name: typed.command, command_args: typed.arguments }
-      const event = about("command.execute.before", input.sessionID, more)
+      const event = describe("command.execute.before", input.sessionID, more)
       const context = event ? await ask(event) : ""
       if (context) output.parts.push({ type: "text", text: context, synthetic: true })
     }),
     "chat.message": safely(async (input, output) => {
       if (output.parts.some((part) => part.metadata?.cortext?.command)) return
-      const event = about("chat.message", input.sessionID ?? output.message.sessionID, { prompt: words(output.parts) })
+      const prompt = promptText(output.parts)
+      const event = describe("chat.message", input.sessionID ?? output.message.sessionID, { prompt })
       const context = event ? await ask(event) : ""
       const last = output.parts.at(-1)
       if (!context || !last) return
       const { sessionID, messageID } = last
-      output.parts.push({ id: following(last.id), sessionID, messageID, type: "text", text: context, synthetic: true })
+      output.parts.push({ id: nextId(last.id), sessionID, messageID, type: "text", text: context, synthetic: true })
     }),
     dispose: safely(() => {
-      for (const session of seen) tell(about("dispose", session))
+      for (const session of seen) report(describe("dispose", session))
       seen.clear()
     }),
   }

@@ -1,4 +1,4 @@
-"""OpenCode's records as it stores them: only the fields that we need, the rest is passed over undecoded."""
+"""OpenCode's records as it stores them: only the fields that we need; the rest is skipped undecoded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 STEP = "step-start"
 
 PartRows = Iterable[tuple[str, bytes | msgspec.Raw]]
-_NOTHING = msgspec.Raw(b"")
+_EMPTY = msgspec.Raw(b"")
 _generic = msgspec.json.Decoder()
 
-# Parts that are the tool's own bookkeeping.
+# Parts that contain only OpenCode's bookkeeping.
 SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")}
 
 
@@ -28,7 +28,7 @@ class Metadata(msgspec.Struct, gc=False):
 
     cortext: Mark | None = None
     interrupted: bool | None = None
-    output: msgspec.Raw = _NOTHING
+    output: msgspec.Raw = _EMPTY
 
 
 class PartTime(msgspec.Struct, gc=False):
@@ -42,7 +42,7 @@ class Attachment(msgspec.Struct, gc=False):
 
 
 class State(msgspec.Struct, gc=False):
-    """Where a tool call stands: pending, running, completed or error."""
+    """The state of a tool call: pending, running, completed or error."""
 
     status: str = ""
     input: Any = None
@@ -54,7 +54,7 @@ class State(msgspec.Struct, gc=False):
 
 
 class TextRecord(msgspec.Struct, gc=False):
-    """A part of type text or reasoning, in few fields: most parts are one of these."""
+    """A part of type text or reasoning, with few fields, because most parts are one of these."""
 
     text: str = ""
     synthetic: bool | None = None
@@ -71,7 +71,7 @@ class ToolRecord(msgspec.Struct, gc=False):
 
 
 class PartRecord(msgspec.Struct, gc=False):
-    """A part of any type, in the order of a row of the table `part` or of a document (which has its id inside)."""
+    """A part of any type, from the table `part` or from a document (which includes its id)."""
 
     type: str = ""
     id: str = ""
@@ -84,7 +84,7 @@ class PartRecord(msgspec.Struct, gc=False):
     state: State | None = None
     mime: str = ""
     filename: str | None = None
-    url: msgspec.Raw = _NOTHING  # may be an image of megabytes: never decoded whole
+    url: msgspec.Raw = _EMPTY  # undecoded: it may be an image of megabytes
     command: str | None = None
     prompt: str = ""
 
@@ -103,12 +103,12 @@ class MessageRecord(msgspec.Struct, gc=False):
     time: MessageTime | None = None
     model: str = msgspec.field(default="", name="modelID")
     provider: str = msgspec.field(default="", name="providerID")
-    summary: Any = None  # true at a compaction's summary; at a user's message something else
+    summary: Any = None  # true for the summary of a compaction; anything else in a user's message
     error: Any = None
     tokens: dict[str, Any] | None = None
 
 
-# What a part is, by its first bytes, and the decoder that fits; None for bookkeeping.
+# The type of a part by its first bytes, and its decoder; None for bookkeeping.
 _TYPE_FIRST = b'{"type":"'
 _BY_KIND: dict[bytes, tuple[str, msgspec.json.Decoder[Any] | None]] = {
     b"text": ("text", msgspec.json.Decoder(TextRecord)),
@@ -123,15 +123,16 @@ _FINISH_FIRST = b'{"reason":"'
 
 
 class Records:
-    """Decodes records one after another, counting what cannot be decoded."""
+    """Decodes records, and counts those that cannot be decoded."""
 
     def __init__(self, path: str, counts: Counts) -> None:
         self.path = path
         self.counts = counts
 
     def message(self, identity: str, data: bytes | msgspec.Raw, created: int = 0) -> MessageRecord | None:
-        """A message's record; None where it is damaged. Of a prompt, whose record may hold whole files in its
-        `summary`, there is nothing to know but when it was said, which the database tells besides.
+        """Return a message's record; None if it is damaged.
+
+        A prompt is not decoded, because its `summary` may contain whole files; `created` is all that is needed of it.
         """
         if created and type(data) is bytes and data.startswith(_PROMPT_FIRST) and data.endswith(b"}"):
             return MessageRecord("user", time=MessageTime(created))
@@ -141,13 +142,13 @@ class Records:
             return self._leniently(identity, data, MessageRecord)
 
     def parts(self, rows: PartRows) -> list[tuple[str, str, Any]]:
-        """The id, type and record of each part: a TextRecord, a ToolRecord or else a PartRecord.
+        """Return the id, type and record of each part: a TextRecord, a ToolRecord or else a PartRecord.
 
-        Bookkeeping and damage are counted and left out, but for the beginning of a step after a tool was called.
+        Bookkeeping and damage are counted and omitted, except for the start of a step after a tool call.
         """
         found: list[tuple[str, str, Any]] = []
         skipped, kinds = self.counts.skipped, _BY_KIND
-        called = False
+        after_tool_call = False
         for row, data in rows:
             if type(data) is bytes and data.startswith(_TYPE_FIRST):
                 known = kinds.get(data[9 : data.find(b'"', 9, 40)])
@@ -159,10 +160,10 @@ class Records:
                 kind, decoder = known
                 if decoder is None:
                     skipped[kind] = skipped.get(kind, 0) + 1
-                    if called and kind == STEP:
+                    if after_tool_call and kind == STEP:
                         found.append((row, kind, None))
                     continue
-                called = called or kind == "tool"
+                after_tool_call = after_tool_call or kind == "tool"
                 try:
                     found.append((row, kind, decoder.decode(data)))
                     continue
@@ -171,10 +172,10 @@ class Records:
             part = self._part(row, data)
             if part is None:
                 continue
-            called = called or part.type == "tool"
+            after_tool_call = after_tool_call or part.type == "tool"
             if part.type.encode("utf-8", "replace") in SKIPPED:
                 note(skipped, part.type)
-                if called and part.type == STEP:
+                if after_tool_call and part.type == STEP:
                     found.append((row, STEP, None))
             elif part.type == "tool":
                 found.append((row or part.id, "tool", ToolRecord(part.tool, part.call, part.state)))
@@ -203,25 +204,25 @@ class Records:
             return msgspec.convert(value, kind, strict=False)
         except (msgspec.ValidationError, RecursionError):
             self._damaged("field of unexpected shape", identity)
-            return _what_fits(value, kind)
+            return _valid_fields(value, kind)
 
     def _damaged(self, reason: str, identity: str) -> None:
         note(self.counts.damaged, reason)
         place(self.counts, f"{self.path}#{identity}", 0)
 
 
-def _what_fits(value: dict[str, Any], kind: type[T]) -> T:
-    """A record out of the fields that have the shape they should: one odd field must not cost us the others."""
-    fits = {}
+def _valid_fields(value: dict[str, Any], kind: type[T]) -> T:
+    """Return a record with the fields that are valid: one invalid field must not cost the others."""
+    valid = {}
     for field in msgspec.structs.fields(kind):
         item = value.get(field.encode_name)
         try:
-            fits[field.name] = msgspec.convert(item, field.type, strict=False)
+            valid[field.name] = msgspec.convert(item, field.type, strict=False)
         except (msgspec.ValidationError, RecursionError):
             inner = next((part for part in (field.type, *get_args(field.type)) if _is_struct(part)), None)
             if inner is not None and isinstance(item, dict):
-                fits[field.name] = _what_fits(item, inner)
-    return kind(**{name: item for name, item in fits.items() if item is not None})
+                valid[field.name] = _valid_fields(item, inner)
+    return kind(**{name: item for name, item in valid.items() if item is not None})
 
 
 def _is_struct(kind: Any) -> bool:
@@ -229,7 +230,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """A tool's output or error as text, whatever it was stored as."""
+    """Return a tool's output or error as text, whatever its type."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode("utf-8")

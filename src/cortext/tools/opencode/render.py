@@ -1,7 +1,7 @@
-"""The turns of a conversation in OpenCode's own form.
+"""The turns of a conversation in OpenCode's format.
 
-OpenCode keeps a tool's result with the call, knows no system messages, and refuses whatever does not fit its schema.
-Every part bears a mark that says which message of ours it is, so that reading gives the same messages back.
+OpenCode stores a tool's result with the call, has no system messages, and rejects whatever does not match its schema.
+Every part is annotated with the message it comes from, so that reading returns the same messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Signature = tuple[str, str, tuple[Any, ...]]
 
 
 class NativePart(msgspec.Struct):
-    """A text, or a tool call with its result, and our mark."""
+    """A text, or a tool call with its result, and our annotation."""
 
     mark: Mark
     text: str = ""
@@ -31,7 +31,7 @@ class NativePart(msgspec.Struct):
 
 
 class NativeMessage(msgspec.Struct):
-    """One message of OpenCode's; `of` is ours, None where it was added."""
+    """One message of OpenCode; `of` is the message it comes from, None if it was added."""
 
     role: str
     of: Message | None
@@ -39,33 +39,33 @@ class NativeMessage(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """A tool's message as it is read back: from which message of ours, under which id."""
+    """A tool message as it will be read back: the message it comes from, its id and its parts."""
 
     of: Message
     identity: str
-    told: list[Any]
+    part_signatures: list[Any]
 
 
 class Rendering:
-    """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
+    """What to write for a sequence of messages, what had to change, and what reading must return."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.normal = Turns(messages)
         self._results = self.normal.results
         self._times_read: dict[str, int] = {}
-        # Images and files that came with results have no place of their own: they are noted at the first of those.
-        self._notes = {turn.results[0].call.id: _attached(turn) for turn in self.normal.turns if turn.results}
+        # OpenCode has no field for images and files that came with results: the first result mentions them as text.
+        self._notes = {turn.results[0].call.id: _attachments(turn) for turn in self.normal.turns if turn.results}
         self.native: list[NativeMessage] = []
         self.expected: list[Signature] = []
         for turn in self.normal.turns:
             self._add(turn)
 
     def _add(self, turn: Turn) -> None:
-        message, noted = turn.message, _attached(turn) if turn.results else []
+        message, attachments = turn.message, _attachments(turn) if turn.results else []
         identity = message.id if message is not None else ""
-        texts = [text for text in turn.texts if not any(text.part is part for part in noted)]
+        texts = [text for text in turn.texts if not any(text.part is part for part in attachments)]
         if turn.results and texts:
-            identity = self._identity(identity)  # its results are read as a message of their own
+            identity = self._identity(identity)  # its results are read back as a separate message
         answers: list[_Answer] = []
         parts: list[NativePart] = []
         for block in turn.blocks:
@@ -77,9 +77,9 @@ class Rendering:
             return
         self.native.append(NativeMessage(turn.role, message, parts))
         if message is not None:
-            told = tuple(_told(part) for part in parts if part.tool or not part.mark.added)
-            self.expected.append((message.role, identity, told))
-        self.expected += [(TOOL, answer.identity, tuple(answer.told)) for answer in answers]
+            part_signatures = tuple(_expected_signature(part) for part in parts if part.tool or not part.mark.added)
+            self.expected.append((message.role, identity, part_signatures))
+        self.expected += [(TOOL, answer.identity, tuple(answer.part_signatures)) for answer in answers]
 
     def _call(self, call: Call, identity: str, answers: list[_Answer]) -> NativePart:
         mark = Mark(id=identity)
@@ -98,18 +98,18 @@ class Rendering:
         mark.result = answers[-1].identity
         native.failed = result.is_error
         native.output = result.output + notes_text(mark.notes)
-        answers[-1].told.append((TOOL_RESULT, mark.call or call.id, result.output, result.is_error))
-        answers[-1].told += [("note", part.ref) for part in mark.notes]
+        answers[-1].part_signatures.append((TOOL_RESULT, mark.call or call.id, result.output, result.is_error))
+        answers[-1].part_signatures += [("note", part.ref) for part in mark.notes]
         return native
 
     def _identity(self, identity: str) -> str:
-        """The id under which a tool's message is read; a second time, where its pieces lie apart, another one."""
+        """Return the id under which a tool message is read back: a new one each time, if its results are apart."""
         self._times_read[identity] = count = self._times_read.get(identity, 0) + 1
         return identity if not identity or count == 1 else f"{identity}.{count}"
 
 
-def _attached(turn: Turn) -> list[Part]:
-    """The images and files in a turn."""
+def _attachments(turn: Turn) -> list[Part]:
+    """Return the images and files in a turn."""
     parts = (text.part for text in turn.texts if text.part is not None)
     return [part for part in parts if part.type not in (TEXT, TOOL_CALL, TOOL_RESULT)]
 
@@ -131,24 +131,24 @@ def _text(text: Text, turn: Turn, identity: str) -> Iterator[NativePart]:
     yield NativePart(mark, text=text.whole)
 
 
-def _told(part: NativePart) -> tuple[Any, ...]:
-    """What reading must give for a part."""
+def _expected_signature(part: NativePart) -> tuple[Any, ...]:
+    """Return the signature of a part as it will be read back."""
     if part.tool:
         return TOOL_CALL, part.mark.call or part.call, part.mark.name or part.tool
     if part.mark.part is None:
         return TEXT, part.text
     if part.mark.part.type == TOOL_RESULT:
         return TOOL_RESULT, part.mark.part.call_id, part.text, part.mark.part.is_error
-    return _shown(part.mark.part)
+    return _part_signature(part.mark.part)
 
 
 def signature(message: Message) -> Signature:
-    """What must not get lost of a message that was read."""
+    """Return what must be equal between a message that was written and the one that was read back."""
     parts = message.parts or ([Part(TEXT, message.content)] if message.content else [])
-    return message.role, message.id, tuple(_shown(part) for part in parts)
+    return message.role, message.id, tuple(_part_signature(part) for part in parts)
 
 
-def _shown(part: Part) -> tuple[Any, ...]:
+def _part_signature(part: Part) -> tuple[Any, ...]:
     if part.type == TOOL_CALL:
         return TOOL_CALL, part.id, part.name
     if part.type == TOOL_RESULT:

@@ -1,7 +1,7 @@
-"""How OpenCode is started with a session: on a terminal.
+"""Start OpenCode with a session on a terminal.
 
-`opencode -s ID --prompt TEXT` opens the session and drops the prompt. So the first prompt is sent by a small plugin,
-named in the environment of this one start: the full screen opens with the conversation in it, and the answer comes.
+`opencode -s ID --prompt TEXT` opens the session and drops the prompt. A small plugin therefore sends the first prompt;
+the environment of this start names it. OpenCode opens with the conversation on the screen, and answers the prompt.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from cortext.tools.base import Launch
 from cortext.tools.opencode.store import Folders, connection, is_database
 from cortext.tools.shared import jsonc
 
-_CONTENT = "OPENCODE_CONFIG_CONTENT"
-_PIECE = 100_000  # a single argument or variable may be 128 KiB
+_INLINE_CONFIG = "OPENCODE_CONFIG_CONTENT"
+_CHUNK = 100_000  # bytes; the limit for one variable is 128 KiB
 _PACKAGE = "@opencode-ai/plugin"
 LAUNCHER = "launch.js"
 FOLDER = ".opencode"
-# What a new installation of OpenCode has without any set-up.
-_LAST_RESORT = ("opencode", "big-pickle")
+# The model that a new installation of OpenCode has without any configuration.
+_DEFAULT_MODEL = ("opencode", "big-pickle")
 
 
 class Model(msgspec.Struct):
-    """Which model and agent a resumed session goes on with."""
+    """The model and agent that a resumed session continues with."""
 
     provider: str
     name: str
@@ -41,36 +41,36 @@ class Model(msgspec.Struct):
 def interactive(
     program: str, key: str, *, project: str, prompt: str, model: str, folders: Folders, environ: Mapping[str, str]
 ) -> Launch:
-    """The command line that opens a session on the terminal, the prompt (if any) sent first."""
+    """Return the command line that opens a session on the terminal; the prompt, if any, is sent first."""
     argv = [program, "-s", key, *_model_option(model)]
     if not prompt:
         return Launch(argv=argv, cwd=project)
-    pieces = _pieces(json.dumps(prompt))
-    options: dict[str, Any] = {"session": key, "pieces": len(pieces)}
+    chunks = _chunks(json.dumps(prompt))
+    options: dict[str, Any] = {"session": key, "pieces": len(chunks)}
     if "/" in model:
         provider, _, name = model.partition("/")
         options["model"] = {"providerID": provider, "modelID": name}
-    env = {f"CORTEXT_PROMPT_{number}": piece for number, piece in enumerate(pieces)}
-    env[_CONTENT] = _with_plugin(environ.get(_CONTENT, ""), options)
-    if not all(_is_settled(folder) for folder in (folders.config, os.path.join(project, FOLDER))):
-        # With a plugin it waits for its package first: without a network, not for a minute.
+    env = {f"CORTEXT_PROMPT_{number}": chunk for number, chunk in enumerate(chunks)}
+    env[_INLINE_CONFIG] = _with_plugin(environ.get(_INLINE_CONFIG, ""), options)
+    if not all(_is_installed(folder) for folder in (folders.config, os.path.join(project, FOLDER))):
+        # With a plugin, OpenCode first installs its package: without a network it must not retry for a minute.
         env["npm_config_fetch_retries"] = "0"
     return Launch(argv=argv, cwd=project, env=env)
 
 
 def choose_model(model: str, *, project: str, folders: Folders) -> Model:
-    """Which model a session is to go on with: the one asked for, the user's setting, else the one used last."""
-    agent, used = _used_last(folders)
+    """Return the model to continue a session with: the one requested, the user's setting, or the one used last."""
+    agent, last_used = _last_used(folders)
     settings = [str(found.get("model") or "") for found in _settings(project, folders)]
-    for name in (model, *settings, used):
+    for name in (model, *settings, last_used):
         provider, slash, rest = name.partition("/")
         if slash and provider and rest:
             return Model(provider, rest, agent or "build")
-    return Model(*_LAST_RESORT, agent or "build")
+    return Model(*_DEFAULT_MODEL, agent or "build")
 
 
 def mcp_servers(project: str, folders: Folders) -> set[str]:
-    """The MCP servers that the config files name and do not turn off."""
+    """Return the MCP servers that the config files name and do not disable."""
     servers: dict[str, Any] = {}
     for settings in reversed(_settings(project, folders)):
         found = settings.get("mcp")
@@ -84,14 +84,16 @@ def mcp_servers(project: str, folders: Folders) -> set[str]:
 
 
 def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
-    """The config files that OpenCode reads, the strongest first."""
+    """Return the config files that OpenCode reads, in order of precedence."""
     names = ("opencode.jsonc", "opencode.json")
-    own = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
-    return [jsonc.read_object(path) for path in (*own, *(os.path.join(folders.config, name) for name in names))]
+    project_files = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
+    return [
+        jsonc.read_object(path) for path in (*project_files, *(os.path.join(folders.config, name) for name in names))
+    ]
 
 
-def _used_last(folders: Folders) -> tuple[str, str]:
-    """The agent and the model of the session that was used last."""
+def _last_used(folders: Folders) -> tuple[str, str]:
+    """Return the agent and the model of the most recently used session; empty if there is none."""
     if not is_database(folders.database):
         return "", ""
     query = "SELECT agent, model FROM session WHERE parent_id IS NULL AND model IS NOT NULL ORDER BY time_updated DESC"
@@ -108,25 +110,27 @@ def _model_option(model: str) -> list[str]:
     return ["-m", model] if "/" in model else []
 
 
-def _pieces(text: str) -> list[str]:
-    """A text in pieces that are short enough to hand over, counted in bytes."""
-    step = _PIECE if text.isascii() else _PIECE // 4
+def _chunks(text: str) -> list[str]:
+    """Split a text into chunks that each fit into a variable."""
+    step = _CHUNK if text.isascii() else _CHUNK // 4
     return [text[start : start + step] for start in range(0, len(text), step)]
 
 
 def _with_plugin(content: str, options: dict[str, Any]) -> str:
-    """The user's inline config with our plugin in it."""
+    """Return the user's inline config with our plugin added; ConfigError if it is invalid."""
     try:
         value = jsonc.parse(content or "{}")
     except ValueError as error:
-        raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="fix it") from error
+        raise ConfigError(
+            f"{_INLINE_CONFIG} cannot be read: {error}", kept="nothing was started", hint="fix its JSON, or unset it"
+        ) from error
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
     value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
     return json.dumps(value)
 
 
-def _is_settled(folder: str) -> bool:
-    """Whether OpenCode finds nothing to install in a config folder."""
+def _is_installed(folder: str) -> bool:
+    """Whether OpenCode has nothing to install in a config folder."""
     if not os.path.isdir(folder):
         return True
     try:

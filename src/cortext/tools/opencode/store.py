@@ -1,6 +1,6 @@
-"""Where OpenCode keeps its sessions: an SQLite database, which we only ever read.
+"""OpenCode's session store: an SQLite database, which we only read.
 
-A session of a side agent names its parent; such sessions are read with the one that they belong to.
+The session of a side agent names its parent; it is read together with the session it belongs to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BUSY_SECONDS = 5.0
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 _MAPPED_BYTES = 1 << 30
 
-# A session whose parent is gone stands for itself. UNION, not UNION ALL: a circle of parents must end.
+# A session whose parent is missing counts as a root. UNION, not UNION ALL, terminates on a cycle of parents.
 _FAMILY = """
 WITH RECURSIVE family(root, id) AS (
     SELECT id, id FROM session WHERE {roots}
@@ -30,7 +30,7 @@ WITH RECURSIVE family(root, id) AS (
 )
 """
 _ROOTS = "parent_id IS NULL OR parent_id NOT IN (SELECT id FROM session)"
-_SIGNS = (
+_TRANSCRIPTS = (
     _FAMILY
     + """
 SELECT family.root, root.directory,
@@ -45,25 +45,25 @@ GROUP BY family.root
 
 
 class Folders:
-    """The folders that OpenCode uses, as its environment says."""
+    """The folders that OpenCode uses, according to its environment."""
 
     def __init__(self, home: str, environ: Mapping[str, str]) -> None:
         self.data = os.path.join(environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share"), "opencode")
         self.config = os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "opencode")
         self.state = os.path.join(environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state"), "opencode")
-        # An absolute OPENCODE_DB stands for itself, any other name lies in the data folder.
+        # A relative OPENCODE_DB is relative to the data folder.
         self.database = os.path.join(self.data, environ.get("OPENCODE_DB") or "opencode.db")
 
 
 class SessionRow(NamedTuple):
-    """A session of a family: its id, and whether it is a side agent's."""
+    """A session of a family: its id, and whether it belongs to a side agent."""
 
     id: str
     aside: bool
 
 
 def is_key(text: str) -> bool:
-    """Whether OpenCode takes this as the id of a session."""
+    """Whether this is a valid session id of OpenCode."""
     return _KEY.fullmatch(text) is not None
 
 
@@ -77,51 +77,55 @@ def is_database(path: str) -> bool:
 
 
 def wal_is_live(path: str) -> bool:
-    """Whether some program has, or had, this database open for writing."""
+    """Whether a process has, or had, this database open for writing."""
     return os.path.exists(path + "-wal")
 
 
 @contextmanager
 def connection(path: str) -> Iterator[sqlite3.Connection]:
-    """The database, read-only and as of one moment: what is written meanwhile comes with the next reading."""
+    """Open the database read-only, in one snapshot: later writes are visible to the next reading."""
     try:
-        os.close(fsio.plain_file(path))  # SQLite would wait for a pipe
+        os.close(fsio.plain_file(path))  # refuses a named pipe, which SQLite would block on
     except OSError as error:
         raise sqlite3.OperationalError(error.strerror or str(error)) from error
     name = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    # Without a log no program has it open; a plain read-only opening would then leave two files beside it.
+    # Without a write-ahead log no process has it open, and a plain read-only connection would leave two files behind.
     mode = "mode=ro" if wal_is_live(path) else "mode=ro&immutable=1"
-    made = sqlite3.connect(
+    database = sqlite3.connect(
         f"file:{name}?{mode}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        made.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
-        made.execute("BEGIN")
-        yield made
+        database.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
+        database.execute("BEGIN")
+        yield database
     finally:
-        made.close()
+        database.close()
 
 
 def transcripts(path: str, *, tool: str, project: str | None = None, key: str = "") -> Iterator[Transcript]:
-    """The sessions of a database with their signs of change, by its indices alone; side agents' are not listed.
+    """Yield the sessions of a database, without those of side agents, using its indices alone.
 
-    `size` counts messages, `changed` is the newest time of a change in milliseconds.
+    `size` is the number of messages, `changed` the time of the latest change in milliseconds.
     """
     roots = "id = ?" if key else _ROOTS
     values = (key,) if key else ()
     folders = None if project is None else {project, os.path.realpath(project)}
     with connection(path) as database:
-        for root, directory, size, changed in database.execute(_SIGNS.format(roots=roots), values):
+        for root, directory, size, changed in database.execute(_TRANSCRIPTS.format(roots=roots), values):
             if folders is None or directory in folders:
-                # SQLite takes any value in any column: an id as bytes is that id.
-                name, project_ = text_of(root), text_of(directory)
+                # SQLite accepts any value in any column: an id may be stored as bytes.
                 yield Transcript(
-                    tool=tool, key=name, path=path, project=project_, size=_number(size), changed=_number(changed)
+                    tool=tool,
+                    key=text_of(root),
+                    path=path,
+                    project=text_of(directory),
+                    size=_number(size),
+                    changed=_number(changed),
                 )
 
 
 def is_compacted(path: str, key: str) -> bool:
-    """Whether OpenCode summed a session up and goes on from that; one that cannot be looked at may have been."""
+    """Whether OpenCode compacted a session; True if the database cannot be read."""
     query = "SELECT 1 FROM part WHERE session_id = ? AND data LIKE '%\"compaction\"%' LIMIT 1"
     try:
         with connection(path) as database:
@@ -131,14 +135,14 @@ def is_compacted(path: str, key: str) -> bool:
 
 
 def family(database: sqlite3.Connection, key: str) -> list[SessionRow]:
-    """A session and those of its side agents, itself first."""
+    """Return a session and those of its side agents, itself first."""
     rows = database.execute(_FAMILY.format(roots="id = ?") + "SELECT id FROM family", (key,))
     found = [SessionRow(row[0], row[0] != key) for row in rows if isinstance(row[0], str)]
     return found or [SessionRow(key, False)]
 
 
 def session_info(database: sqlite3.Connection, key: str) -> dict[str, Any]:
-    """A session's own row in the shape of `opencode export`; empty where it is not there."""
+    """Return a session's row in the format of `opencode export`; empty if there is none."""
     cursor = database.execute("SELECT * FROM session WHERE id = ? OR id = CAST(? AS BLOB)", (key, key))
     values = cursor.fetchone()
     if values is None:
@@ -193,17 +197,17 @@ def _tokens(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def text_of(value: object) -> str:
-    """A column that should hold a text."""
+    """Return the value of a text column as text."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
 
 
 def _number(value: object) -> int:
-    """A column that should hold a whole number."""
+    """Return the value of an integer column; 0 if it is anything else."""
     return value if isinstance(value, int) else 0
 
 
 def _json(text: object) -> Any:
-    """A column that holds JSON; None where it is empty or damaged."""
+    """Return the value of a JSON column; None if it is empty or damaged."""
     if not isinstance(text, str):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Writing a native session: a document for `opencode import`, run by the real program, and read back.
+"""Write a native session: generate a document, let OpenCode import it, and read it back.
 
-The database is the tool's own, so we never touch it. Importing over an existing session would add to it, so that is
-refused; an import that fails half-way, or that reads back otherwise than it should, is deleted again.
+The database belongs to OpenCode, so we never write to it. An import over an existing session would add to it, so it is
+refused. A session whose import fails, or that is not read back as it was written, is deleted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_TITLE = 100
 
 
 def new_key() -> str:
-    """A new session id: newest first in the order of letters, as OpenCode's own."""
+    """Return a new session id, which sorts before older ones, as OpenCode's own ids do."""
     moment = ~(int(time.time() * 1000) << 12) & ((1 << _ID_BITS) - 1)
     return f"ses_{moment:012x}{_letters(os.urandom(16))}"
 
@@ -47,12 +47,12 @@ def new_key() -> str:
 def write_session(
     program: Program, database: str, messages: Sequence[Message], *, project: str, title: str, key: str, model: Model
 ) -> Written:
-    """Make a new session out of messages."""
+    """Write a new session with these messages."""
     rendering = Rendering(messages)
     if not rendering.native:
-        raise UsageError("there is nothing to write: no message has any words", kept="nothing was changed")
+        raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
     if exists(database, key):
-        raise SessionExists(f"OpenCode has a session {key} already", kept="it is unchanged")
+        raise SessionExists(f"OpenCode already has a session {key}", kept="it is unchanged")
     title = whole_characters(title).strip() or _title_from(messages)
     import_document(program, document(rendering, key, title[:_LONGEST_TITLE], project, model), key, project=project)
     try:
@@ -63,25 +63,25 @@ def write_session(
     return Written.of(rendering.normal, key, database)
 
 
-def write_begun(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
-    """Make a new session in which nothing was said yet."""
+def write_empty(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
+    """Write a new session without messages."""
     title = whole_characters(title).strip()[:_LONGEST_TITLE] or "A new conversation"
     import_document(program, document(Rendering([]), key, title, project, Model("", "")), key, project=project)
     return Written(key=key, path=database, messages=0, tool_calls=0)
 
 
-def import_document(program: Program, pieces: Iterator[bytes], key: str, *, project: str) -> None:
-    """Have OpenCode import a document; where it fails, what it took before is deleted again."""
+def import_document(program: Program, blocks: Iterator[bytes], key: str, *, project: str) -> None:
+    """Let OpenCode import a document; if that fails, delete what was imported."""
     folder = tempfile.mkdtemp(prefix="cortext-", dir=program.environ.get("TMPDIR") or None)
     try:
         path = os.path.join(folder, "session.json")
-        fsio.replace_file(path, pieces)
-        code, said = program.run(["import", path], cwd=project, seconds=IMPORT_SECONDS)
-        if code != 0 or f"Imported session: {key}" not in said:
+        fsio.replace_file(path, blocks)
+        code, printed = program.run(["import", path], cwd=project, seconds=IMPORT_SECONDS)
+        if code != 0 or f"Imported session: {key}" not in printed:
             raise WriteFailed(
-                f"OpenCode did not take the session: {said[-400:] or f'exit status {code}'}",
+                f"OpenCode did not import the session: {printed[-400:] or f'exit status {code}'}",
                 kept="the conversation, in our store",
-                hint="resume it with --print, and report this",
+                hint="resume it with --print, and report this error",
             )
     except WriteFailed:
         delete(program, key, project=project)
@@ -91,7 +91,7 @@ def import_document(program: Program, pieces: Iterator[bytes], key: str, *, proj
 
 
 def delete(program: Program, key: str, *, project: str) -> None:
-    """Take a session out again that could not be written whole."""
+    """Delete a session."""
     program.run(["session", "delete", key], cwd=project, seconds=DELETE_SECONDS)
 
 
@@ -99,11 +99,11 @@ def delete(program: Program, key: str, *, project: str) -> None:
 
 
 def document(rendering: Rendering, key: str, title: str, project: str, model: Model) -> Iterator[bytes]:
-    """The session for `opencode import`, a message a line."""
+    """Yield the document for `opencode import`, one message per line."""
     now = int(time.time() * 1000)
     total = sum(1 + len(message.parts) for message in rendering.native)
-    # Ids in the order of the talk, all of them before the first that OpenCode will give: it compares ids.
-    # Taken from the present, not from the messages' own times: they begin anew every two years.
+    # OpenCode sorts by id: ours are in the order of the conversation, and before those that it will assign next.
+    # They come from the current time, not from the messages' times, because the ids wrap around every two years.
     numbers = iter(range((now << 12) - total, now << 12))
     times = _times(rendering.native, now)
     info = {
@@ -116,7 +116,7 @@ def document(rendering: Rendering, key: str, title: str, project: str, model: Mo
     yield msgspec.json.encode({"info": info})[:-1] + b',"messages":[\n'
     moment = Moments()
     user = ""
-    for place, (message, created) in enumerate(zip(rendering.native, times, strict=True)):
+    for index, (message, created) in enumerate(zip(rendering.native, times, strict=True)):
         identity = _identity("msg_", next(numbers), message.of.id if message.of is not None else "")
         if message.role == USER:
             user = identity
@@ -129,7 +129,7 @@ def document(rendering: Rendering, key: str, title: str, project: str, model: Mo
             owner = f"{message.of.id if message.of is not None else ''}/{number}"
             ids = {"id": _identity("prt_", next(numbers), owner), "sessionID": key, "messageID": identity}
             parts.append({**ids, **_part(part, created)})
-        yield (b",\n" if place else b"") + msgspec.json.encode({"info": record, "parts": parts})
+        yield (b",\n" if index else b"") + msgspec.json.encode({"info": record, "parts": parts})
     yield b"\n]}\n"
 
 
@@ -170,7 +170,7 @@ def _part(part: NativePart, created: int) -> dict[str, Any]:
 
 
 def _times(messages: Sequence[NativeMessage], now: int) -> list[int]:
-    """When each was said, in milliseconds: never earlier than the one before, and not in the future."""
+    """Return the time of each message in milliseconds: never before the previous one, and not in the future."""
     times: list[int] = []
     earliest = 1
     for message in messages:
@@ -181,34 +181,34 @@ def _times(messages: Sequence[NativeMessage], now: int) -> list[int]:
 
 
 def _identity(prefix: str, number: int, owner: str) -> str:
-    """An id in OpenCode's form; its letters are always the same for the same message of ours."""
+    """Return an id in OpenCode's format; its letters depend only on `owner`."""
     digest = hashlib.blake2b(owner.encode("utf-8", "replace"), digest_size=16).digest()
     return f"{prefix}{number & ((1 << _ID_BITS) - 1):012x}{_letters(digest)}"
 
 
-def _letters(chance: bytes) -> str:
-    number = int.from_bytes(chance, "big")
+def _letters(data: bytes) -> str:
+    number = int.from_bytes(data, "big")
     letters = ""
     for _ in range(14):
-        number, place = divmod(number, len(_LETTERS))
-        letters += _LETTERS[place]
+        number, digit = divmod(number, len(_LETTERS))
+        letters += _LETTERS[digit]
     return letters
 
 
 def _title_from(messages: Sequence[Message]) -> str:
-    words = next((message.text for message in messages if message.role == USER and message.text.strip()), "")
-    return whole_characters(" ".join(words.split())[:60]) or "A continued conversation"
+    text = next((message.text for message in messages if message.role == USER and message.text.strip()), "")
+    return whole_characters(" ".join(text.split())[:60]) or "A continued conversation"
 
 
-# ── proof ────────────────────────────────────────────────────────────────────────────────────────────
+# ── verification ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _verify(database: str, key: str, rendering: Rendering) -> None:
-    """Read the session back: the same messages, words and calls, in the same order."""
+    """Read the session back; DamagedData unless it has the same messages, in the same order."""
     reading = DatabaseReading(Transcript(tool="", key=key, path=database))
     verify("OpenCode", rendering.expected, map(signature, reading), reading.counts, _same)
 
 
 def _same(want: Signature, got: Signature) -> bool:
-    # A message without an id of its own gets one of OpenCode's.
+    # A message without an id gets one of OpenCode's.
     return (want[0], want[1] or got[1], want[2]) == got

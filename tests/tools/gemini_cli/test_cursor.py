@@ -1,4 +1,4 @@
-"""Reading on from a cursor: whatever happened since, each message is given once."""
+"""Reading from a cursor: whatever happened since, each message is returned once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cortext.model.message import Message, thread
 
 
 def eventful() -> Chat:
-    """All that a session can go through, in one file."""
+    """Return a session with a resume, a rewind, a new version of an answer and a compression."""
     chat = everyday()
     first = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
     resumed(chat, list({record["id"]: record for record in first}.values()), same_minute=False)
@@ -40,30 +40,30 @@ def eventful() -> Chat:
 
 
 @pytest.mark.req("TOOL-03")
-def test_reading_on_at_every_cut_gives_what_one_reading_gives(tmp_path: Path) -> None:
+def test_two_readings_at_any_cut_return_what_one_reading_does(tmp_path: Path) -> None:
     data = eventful().data
     path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
     path.write_bytes(data)
-    whole, _ = read(path)
-    assert len(texts(thread(whole))) > 8
+    expected, _ = read(path)
+    assert len(texts(thread(expected))) > 8
 
     for cut in range(0, len(data) + 1, 37):
         path.write_bytes(data[:cut])
         before, first = read(path)
         path.write_bytes(data)
         after, second = read(path, first.cursor)
-        assert [*before, *after] == whole, cut
-        nothing, third = read(path, second.cursor)
-        assert nothing == [] and third.counts.damaged == {}
+        assert [*before, *after] == expected, cut
+        rest, third = read(path, second.cursor)
+        assert rest == [] and third.counts.damaged == {}
         assert third.cursor == second.cursor
 
 
 @pytest.mark.req("TOOL-03")
-def test_reading_on_line_by_line(tmp_path: Path) -> None:
+def test_reading_line_by_line_returns_what_one_reading_does(tmp_path: Path) -> None:
     chat = eventful()
     path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
     path.write_bytes(chat.data)
-    whole, _ = read(path)
+    expected, _ = read(path)
 
     cursor: Json | None = None
     found: list[Message] = []
@@ -73,10 +73,10 @@ def test_reading_on_line_by_line(tmp_path: Path) -> None:
         found += more
         cursor = json.loads(json.dumps(reading.cursor))
 
-    assert found == whole
+    assert found == expected
 
 
-def test_cursor_of_another_file_reads_all(tmp_path: Path) -> None:
+def test_a_cursor_of_another_file_is_ignored(tmp_path: Path) -> None:
     path = everyday().save(tmp_path)
     _, reading = read(path)
     other = Chat(KEY).begin()

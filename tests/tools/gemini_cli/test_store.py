@@ -1,4 +1,4 @@
-"""Where the transcripts are: found cheaply, one a session, copied and put back byte for byte."""
+"""Finding transcripts, one per session, and copying and restoring them byte for byte."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def tool(tmp_path: Path) -> GeminiCli:
 
 
 def stub(key: str = KEY) -> bytes:
-    """What the program leaves behind when it resumes a session in a later minute."""
+    """Return the file that Gemini CLI creates when it resumes a session in a later minute."""
     return Chat(key).begin().data
 
 
 @pytest.mark.req("TOOL-01", "TOOL-03")
-def test_transcripts_with_their_projects(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+def test_transcripts_are_listed_with_their_projects(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
     path = everyday().save(chats)
     older = tmp_path / "home" / ".gemini" / "tmp" / project_hash("/work/old") / "chats"
     older.mkdir(parents=True)
@@ -46,7 +46,7 @@ def test_transcripts_with_their_projects(tool: GeminiCli, chats: Path, tmp_path:
 
     found = {transcript.key: transcript for transcript in tool.transcripts()}
 
-    # What is named as a transcript and is none is not passed over: who reads it tells of the damage.
+    # A damaged file with the name of a transcript is listed: reading it reports the damage.
     assert set(found) == {KEY, "0ld00000-1", "session-2026-01-01T00-00-ffffffff"}
     assert (found[KEY].path, found[KEY].project) == (str(path), str(tmp_path / "boats"))
     assert (found[KEY].size, found[KEY].changed) == (path.stat().st_size, path.stat().st_mtime_ns)
@@ -58,7 +58,7 @@ def test_transcripts_with_their_projects(tool: GeminiCli, chats: Path, tmp_path:
 
 
 @pytest.mark.req("TOOL-03")
-def test_stub_of_a_resumed_session_is_passed_over(tool: GeminiCli, chats: Path) -> None:
+def test_the_stub_of_a_resumed_session_is_skipped(tool: GeminiCli, chats: Path) -> None:
     path = everyday().save(chats)
     later = chats / f"session-2026-11-15T03-00-{KEY[:8]}.jsonl"
     later.write_bytes(stub())
@@ -70,7 +70,7 @@ def test_stub_of_a_resumed_session_is_passed_over(tool: GeminiCli, chats: Path) 
     assert at_stub is not None and (at_stub.path, at_stub.key) == (str(path), KEY)
 
 
-def test_older_document_that_went_on_as_lines_is_one_session(tool: GeminiCli, chats: Path) -> None:
+def test_an_older_document_continued_as_lines_is_one_session(tool: GeminiCli, chats: Path) -> None:
     path = everyday().save(chats)
     old = path.with_suffix(".json")
     old.write_text(
@@ -80,7 +80,7 @@ def test_older_document_that_went_on_as_lines_is_one_session(tool: GeminiCli, ch
     assert [transcript.path for transcript in tool.transcripts()] == [str(path)]
 
 
-def test_two_sessions_with_one_beginning_of_their_ids(tool: GeminiCli, chats: Path) -> None:
+def test_two_sessions_whose_ids_share_a_prefix_are_both_listed(tool: GeminiCli, chats: Path) -> None:
     everyday().save(chats)
     other = KEY[:8] + "-0000-4000-8000-000000000000"
     (chats / f"session-2026-11-15T04-00-{KEY[:8]}.jsonl").write_bytes(stub(other))
@@ -105,7 +105,7 @@ def test_side_agents_belong_to_their_session(tool: GeminiCli, chats: Path) -> No
 
 
 @pytest.mark.req("TOOL-03")
-def test_side_agents_are_copied_and_put_back_with_their_session(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+def test_side_agents_are_copied_and_restored_with_their_session(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
     path = everyday().save(chats)
     agent = Chat("agent-1").begin()
     agent.user("look for herons")
@@ -125,7 +125,7 @@ def test_side_agents_are_copied_and_put_back_with_their_session(tool: GeminiCli,
 
 
 @pytest.mark.req("TOOL-03")
-def test_copy_that_lies_somewhere_else_is_known_by_its_contents(tool: GeminiCli, tmp_path: Path) -> None:
+def test_a_copy_elsewhere_is_recognised_by_its_contents(tool: GeminiCli, tmp_path: Path) -> None:
     copy = tmp_path / "native"
     copy.write_bytes(everyday().data)
 
@@ -143,7 +143,9 @@ def test_copy_that_lies_somewhere_else_is_known_by_its_contents(tool: GeminiCli,
 
 @pytest.mark.req("TOOL-03")
 @pytest.mark.parametrize("form", ["lines", "document"])
-def test_copied_and_put_back_to_the_byte(tool: GeminiCli, chats: Path, tmp_path: Path, form: str) -> None:
+def test_a_session_is_copied_and_restored_byte_for_byte(
+    tool: GeminiCli, chats: Path, tmp_path: Path, form: str
+) -> None:
     path = everyday().save(chats)
     if form == "document":
         path.unlink()
@@ -163,8 +165,8 @@ def test_copied_and_put_back_to_the_byte(tool: GeminiCli, chats: Path, tmp_path:
 
     project = str(tmp_path / "boats")
     assert tool.put_back(str(copy), project=project) == KEY
-    assert len(list(chats.iterdir())) == 1, "it was there: nothing to do"
-    path.unlink()  # as the program does it
+    assert len(list(chats.iterdir())) == 1, "nothing was lost, so nothing is written"
+    path.unlink()  # as Gemini CLI deletes it
     assert tool.put_back(str(copy), project=project) == KEY
 
     (again,) = tool.transcripts(project)
@@ -172,7 +174,7 @@ def test_copied_and_put_back_to_the_byte(tool: GeminiCli, chats: Path, tmp_path:
     assert Path(again.path).suffix == path.suffix
 
 
-def test_put_back_beside_a_stub(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+def test_a_session_is_restored_beside_its_stub(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(everyday().data)
     (chats / f"session-2026-11-15T02-00-{KEY[:8]}.jsonl").write_bytes(stub())
@@ -185,7 +187,7 @@ def test_put_back_beside_a_stub(tool: GeminiCli, chats: Path, tmp_path: Path) ->
 
 
 @pytest.mark.req("SAFE-03")
-def test_copy_with_a_dangerous_id_is_refused(tool: GeminiCli, tmp_path: Path) -> None:
+def test_a_copy_with_an_unsafe_id_is_refused(tool: GeminiCli, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.write_bytes(Chat("../../../../evil").begin().data)
     with pytest.raises(UnsafePath):
@@ -196,7 +198,7 @@ def test_copy_with_a_dangerous_id_is_refused(tool: GeminiCli, tmp_path: Path) ->
     assert not (tmp_path / "home").exists()
 
 
-def test_home_of_the_program_may_be_set(tmp_path: Path) -> None:
+def test_the_home_folder_can_be_set_by_a_variable(tmp_path: Path) -> None:
     chats = tmp_path / "other" / ".gemini" / "tmp" / "x" / "chats"
     chats.mkdir(parents=True)
     everyday().save(chats)
@@ -206,7 +208,7 @@ def test_home_of_the_program_may_be_set(tmp_path: Path) -> None:
     assert list(GeminiCli(str(tmp_path / "third"), environ).transcripts()) == []
 
 
-def test_detect_by_package_and_by_asking(tmp_path: Path) -> None:
+def test_the_version_comes_from_the_package_or_the_program(tmp_path: Path) -> None:
     assert GeminiCli(environ={"HOME": str(tmp_path), "PATH": str(tmp_path)}).detect() is None
     program = tmp_path / "bin" / "gemini"
     program.parent.mkdir()
@@ -214,8 +216,12 @@ def test_detect_by_package_and_by_asking(tmp_path: Path) -> None:
     program.chmod(0o755)
     environ = {"HOME": str(tmp_path), "PATH": f"{program.parent}:/usr/bin:/bin"}
 
-    asked = GeminiCli(environ=environ).detect()
-    assert asked is not None and (asked.program, asked.version, asked.tested) == (str(program), "0.61.0", True)
+    reported = GeminiCli(environ=environ).detect()
+    assert reported is not None and (reported.program, reported.version, reported.tested) == (
+        str(program),
+        "0.61.0",
+        True,
+    )
 
     package = {"name": "@google/gemini-cli", "version": "0.99.0"}
     (program.parent / "package.json").write_text(json.dumps(package), encoding="utf-8")

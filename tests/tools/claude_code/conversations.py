@@ -1,4 +1,4 @@
-"""Conversations to write, and what became of them."""
+"""Messages to write as native sessions, and helpers to inspect the result."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cortext.tools.claude_code.adapter import ClaudeCode
 _count = itertools.count(1)
 
 
-def said(role: str, content: str = "", *parts: Part, **more: Any) -> Message:
-    """A message with an id and a time of its own."""
+def message_of(role: str, content: str = "", *parts: Part, **more: Any) -> Message:
+    """Return a message with a new id and a later time than the one before."""
     number = next(_count)
     fields = {"id": f"m{number}", "timestamp": f"2026-11-02T08:{number // 60 % 60:02d}:{number % 60:02d}.000Z", **more}
     return Message(role=role, content=content, parts=list(parts) or None, **fields)
 
 
-def calls(identity: str, name: str = "Bash", arguments: Any = None) -> Part:
+def call_part(identity: str, name: str = "Bash", arguments: Any = None) -> Part:
     return Part("tool_call", id=identity, name=name, input={"command": "ls"} if arguments is None else arguments)
 
 
-def answers(identity: str, output: str = "ok", *, is_error: bool = False) -> Part:
+def result_part(identity: str, output: str = "ok", *, is_error: bool = False) -> Part:
     return Part("tool_result", call_id=identity, output=output, is_error=is_error)
 
 
@@ -35,8 +35,8 @@ def records(written: Written) -> list[Json]:
     return [json.loads(line) for line in Path(written.path).read_bytes().splitlines()]
 
 
-def wire(written: Written) -> list[tuple[str, Any]]:
-    """The turns as the program reads them: our own field does not count."""
+def native_turns(written: Written) -> list[tuple[str, Any]]:
+    """Return the turns as Claude Code reads them, without our own field."""
     turns: list[tuple[str, Any]] = []
     for record in records(written):
         if record["type"] not in ("user", "assistant"):
@@ -49,7 +49,7 @@ def wire(written: Written) -> list[tuple[str, Any]]:
 
 
 def round_trip(tool: ClaudeCode, messages: list[Message], folder: Path) -> tuple[Written, list[Message]]:
-    """Write, and read back."""
+    """Write a session and read it back."""
     written = tool.write(messages, project=str(folder))
     back, reading = read(at(Path(written.path)))
     assert reading.counts.damaged == reading.counts.unknown == {}

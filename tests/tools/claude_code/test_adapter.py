@@ -1,4 +1,4 @@
-"""Where things are: the program, its transcripts, copies of them, and what its hooks say."""
+"""The adapter: executable, transcripts, copies, command lines and hooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
+from tests.tools.claude_code.corpus import KEY, PROJECT, Script, full_conversation
 
 from cortext.errors import UsageError
 from cortext.tools.base import HookEvent
@@ -27,16 +27,16 @@ def adapter(home: Path, **environ: str) -> ClaudeCode:
     return ClaudeCode(home=str(home), environ=environ)
 
 
-def side_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
-    side = path.with_suffix("") / name
-    side.parent.mkdir(parents=True, exist_ok=True)
+def companion_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
+    companion = path.with_suffix("") / name
+    companion.parent.mkdir(parents=True, exist_ok=True)
     script = Script("agent-a1")
     script.user("dig", isSidechain=True, agentId="a1", sessionId=KEY)
-    side.write_bytes(script.data())
-    return side
+    companion.write_bytes(script.data())
+    return companion
 
 
-# ── the program ──────────────────────────────────────────────────────────────────────────────────────
+# ── executable ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def side_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
         ("exit 3", "unknown", False),
     ],
 )
-def test_the_program_is_found_on_the_path(tmp_path: Path, script: str, version: str, tested: bool) -> None:
+def test_the_executable_is_found_on_the_path(tmp_path: Path, script: str, version: str, tested: bool) -> None:
     program = tmp_path / "claude"
     program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     program.chmod(0o755)
@@ -58,7 +58,7 @@ def test_the_program_is_found_on_the_path(tmp_path: Path, script: str, version: 
     assert (found.program, found.version, found.tested) == (str(program), version, tested)
 
 
-def test_no_program(tmp_path: Path) -> None:
+def test_a_missing_executable_is_not_detected(tmp_path: Path) -> None:
     assert adapter(tmp_path, PATH=str(tmp_path)).detect() is None
 
 
@@ -70,14 +70,14 @@ def test_no_program(tmp_path: Path) -> None:
     [
         ("/home/me/my.app_2", "-home-me-my-app-2"),
         ("/tmp/Ünï👍 x", "-tmp--n----x"),
-        # As the real program named it.
+        # As Claude Code itself named it.
         (
             f"/tmp/cc-sioq_s4y/{'p' * 120}/{'q' * 120}/Ünï👍 x",
             f"-tmp-cc-sioq-s4y-{'p' * 120}-{'q' * 62}-axg6tv",
         ),
     ],
 )
-def test_how_the_program_names_a_projects_folder(project: str, name: str) -> None:
+def test_a_project_folder_is_named_as_claude_code_does(project: str, name: str) -> None:
     assert folder_name(project) == name
 
 
@@ -95,13 +95,13 @@ def test_transcripts_are_found_without_being_read(tmp_path: Path) -> None:
 
     assert {key: transcript.path for key, transcript in found.items()} == {KEY: str(one), OTHER: str(two)}
     assert found[KEY].size == one.stat().st_size
-    (mine,) = tool.transcripts(str(tmp_path))
-    assert (mine.key, mine.project) == (OTHER, str(tmp_path))
+    (of_project,) = tool.transcripts(str(tmp_path))
+    assert (of_project.key, of_project.project) == (OTHER, str(tmp_path))
     assert list(tool.transcripts("/not/there")) == []
     assert list(adapter(tmp_path / "nowhere").transcripts()) == []
 
 
-def test_the_config_folder_may_be_elsewhere(tmp_path: Path) -> None:
+def test_the_config_folder_comes_from_the_environment(tmp_path: Path) -> None:
     store(tmp_path, PROJECT, Script(KEY))
     tool = adapter(tmp_path / "nowhere", CLAUDE_CONFIG_DIR=str(tmp_path / ".claude"))
 
@@ -109,33 +109,33 @@ def test_the_config_folder_may_be_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_signs_of_change_cover_the_side_agents(tmp_path: Path) -> None:
-    path = store(tmp_path, PROJECT, a_whole_life())
+def test_the_fingerprint_covers_files_of_subagents(tmp_path: Path) -> None:
+    path = store(tmp_path, PROJECT, full_conversation())
     tool = adapter(tmp_path)
     (before,) = tool.transcripts()
-    side = side_of(path)
+    companion = companion_of(path)
     (after,) = tool.transcripts()
 
-    assert after.size == before.size + side.stat().st_size
+    assert after.size == before.size + companion.stat().st_size
     assert tool.transcript_at(str(path)) == after
     assert [transcript.key for transcript in tool.transcripts()] == [KEY]
 
 
-def test_a_transcript_anywhere_is_known_by_its_records(tmp_path: Path) -> None:
+def test_a_transcript_at_any_path_is_recognised_by_its_records(tmp_path: Path) -> None:
     tool = adapter(tmp_path / "home")
-    script = a_whole_life()
+    script = full_conversation()
     copy = tmp_path / "native"
     copy.write_bytes(script.data())
     large = tmp_path / "large"
-    big = Script(OTHER)
-    big.user("x" * 3_000_000)
-    large.write_bytes(big.data())
+    large_script = Script(OTHER)
+    large_script.user("x" * 3_000_000)
+    large.write_bytes(large_script.data())
 
     for path, key in ((copy, KEY), (large, OTHER)):
         found = tool.transcript_at(str(path))
         assert found is not None
         assert (found.key, found.path, found.size) == (key, str(path), path.stat().st_size)
-    side = side_of(tmp_path / f"{KEY}.jsonl")
+    companion = companion_of(tmp_path / f"{KEY}.jsonl")
     others = {
         "gemini": b'{"sessionId":"x","projectHash":"y","startTime":"z","kind":"main"}\n{"id":"1","type":"user"}\n',
         "codex": b'{"timestamp":"t","type":"session_meta","payload":{"id":"1"}}\n',
@@ -147,15 +147,15 @@ def test_a_transcript_anywhere_is_known_by_its_records(tmp_path: Path) -> None:
     for name, data in others.items():
         (tmp_path / name).write_bytes(data)
     (tmp_path / "link").symlink_to(copy)
-    for path in (side, *(tmp_path / name for name in others), tmp_path / "link", tmp_path, tmp_path / "missing"):
+    for path in (companion, *(tmp_path / name for name in others), tmp_path / "link", tmp_path, tmp_path / "missing"):
         assert tool.transcript_at(str(path)) is None, path
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_copy_goes_back_unchanged(tmp_path: Path) -> None:
-    script = a_whole_life()
+def test_a_copy_is_put_back_unchanged(tmp_path: Path) -> None:
+    script = full_conversation()
     path = store(tmp_path, PROJECT, script)
-    side, long = side_of(path), side_of(path, "tool-results/b1.txt")
+    subagent, result = companion_of(path), companion_of(path, "tool-results/b1.txt")
     tool = adapter(tmp_path)
     (transcript,) = tool.transcripts()
     kept = tmp_path / "kept" / "native"
@@ -166,25 +166,25 @@ def test_a_copy_goes_back_unchanged(tmp_path: Path) -> None:
     tool.copy(transcript, str(kept))
 
     assert kept.read_bytes() == script.data()
-    files = {file: file.read_bytes() for file in (path, side, long)}
+    files = {file: file.read_bytes() for file in (path, subagent, result)}
     for file in files:
         file.unlink()
     project = tmp_path / "elsewhere"
     assert tool.put_back(str(kept), project=str(project)) == KEY
-    (back,) = tool.transcripts(str(project))
-    assert {Path(back.path).read_bytes()} == {files[path]}
-    moved = Path(back.path).with_suffix("")
-    assert (moved / "subagents/agent-a1.jsonl").read_bytes() == files[side]
-    assert (moved / "tool-results/b1.txt").read_bytes() == files[long]
+    (restored,) = tool.transcripts(str(project))
+    assert {Path(restored.path).read_bytes()} == {files[path]}
+    moved = Path(restored.path).with_suffix("")
+    assert (moved / "subagents/agent-a1.jsonl").read_bytes() == files[subagent]
+    assert (moved / "tool-results/b1.txt").read_bytes() == files[result]
     (copied,) = [tool.transcript_at(str(kept))]
     assert copied is not None
     assert [message.content for message in tool.read(copied)][-2:] == ["one more", "dig"]
 
 
-# ── starting ─────────────────────────────────────────────────────────────────────────────────────────
+# ── launching ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_command_lines(tmp_path: Path) -> None:
+def test_the_command_line_resumes_a_session_with_prompt_and_model(tmp_path: Path) -> None:
     tool = adapter(tmp_path, PATH="/nowhere")
 
     plain = tool.launch(KEY, project=PROJECT)
@@ -230,23 +230,25 @@ COMMON = {"session_id": KEY, "transcript_path": "/t.jsonl", "cwd": PROJECT}
         ({"hook_event_name": "Tomorrow", "prompt": 17}, "other", "", "", ""),
     ],
 )
-def test_events_in_our_words(payload: dict[str, object], kind: str, text: str, command: str, arguments: str) -> None:
+def test_a_hook_payload_becomes_an_event(
+    payload: dict[str, object], kind: str, text: str, command: str, arguments: str
+) -> None:
     assert adapter(Path("/nowhere")).hook_event({**COMMON, **payload}) == HookEvent(
         kind=kind, key=KEY, path="/t.jsonl", project=PROJECT, text=text, command=command, arguments=arguments
     )
 
 
 @pytest.mark.parametrize("payload", [{}, {"hook_event_name": "Stop"}, {"session_id": KEY}, {"hook_event_name": 1}])
-def test_an_event_without_a_session_is_none_of_ours(payload: dict[str, object]) -> None:
+def test_a_payload_without_event_or_session_is_ignored(payload: dict[str, object]) -> None:
     assert adapter(Path("/nowhere")).hook_event(payload) is None
 
 
-def test_a_hooks_answer() -> None:
+def test_a_hook_answer_is_given_only_where_it_arrives_completely() -> None:
     tool = adapter(Path("/nowhere"))
-    said = json.loads(tool.hook_answer({"hook_event_name": "SessionStart"}, 'give "this"'))
+    answer = json.loads(tool.hook_answer({"hook_event_name": "SessionStart"}, 'give "this"'))
 
-    assert said["hookSpecificOutput"] == {"hookEventName": "SessionStart", "additionalContext": 'give "this"'}
-    assert tool.hook_answer({"hook_event_name": "Stop"}, "would make it go round") == ""
+    assert answer["hookSpecificOutput"] == {"hookEventName": "SessionStart", "additionalContext": 'give "this"'}
+    assert tool.hook_answer({"hook_event_name": "Stop"}, "would start another turn") == ""
     assert tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "x" * 10_000)
     assert tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "👍" * 5_001) == ""
     assert os.linesep not in tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "a\nb")
