@@ -91,17 +91,17 @@ def prepare(folder: str, home: str, talk: Transcript, number: int = 1) -> Callab
     """Create the workspace conversation that the transcript belongs to and capture it once; return its reader."""
     with at_home(home):
         stores = Stores(folder)
-        place = stores.workspace_store()
+        named_store = stores.workspace_store()
         made = session(number)
         made.status, made.origin = "active", Origin(tool="claude", session_id=talk.key)
-        made = place.store.create(made)
+        made = named_store.store.create(made)
         capture = stores.capture()
-        capture.attach(place, made.id, "claude", talk.key)
+        capture.attach(named_store, made.id, "claude", talk.key)
         tool = ClaudeCode()
         transcript = tool.transcript_at(talk.path)
         assert transcript is not None
         capture.capture(tool, transcript)
-    return lambda: place.store.read(made.id)
+    return lambda: named_store.store.read(made.id)
 
 
 def payload(event: dict[str, str], name: str) -> bytes:

@@ -133,16 +133,14 @@ class Library:
     def read(self, session: Session | str, start: int = 0) -> Iterator[Message]:
         """The messages of a session from number `start` on, streamed from the disk or the server."""
         found = self._named(session)
-        return iter(found.place.store.read(found.session.id, start))
+        return iter(found.store.read(found.session.id, start))
 
     def resume_packet(self, session: Session | str, *, tokens: int = 0) -> ResumePacket:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
         found, notes = up_to_date(self._named(session), self._stores.caught_up)
-        command = command_text(found.place.root, found.session.type, found.session.title)
+        command = command_text(found.root, found.session.type, found.session.title)
         budget = tokens or self._stores.settings.resume.tokens
-        packet = build(
-            found.session, History(found.place.store, found.session), command=command, budget=budget
-        ).masked()
+        packet = build(found.session, History(found.store, found.session), command=command, budget=budget).masked()
         return ResumePacket(packet.text(), packet.receipt, notes)
 
     def _roots(self, workspace: str) -> builtins.list[str] | None:

@@ -129,7 +129,7 @@ def test_a_number_is_the_row_of_the_last_list_despite_changes(workspace: Path) -
     assert cortext("show", "1", "--json", cwd=workspace).json["id"] == newer.id
     assert cortext("delete", "1", cwd=workspace).out.startswith(f"Moved {newer.id} ")
     gone = cortext("delete", "1", cwd=workspace)
-    assert gone.code == 1 and f"that was {newer.id}, which is gone" in gone.err
+    assert gone.code == 1 and f"that row was {newer.id}, which no longer exists" in gone.err
     assert list(_state(workspace)) == [f"conversations/{day}" for day in _files(workspace)]
 
 
@@ -287,5 +287,5 @@ def test_alfred_and_telegram_accept_the_same_names(workspace: Path) -> None:
 
 def test_a_command_that_takes_no_words_says_so(workspace: Path) -> None:
     done = cortext("delete", "design", cwd=workspace)
-    assert done.code == 1 and "give its number or its id, not words" in done.err and API in done.err
+    assert done.code == 1 and "use its number or its id, not words" in done.err and API in done.err
     assert cortext("show", "design", cwd=workspace).code == 0

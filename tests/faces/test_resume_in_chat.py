@@ -222,10 +222,10 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
 def test_the_start_of_the_tool_makes_a_conversation_active(workspace: Path) -> None:
     """`cortext resume` only records the session; the hook of the tool that really starts sets the status."""
     world = Stores(str(workspace))
-    place = world.workspace_store()
+    named_store = world.workspace_store()
     for event, said in (("SessionStart", ""), ("Stop", "Said without any other hook")):
         chat = _chat(workspace)
-        world.capture().attach(place, FIRST, "claude", chat.key)
+        world.capture().attach(named_store, FIRST, "claude", chat.key)
         assert _row(workspace, FIRST)["status"] == "paused"
         before = _row(workspace, FIRST)["last_active"]
         if said:
@@ -234,7 +234,7 @@ def test_the_start_of_the_tool_makes_a_conversation_active(workspace: Path) -> N
         row = _row(workspace, FIRST)
         assert (row["status"], row["tool"]) == ("active", "claude")
         assert row["last_active"] > before, "a resume counts as activity"
-        assert place.store.get(FIRST).origin.session_id == chat.key
+        assert named_store.store.get(FIRST).origin.session_id == chat.key
         chat.end()
         assert _row(workspace, FIRST)["status"] == "paused"
 

@@ -13,7 +13,7 @@ from cortext.store.postgres.store import PostgresStore
 
 
 def main(folder: str, url: str, space: str, batch: str) -> None:
-    copying.BATCH = int(batch)
+    copying.BATCH_MESSAGES = int(batch)
     target = PostgresStore(url, space)
     report = copying.copy_store(ChatStore(folder), target, step)
     print(f"copied {report.copied} there {report.there} failed {len(report.failed)}", flush=True)

@@ -94,8 +94,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _found(workspace: Path) -> Found:
-    place = Stores(str(workspace)).workspace_store()
-    return Found(place, place.store.get(NAME))
+    named_store = Stores(str(workspace)).workspace_store()
+    return Found(named_store, named_store.store.get(NAME))
 
 
 def test_no_command_prints_a_working_marker(workspace: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_fence_that_occurs_inside_is_drawn_again(workspace: Path) -> None:
     drawn = iter([b"\x01\x23\x45\x67\x89\xab", b"\xfe\xdc\xba\x98\x76\x54"])
     assert framing.fence(["a", FORGED], lambda size: next(drawn)) == "fedcba987654"
     found = _found(workspace)
-    marks = {build(found.session, History(found.place.store, found.session)).history[3:15] for _ in range(4)}
+    marks = {build(found.session, History(found.store, found.session)).history[3:15] for _ in range(4)}
     assert len(marks) == 4
 
 

@@ -68,8 +68,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted)
 
 
 def _found(workspace: Path) -> Found:
-    place = Stores(str(workspace)).workspace_store()
-    return Found(place, place.store.get(NAME))
+    named_store = Stores(str(workspace)).workspace_store()
+    return Found(named_store, named_store.store.get(NAME))
 
 
 def _everything_under(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Counts, last activity and title on disk: right whenever no turn is under way, and a person's topic stays."""
+"""Counts, last activity and title on disk are correct between turns, and a title that a person chose stays."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def in_log(path: Path) -> list[Any]:
 
 
 @pytest.mark.req("FLOW-07", "FLOW-05")
-def test_after_every_hook_the_metadata_says_what_the_log_says(tmp_path: Path) -> None:
-    """A conversation begun by a command, three turns long, as Claude Code's hooks tell of it; then stopped."""
+def test_after_every_hook_the_metadata_agrees_with_the_log(tmp_path: Path) -> None:
+    """A conversation begun by a command, three turns long, as Claude Code's hooks report it."""
     env = {"HOME": str(tmp_path / "home")}
     work = tmp_path / "work"
     work.mkdir()
@@ -45,9 +45,9 @@ def test_after_every_hook_the_metadata_says_what_the_log_says(tmp_path: Path) ->
 
     def hook(event: str, **more: Any) -> None:
         script.save(folder)
-        said = {"hook_event_name": event, "session_id": script.key, "cwd": str(work), **more}
-        said["transcript_path"] = str(folder / f"{script.key}.jsonl")
-        assert cortext("hook", "claude", cwd=work, env=env, stdin=json.dumps(said)).code == 0
+        fields = {"hook_event_name": event, "session_id": script.key, "cwd": str(work), **more}
+        fields["transcript_path"] = str(folder / f"{script.key}.jsonl")
+        assert cortext("hook", "claude", cwd=work, env=env, stdin=json.dumps(fields)).code == 0
 
     hook("UserPromptSubmit", prompt="/workspace.brainstorm Which boat")
     session = next(work.glob("conversations/*/001-brainstorm-which-boat/.session/session.json"))
@@ -56,27 +56,27 @@ def test_after_every_hook_the_metadata_says_what_the_log_says(tmp_path: Path) ->
         script.assistant(f"answer {number}")
         hook("Stop")
         found = counts(session)
-        said, size, last = in_log(session.parent / "messages.jsonl")
-        begun = json.loads(session.read_text())["created_at"]
-        assert found == [said, size, max(last, begun)] and said == 2 * (number + 1)
+        messages, size, last = in_log(session.parent / "messages.jsonl")
+        created = json.loads(session.read_text())["created_at"]
+        assert found == [messages, size, max(last, created)] and messages == 2 * (number + 1)
     assert json.loads(session.read_text())["title"] == "Which boat", "the topic that the user typed"
     before = session.read_bytes()
     hook("Stop")
-    assert session.read_bytes() == before, "nothing new was said, so nothing is written"
+    assert session.read_bytes() == before, "without new messages, nothing is written"
 
 
 @pytest.mark.req("FLOW-07", "STORE-04")
 @pytest.mark.parametrize("kind", [WorkspaceStore, ChatStore])
-@pytest.mark.parametrize("short", [True, False], ids=["counted whole", "counted on"])
-def test_a_turn_settles_what_its_appends_left(
+@pytest.mark.parametrize("short", [True, False], ids=["counted again", "counted incrementally"])
+def test_the_metadata_is_updated_at_the_end_of_a_turn(
     tmp_path: Path, kind: type[FileStore], short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An append touches the log alone; at the end of the turn the metadata follows, with all that others put there."""
+    """An append writes only to the log. The update at the end of the turn keeps fields of other programs."""
     monkeypatch.setattr(files, "SHORT_LOG", 1 << 30 if short else 0)
     store = kind(str(tmp_path))
     session = store.create(Session(id="one", title="t"))
     path = next(Path(session.path).rglob("session.json"), Path(session.path) / "meta.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "of_somebody": 1}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "of_another_program": 1}))
     for turn in range(3):
         before = path.read_bytes()
         store.append("one", Message(role="user", content="a question"))
@@ -87,7 +87,7 @@ def test_a_turn_settles_what_its_appends_left(
         assert (
             counts(path) == [now.message_count, now.token_count, now.last_active] and now.message_count == 2 + turn * 2
         )
-        assert fields["of_somebody"] == 1
+        assert fields["of_another_program"] == 1
         assert fields.get("current_count", now.message_count) == now.message_count
     settled = path.read_bytes()
     settle(store, "one")

@@ -1,4 +1,4 @@
-"""One record of a transcript is garbage: whatever it is, it costs the records around it nothing."""
+"""A garbage record in a transcript, of any kind, does not affect the records around it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEEP = b'{"a":' * 400 + b"1" + b"}" * 400
 
 
 def changed(**fields: Any) -> Garble:
-    """The record with every field of these names, at whatever depth, replaced by another value."""
+    """Return a function that replaces every field with these names, at any depth, by another value."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, dict):
@@ -42,7 +42,7 @@ def changed(**fields: Any) -> Garble:
 
 
 def without(*names: str) -> Garble:
-    """The record without these fields."""
+    """Return a function that removes these fields of a record."""
     return lambda line: json.dumps({key: item for key, item in json.loads(line).items() if key not in names}).encode()
 
 
@@ -71,29 +71,29 @@ GARBAGE: dict[str, Garble] = {
 }
 
 
-def pieces(message: Message) -> list[str]:
-    """Everything that a message says."""
+def texts(message: Message) -> list[str]:
+    """Return all texts of a message."""
     inner = [text for part in message.parts or () for text in (part.text, part.output) if text]
     return [text for text in [message.content, *inner] if text]
 
 
 def read(tool: TranscriptSource, home: Path) -> list[Message]:
-    """What can be stored of the only transcript there is: the store's own encoder takes every line of it."""
+    """Return the storable messages of the transcripts; the store's own encoder accepts each of them."""
     found = [message for transcript in tool.transcripts() for message in storable(tool.read(transcript))]
     NewLog().lines(found)
     return found
 
 
 def lost(before: list[Message], after: list[Message], record: str) -> list[str]:
-    """What was said outside of a record and is not there any more."""
-    there = {text for message in after for text in pieces(message)}
-    said = [text for message in before for text in pieces(message)]
-    whole = json.dumps(json.loads(record), ensure_ascii=False)
+    """Return the texts outside of a record that are missing afterwards."""
+    remaining = {text for message in after for text in texts(message)}
+    expected = [text for message in before for text in texts(message)]
+    encoded = json.dumps(json.loads(record), ensure_ascii=False)
 
     def in_record(text: str) -> bool:
-        return all(json.dumps(word, ensure_ascii=False)[1:-1] in whole for word in text.split())
+        return all(json.dumps(word, ensure_ascii=False)[1:-1] in encoded for word in text.split())
 
-    return [text for text in said if text not in there and not in_record(text)]
+    return [text for text in expected if text not in remaining and not in_record(text)]
 
 
 def claude(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
@@ -119,21 +119,21 @@ def gemini_(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
 @pytest.mark.req("TOOL-04")
 @pytest.mark.parametrize("kind", GARBAGE)
 @pytest.mark.parametrize("program", [claude, codex_, gemini_], ids=["claude", "codex", "gemini"])
-def test_a_record_of_garbage_costs_the_others_nothing(tmp_path: Path, program: Any, kind: str) -> None:
+def test_a_garbage_record_does_not_affect_the_others(tmp_path: Path, program: Any, kind: str) -> None:
     tool, path, lines = program(tmp_path)
     before = read(tool, tmp_path)
     assert before
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         bad = GARBAGE[kind](line)
-        path.write_bytes(b"\n".join([*lines[:place], bad, *lines[place + 1 :]]) + b"\n")
-        os.utime(path, ns=(place, place))  # it may have the same length
+        path.write_bytes(b"\n".join([*lines[:index], bad, *lines[index + 1 :]]) + b"\n")
+        os.utime(path, ns=(index, index))  # the length may be the same
         after = read(tool, tmp_path)
-        assert lost(before, after, line.decode()) == [], f"record {place}: {line[:200]!r} became {bad[:200]!r}"
+        assert lost(before, after, line.decode()) == [], f"record {index}: {line[:200]!r} became {bad[:200]!r}"
 
 
 @pytest.mark.req("TOOL-04")
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_a_row_of_garbage_costs_the_others_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_garbage_row_does_not_affect_the_others(tmp_path: Path, kind: str) -> None:
     corpus = Corpus(tmp_path / ".local" / "share" / "opencode" / "opencode.db")
     corpus.session()
     corpus.user("Which boat?")
@@ -177,9 +177,8 @@ def cleared(folder: Path) -> Script:
 
 
 @pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-05")
-def test_empty_and_odd_records_are_told_and_the_rest_is_imported_and_followed(tmp_path: Path) -> None:
-    """Import, live capture by hooks, list, show and export: with one transcript that has it all, and one that cannot
-    be read beside a sound one."""
+def test_damaged_records_are_reported_and_the_rest_is_imported(tmp_path: Path) -> None:
+    """Import, capture by hooks, list, show and export, with damaged transcripts next to a sound one."""
     env = {"HOME": str(tmp_path)}
     folder = tmp_path / ".claude" / "projects" / "-p"
     folder.mkdir(parents=True)
@@ -220,17 +219,17 @@ def test_empty_and_odd_records_are_told_and_the_rest_is_imported_and_followed(tm
     session = f"claude-{script.key}"
     assert listed[session]["title"] == "The first question"
     assert {f"gemini-{chat.key}" for chat in (cut, sound)} < set(listed)
-    assert any("cccccccc" in name for name in listed), "a transcript without its first line is not passed over"
-    said = [message["content"] for message in shown(f"codex-{codex.THREAD}", tmp_path, env)]
-    assert said == ["One id, two records?", "Yes, the first.", "And the second."]
+    assert any("cccccccc" in name for name in listed), "a transcript without its first line is imported too"
+    contents = [message["content"] for message in shown(f"codex-{codex.THREAD}", tmp_path, env)]
+    assert contents == ["One id, two records?", "Yes, the first.", "And the second."]
     assert "Which bird?" in shown(f"gemini-{cut.key}", tmp_path, env)[0]["content"]
     for form in ("markdown", "json"):
         exported = cortext("export", f"gemini-{cut.key}", "--format", form, cwd=tmp_path, env=env)
         assert exported.code == 0 and "The heron." in exported.out, exported.err
     copy = next((tmp_path / ".local" / "share" / "cortext" / "home").rglob(f"{session}/.session/native"))
-    assert copy.read_bytes() == script.data(), "as the tool wrote it, every record of it"
+    assert copy.read_bytes() == script.data(), "every record, as the tool wrote it"
 
-    # Live capture goes on behind what is empty.
+    # Hooks capture what follows an empty record.
     script.user("<local-command-stdout></local-command-stdout>")
     script.user("The second question")
     script.save(folder)
@@ -251,7 +250,7 @@ def shown(session: str, folder: Path, env: dict[str, str]) -> list[Json]:
 
 
 @pytest.mark.req("TOOL-04")
-def test_a_transcript_of_nothing_but_damage_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_a_transcript_without_a_readable_record_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "projects" / "-p"
     folder.mkdir(parents=True)
     path = folder / "0b5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
@@ -263,8 +262,8 @@ def test_a_transcript_of_nothing_but_damage_is_kept_as_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.req("TOOL-04")
-def test_a_log_of_ours_with_half_a_pair_and_odd_counts_is_listed_shown_and_exported(tmp_path: Path) -> None:
-    """Another program, or an older version of ours, wrote it; reading it must not fail for that."""
+def test_a_log_with_half_a_pair_and_invalid_counts_can_be_read(tmp_path: Path) -> None:
+    """Another program or an older version wrote it; list, show, export and stats work all the same."""
     env = {"HOME": str(tmp_path)}
     folder = tmp_path / ".claude" / "projects" / "-p"
     folder.mkdir(parents=True)
@@ -284,6 +283,6 @@ def test_a_log_of_ours_with_half_a_pair_and_odd_counts_is_listed_shown_and_expor
     listed = cortext("list", "--json", cwd=tmp_path, env=env)
     assert listed.code == 0 and listed.json[0]["token_count"] == 0, listed.err
     assert shown(session, tmp_path, env)[1]["content"] == "a whole answer"
-    for words in (("show", session), ("export", session), ("export", session, "--format", "json"), ("stats",)):
-        done = cortext(*words, cwd=tmp_path, env=env)
+    for arguments in (("show", session), ("export", session), ("export", session, "--format", "json"), ("stats",)):
+        done = cortext(*arguments, cwd=tmp_path, env=env)
         assert done.code == 0 and "Traceback" not in done.err, done.err

@@ -1,4 +1,4 @@
-"""Import by the lot and by several processes: the same sessions as one by one, and nothing half there."""
+"""Import in batches and by several processes makes the same sessions as one by one, and never a partial one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import pytest
 from cortext.index.catalogue import Catalogue
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
-from cortext.services.capture.capture import BATCH_MESSAGES, Capture, ToolReport
+from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.first_reading import BATCH_MESSAGES
 from cortext.services.capture.importing import capture_all
 from cortext.services.library.stores import NamedStore
 from cortext.store.files.workspace import WorkspaceStore
@@ -39,8 +40,8 @@ def key(number: int) -> str:
     return f"0b5c8a52-6f3d-4a63-9d7e-{number:012d}"
 
 
-def talk(number: int, turns: int = 3) -> Script:
-    """A conversation with words, a thought, a call and a long result with signs beyond ASCII."""
+def script_of(number: int, turns: int = 3) -> Script:
+    """Return a conversation with text, thinking, a tool call and a long result that is not ASCII."""
     script = Script(key(number))
     for turn in range(turns):
         script.user(f"question {turn} of {number}")
@@ -52,24 +53,24 @@ def talk(number: int, turns: int = 3) -> Script:
 
 
 def fill(home: Path) -> Path:
-    """Transcripts of every tool; those of Claude Code in every state. Where those are."""
+    """Write transcripts of every tool, those of Claude Code in every state; return the folder of the latter."""
     projects = home / ".claude" / "projects" / "p"
     projects.mkdir(parents=True)
     full_conversation().save(projects)
     for number in range(5):
-        talk(number, turns=1 + number).save(projects)
-    talk(7, turns=BATCH_MESSAGES // 4).save(projects)  # more than one lot of messages
-    odd = talk(8)
-    odd.lines[2] += odd.lines[3]  # glued together
-    odd.lines[5] = odd.lines[5][:60]  # torn
-    odd.raw({"type": "never-seen", "uuid": "x"})
-    odd.save(projects)
+        script_of(number, turns=1 + number).save(projects)
+    script_of(7, turns=BATCH_MESSAGES // 4).save(projects)  # more than one batch of messages
+    damaged = script_of(8)
+    damaged.lines[2] += damaged.lines[3]  # two records on one line
+    damaged.lines[5] = damaged.lines[5][:60]  # torn
+    damaged.raw({"type": "never-seen", "uuid": "x"})
+    damaged.save(projects)
     sides = projects / key(0) / "subagents"
     sides.mkdir(parents=True)
-    side = talk(0)
+    side = script_of(0)
     side.user("aside")
     (sides / "agent-a1.jsonl").write_bytes(side.data().replace(b'"isSidechain":false', b'"isSidechain":true'))
-    Script(key(9)).save(projects)  # nothing was said yet
+    Script(key(9)).save(projects)  # no message yet
     codex.everyday().save(home)
     corpus = Corpus(home / ".local" / "share" / "opencode" / "opencode.db")
     corpus.session()
@@ -115,7 +116,7 @@ def one_by_one(capture: Capture, work: Work) -> dict[str, ToolReport]:
 
 
 def tree(folder: Path) -> dict[str, Any]:
-    """Every file of the conversations; metadata as what it says, because the order of its keys says nothing."""
+    """Return every file of the conversations; metadata is decoded, because the order of its keys does not matter."""
     found = {}
     for path in (folder / "conversations").rglob("*"):
         if path.is_file():
@@ -136,30 +137,30 @@ def world(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("TOOL-03", "STORE-13")
-def test_the_same_files_as_one_by_one(world: Path) -> None:
+def test_an_import_in_batches_makes_the_same_files_as_one_by_one(world: Path) -> None:
     work = work_in(world / "home")
-    single, lot = capture_in(world / "single"), capture_in(world / "lot")
-    meant = one_by_one(single, work)
-    assert all_of(lot, work) == meant
-    assert tree(world / "lot") == tree(world / "single")
-    assert entries(lot) == entries(single)
-    assert meant["claude"].created == 8 and meant["claude"].messages > BATCH_MESSAGES
-    assert meant["claude"].counts.unknown == {"never-seen": 1} and meant["claude"].counts.damaged
-    assert meant["codex"].created == meant["opencode"].created == meant["gemini"].created == 1
-    natives = [name for name in tree(world / "lot") if "/native" in name]
-    assert len(natives) == 8 + 3 + 1, "with the file of the side agent"
+    single, batch = capture_in(world / "single"), capture_in(world / "batch")
+    expected = one_by_one(single, work)
+    assert all_of(batch, work) == expected
+    assert tree(world / "batch") == tree(world / "single")
+    assert entries(batch) == entries(single)
+    assert expected["claude"].created == 8 and expected["claude"].messages > BATCH_MESSAGES
+    assert expected["claude"].counts.unknown == {"never-seen": 1} and expected["claude"].counts.damaged
+    assert expected["codex"].created == expected["opencode"].created == expected["gemini"].created == 1
+    natives = [name for name in tree(world / "batch") if "/native" in name]
+    assert len(natives) == 8 + 3 + 1, "including the file of the subagent"
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_second_time_changes_nothing_and_only_what_is_new_is_added(world: Path) -> None:
+def test_a_second_import_adds_only_what_is_new(world: Path) -> None:
     work = work_in(world / "home")
-    capture = capture_in(world / "lot")
+    capture = capture_in(world / "batch")
     all_of(capture, work)
-    before = tree(world / "lot")
+    before = tree(world / "batch")
     again = all_of(capture, work)
-    assert tree(world / "lot") == before
+    assert tree(world / "batch") == before
     assert (again["claude"].unchanged, again["claude"].created, again["claude"].messages) == (9, 0, 0)
-    grown = talk(1, turns=2)
+    grown = script_of(1, turns=2)
     grown.user("one more")
     grown.save(world / "home" / ".claude" / "projects" / "p")
     more = all_of(capture, work_in(world / "home"))["claude"]
@@ -167,60 +168,60 @@ def test_a_second_time_changes_nothing_and_only_what_is_new_is_added(world: Path
 
 
 @pytest.mark.req("TOOL-03")
-def test_without_the_catalogue_nothing_is_doubled(world: Path) -> None:
+def test_without_the_catalogue_nothing_is_imported_twice(world: Path) -> None:
     work = work_in(world / "home")
-    all_of(capture_in(world / "lot"), work)
-    before = tree(world / "lot")
-    for path in (world / "lot" / "cache").iterdir():
+    all_of(capture_in(world / "batch"), work)
+    before = tree(world / "batch")
+    for path in (world / "batch" / "cache").iterdir():
         path.unlink()
-    again = all_of(capture_in(world / "lot"), work)["claude"]
-    assert tree(world / "lot") == before
+    again = all_of(capture_in(world / "batch"), work)["claude"]
+    assert tree(world / "batch") == before
     assert (again.created, again.messages, again.failed) == (0, 0, [])
 
 
 @pytest.mark.req("TOOL-03")
-def test_what_belongs_to_a_workspace_goes_there(world: Path) -> None:
+def test_a_transcript_of_a_workspace_is_captured_there(world: Path) -> None:
     pond = NamedStore("pond", "workspace", str(world / "pond"), WorkspaceStore(str(world / "pond")))
     pond.store.create(Session(id="brainstorm-001", origin=Origin(tool="claude", session_id=key(2))))
-    capture = capture_in(world / "lot", pond)
+    capture = capture_in(world / "batch", pond)
     report = all_of(capture, work_in(world / "home"))["claude"]
     assert (report.created, report.updated) == (7, 1)
     assert next(iter(pond.store.read("brainstorm-001"))).content == "question 0 of 2"
-    assert not [name for name in tree(world / "lot") if key(2) in name]
+    assert not [name for name in tree(world / "batch") if key(2) in name]
 
 
 @pytest.mark.req("TOOL-03")
-def test_one_that_cannot_be_read_stops_nothing(world: Path) -> None:
+def test_an_unreadable_transcript_does_not_stop_the_others(world: Path) -> None:
     work = work_in(world / "home")
     path = world / "home" / ".claude" / "projects" / "p" / f"{key(3)}.jsonl"
     path.unlink()
-    bad = talk(4)
+    bad = script_of(4)
     bad.raw(json.loads(bad.lines[0]) | {"uuid": "late", "timestamp": "2026-99-99T99:99:99.999Z"})
     bad.save(path.parent)
-    report = all_of(capture_in(world / "lot"), work)["claude"]
+    report = all_of(capture_in(world / "batch"), work)["claude"]
     assert report.created == 7
     assert [line.split(": ")[0].rpartition("/")[2] for line in report.failed] == [f"{key(3)}.jsonl"]
-    assert report.counts.damaged["not a time"] == 1, "the record is kept, and what is odd about it is told"
-    assert not (world / "lot" / ".workspace" / "state" / "incoming").exists()
-    assert not [name for name in tree(world / "lot") if key(3) in name]
+    assert report.counts.damaged["not a time"] == 1, "the record is kept, and its invalid time is reported"
+    assert not (world / "batch" / ".workspace" / "state" / "incoming").exists()
+    assert not [name for name in tree(world / "batch") if key(3) in name]
 
 
 @pytest.mark.req("TOOL-03", "STORE-08")
-def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the lot is built, somebody takes in one of its transcripts; what they had not got yet is appended."""
+def test_a_hook_that_was_faster_keeps_its_session(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the batch is built, a hook captures one of its transcripts; what the hook has not read is appended."""
     work = [item for item in work_in(world / "home") if item[1].key == key(4)]
-    whole = Path(work[0][1].path).read_bytes()
-    capture, hook = capture_in(world / "lot"), capture_in(world / "lot")
+    complete = Path(work[0][1].path).read_bytes()
+    capture, hook = capture_in(world / "batch"), capture_in(world / "batch")
     copy = ClaudeCode.copy
 
-    def quicker(self: ClaudeCode, *given: Any) -> None:
-        copy(self, *given)
+    def copy_and_run_hook(self: ClaudeCode, *arguments: Any) -> None:
+        copy(self, *arguments)
         monkeypatch.setattr(ClaudeCode, "copy", copy)
-        Path(work[0][1].path).write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 1])
+        Path(work[0][1].path).write_bytes(complete[: complete.rfind(b"\n", 0, -1) + 1])
         assert hook.capture(self, next(item for item in self.transcripts() if item.key == key(4))).created
-        Path(work[0][1].path).write_bytes(whole)
+        Path(work[0][1].path).write_bytes(complete)
 
-    monkeypatch.setattr(ClaudeCode, "copy", quicker)
+    monkeypatch.setattr(ClaudeCode, "copy", copy_and_run_hook)
     report = all_of(capture, work)["claude"]
     assert (report.created, report.updated, report.messages, report.failed) == (0, 1, 1, [])
     messages = list(capture.home.store.read(f"claude-{key(4)}"))
@@ -229,7 +230,7 @@ def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pyt
 
 # ── several processes ────────────────────────────────────────────────────────────────────────────────
 
-_CREW = """
+_WORKERS = """
 import json, os, signal, sys
 from cortext.services.capture import workers
 from cortext.wiring.stores import Stores
@@ -237,13 +238,13 @@ from cortext.wiring.tools import tool
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
 workers.worker_count = lambda work: 2
-outcomes, parent = workers.outcomes, os.getpid()
-def killed(*given):
-    yield from outcomes(*given)
+capture_each, parent = workers.capture_each, os.getpid()
+def killed(*arguments):
+    yield from capture_each(*arguments)
     if os.getpid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)  # it has published, and nobody was told
+        os.kill(os.getpid(), signal.SIGKILL)  # it has published, but not reported
 if {how!r} == "kill":
-    workers.outcomes = killed
+    workers.capture_each = killed
 stores = Stores()
 capture = stores.capture()
 capture.remember_all()
@@ -252,22 +253,22 @@ from contextlib import closing
 try:
     with closing(capture_all(capture, work_for([tool("claude")]), reports)) as captured:
         for number, done in enumerate(captured):
-            if {how!r} in ("interrupt", "told") and not number:
+            if {how!r} in ("interrupt", "report") and not number:
                 os.kill(os.getpid(), signal.SIGINT)
             if {how!r} == "wait" and not number:
                 print("begun", flush=True)
                 sys.stdin.read()
 except KeyboardInterrupt:
-    if {how!r} != "told":
+    if {how!r} != "report":
         raise
 print(json.dumps({{"created": reports["claude"].created, "messages": reports["claude"].messages,
                   "again": all(map(capture.unchanged, [t for _, t in work_for([tool("claude")])]))}}))
 """
 
 
-def crew(home: Path, how: str = "") -> subprocess.CompletedProcess[str]:
+def run_workers(home: Path, how: str = "") -> subprocess.CompletedProcess[str]:
     (home / "killed").mkdir(exist_ok=True)
-    command = [sys.executable, "-c", _CREW.format(how=how)]
+    command = [sys.executable, "-c", _WORKERS.format(how=how)]
     environ = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(command, cwd=home, env=environ, capture_output=True, text=True, timeout=60, check=False)
 
@@ -276,14 +277,14 @@ def many(home: Path) -> Work:
     projects = home / ".claude" / "projects" / "p"
     projects.mkdir(parents=True)
     for number in range(30):
-        talk(number, turns=1 + number % 5).save(projects)
+        script_of(number, turns=1 + number % 5).save(projects)
     tool = ClaudeCode(str(home), {})
     return [(tool, transcript) for transcript in tool.transcripts()]
 
 
 @pytest.fixture
-def crowd(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """A home with thirty transcripts, and what they become one by one."""
+def thirty(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A home with thirty transcripts, and the sessions that they become one by one."""
     work = many(tmp_path / "home")
     one_by_one(capture_in(tmp_path / "single"), work)
     yield tmp_path / "home", tmp_path / "single"
@@ -295,81 +296,79 @@ def home_store(home: Path) -> Path:
 
 @pytest.mark.req("TOOL-03", "STORE-03")
 @pytest.mark.parametrize("accident", ["", "kill"])
-def test_several_processes_make_the_same_sessions_and_what_a_killed_one_leaves_is_done_by_us(
-    crowd: tuple[Path, Path], accident: str
-) -> None:
-    home, single = crowd
-    done = crew(home, accident)
+def test_several_processes_make_the_same_sessions_even_if_killed(thirty: tuple[Path, Path], accident: str) -> None:
+    home, single = thirty
+    done = run_workers(home, accident)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["again"] and (accident or told == {"created": 30, "messages": 30 * 15, "again": True})
+    report = json.loads(done.stdout)
+    assert report["again"] and (accident or report == {"created": 30, "messages": 30 * 15, "again": True})
     assert tree(home_store(home)) == tree(single)
     assert not (home_store(home) / ".workspace" / "state" / "incoming").exists()
 
 
 @pytest.mark.req("TOOL-03", "STORE-03")
-def test_ctrl_c_leaves_whole_sessions_and_the_next_run_goes_on(crowd: tuple[Path, Path]) -> None:
-    home, single = crowd
-    done = crew(home, "interrupt")
+def test_ctrl_c_leaves_complete_sessions_and_the_next_run_continues(thirty: tuple[Path, Path]) -> None:
+    home, single = thirty
+    done = run_workers(home, "interrupt")
     assert "KeyboardInterrupt" in done.stderr
-    meant = tree(single)
-    so_far = tree(home_store(home))
-    assert len(so_far) > 0 and all(meant[name] == value for name, value in so_far.items())
-    assert crew(home).returncode == 0
-    assert tree(home_store(home)) == meant
+    expected = tree(single)
+    published = tree(home_store(home))
+    assert len(published) > 0 and all(expected[name] == value for name, value in published.items())
+    assert run_workers(home).returncode == 0
+    assert tree(home_store(home)) == expected
     assert not (home_store(home) / ".workspace" / "state" / "incoming").exists()
 
 
 @pytest.mark.req("TOOL-03")
-def test_after_ctrl_c_the_report_counts_every_session_that_was_published(crowd: tuple[Path, Path]) -> None:
-    home, _ = crowd
-    done = crew(home, "told")
+def test_after_ctrl_c_the_report_counts_every_published_session(thirty: tuple[Path, Path]) -> None:
+    home, _ = thirty
+    done = run_workers(home, "report")
     assert done.returncode == 0, done.stderr
     published = list((home_store(home) / "conversations").glob("*/*/.session/session.json"))
     assert json.loads(done.stdout)["created"] == len(published) > 0
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_full_disk_under_the_catalogue_costs_no_session(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*given: Any) -> None:
+def test_a_full_disk_for_the_catalogue_loses_no_session(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: Any) -> None:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
     monkeypatch.setattr(Catalogue, "put_all", full)
-    capture = capture_in(world / "lot")
+    capture = capture_in(world / "batch")
     reports = all_of(capture, work_in(world / "home"))
     assert reports["claude"].created == 8 and not reports["claude"].failed
     assert "disk is full" in capture.trouble and "kept" in capture.trouble
 
 
 @pytest.mark.req("TOOL-03", "STORE-03")
-def test_the_others_end_when_the_one_that_began_them_is_killed(crowd: tuple[Path, Path]) -> None:
-    home, single = crowd
+def test_workers_end_when_the_parent_process_is_killed(thirty: tuple[Path, Path]) -> None:
+    home, single = thirty
     (home / "killed").mkdir()
     environ = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-c", _CREW.format(how="wait")]
+    command = [sys.executable, "-c", _WORKERS.format(how="wait")]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=home, env=environ, stdin=pipe, stdout=pipe, start_new_session=True) as begun:
         assert begun.stdout is not None
         assert begun.stdout.readline() == b"begun\n"
         begun.send_signal(signal.SIGKILL)
-        assert begun.stdout.read() == b"", "ends when the last that holds it has ended"
-    assert crew(home).returncode == 0
+        assert begun.stdout.read() == b"", "the pipe closes when the last process has ended"
+    assert run_workers(home).returncode == 0
     assert tree(home_store(home)) == tree(single)
 
 
-def test_little_work_needs_no_other_process(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_import_starts_no_other_process(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork"))
-    assert all_of(capture_in(world / "lot"), work_in(world / "home"))["claude"].created == 8
+    assert all_of(capture_in(world / "batch"), work_in(world / "home"))["claude"].created == 8
 
 
-def test_words_of_ours_are_left_out(tmp_path: Path) -> None:
-    script = talk(1, turns=1)
+def test_the_injected_context_block_is_not_captured(tmp_path: Path) -> None:
+    script = script_of(1, turns=1)
     script.user("[RESUMED CONVERSATION]\nwhat was said before")
     (tmp_path / "p").mkdir()
     transcript = script.save(tmp_path / "p")
-    capture = capture_in(tmp_path / "lot")
+    capture = capture_in(tmp_path / "batch")
     all_of(capture, [(ClaudeCode(str(tmp_path), {}), transcript)])
     found: list[Message] = list(capture.home.store.read(f"claude-{key(1)}"))
     assert len(found) == 5 and not [message for message in found if "RESUMED" in message.content]

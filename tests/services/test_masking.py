@@ -1,4 +1,4 @@
-"""Masking many messages at once finds what masking each alone finds, wherever in a message a secret stands."""
+"""Masking many messages together finds the same secrets as masking each alone, in any part of a message."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from cortext.services.text.masking import mask_message, mask_messages
 from tests.safety.planted import harmless, planted
 
 
-def _in_each_place(texts: list[str]) -> list[Message]:
-    """The texts in turn as words, as the answer of a tool, and under a name in what a tool was asked."""
+def _in_each_part(texts: list[str]) -> list[Message]:
+    """Return the texts in turn as content, as a tool result, and nested and under a key in a tool call's input."""
     messages = []
-    for place, text in enumerate(texts):
-        if place % 4 == 0:
+    for index, text in enumerate(texts):
+        if index % 4 == 0:
             messages.append(Message(role="user", content=text))
-        elif place % 4 == 1:
+        elif index % 4 == 1:
             messages.append(Message(role="tool", parts=[Part(type="tool_result", call_id="c", output=text)]))
-        elif place % 4 == 2:
-            given = {"command": ["echo", {"deep": text}]}
-            messages.append(Message(role="assistant", parts=[Part(type="tool_call", id="c", name="Bash", input=given)]))
+        elif index % 4 == 2:
+            nested = {"command": ["echo", {"deep": text}]}
+            messages.append(
+                Message(role="assistant", parts=[Part(type="tool_call", id="c", name="Bash", input=nested)])
+            )
         else:
             named = {"password": text.split()[-1], "api_key": text.split()[0]}
             messages.append(
@@ -30,10 +32,10 @@ def _in_each_place(texts: list[str]) -> list[Message]:
 
 @pytest.mark.req("SAFE-02")
 @pytest.mark.parametrize("seed", range(2))
-def test_all_at_once_is_the_same_as_each_alone(seed: int) -> None:
+def test_masking_together_is_the_same_as_each_alone(seed: int) -> None:
     texts = [case.text for case in planted(240, seed)]
     texts += [text for text, _ in harmless(240, seed)]
-    messages = _in_each_place([text for pair in zip(texts[:240], texts[240:], strict=True) for text in pair])
+    messages = _in_each_part([text for pair in zip(texts[:240], texts[240:], strict=True) for text in pair])
     clean, findings = mask_messages(messages)
     alone = [mask_message(message) for message in messages]
     assert clean == [message for message, _ in alone]

@@ -42,25 +42,25 @@ def test_a_deleted_number_is_never_reused_here_or_in_another_clone(tmp_path: Pat
     assert _new(here, "Four") == "004-plan-four"
     assert cortext("fork", "001", cwd=here).code == 1, "it has no messages"
 
-    # 004 is committed, deleted and gone from the work tree: another clone knows it only from history.
+    # 004 is committed and then deleted: another clone can find it only in the history.
     assert cortext("stop", "004", cwd=here, env=NAMES).code == 0
     there = tmp_path / "there"
     git(tmp_path, "clone", "-q", str(here), str(there))
     assert cortext("delete", "004", cwd=here, env=NAMES).code == 0
-    git(here, "commit", "-qam", "away with it")
+    git(here, "commit", "-qam", "delete 004")
     fresh = tmp_path / "fresh"
     git(tmp_path, "clone", "-q", str(here), str(fresh))
     assert not list(fresh.glob("conversations/*/004-*"))
     assert _new(fresh, "Five") == "005-plan-five"
 
-    # And a clone that has counted already learns about what a pull brought.
+    # A clone that has assigned numbers already takes into account what a pull brought.
     assert _new(there, "Five") == "005-plan-five"
     assert _new(here, "Six") == "005-plan-six"
     assert cortext("stop", "005", cwd=here, env=NAMES).code == 0
     assert _new(here, "Seven") == "006-plan-seven"
     assert cortext("stop", "006", cwd=here, env=NAMES).code == 0
     assert cortext("delete", "006", cwd=here, env=NAMES).code == 0
-    git(here, "commit", "-qam", "away with that")
+    git(here, "commit", "-qam", "delete 006")
     git(there, "pull", "-q", "--no-rebase", "--no-edit")
     assert _new(there, "Eight") == "007-plan-eight"
 

@@ -1,4 +1,4 @@
-"""Commits of conversations and nothing else, in any state of the repository; a failing one loses nothing."""
+"""Commits contain conversations and nothing else, in any state of the repository; a failed one loses nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _repository(folder: Path) -> Path:
     return folder
 
 
-def _talk(folder: Path, text: str = "said\n") -> str:
+def _conversation(folder: Path, text: str = "said\n") -> str:
     target = folder / "talks" / "001-x"
     target.mkdir(parents=True, exist_ok=True)
     (target / "messages.jsonl").write_text(text, encoding="utf-8")
@@ -49,7 +49,7 @@ def test_other_staged_and_changed_files_are_untouched(tmp_path: Path) -> None:
     (repo / "loose.py").write_text("untracked\n", encoding="utf-8")
     before = [line for line in git(repo, "status", "--porcelain").splitlines() if "talks" not in line]
     staged = git(repo, "diff", "--cached")
-    done = Git(str(repo)).commit([_talk(repo)], "a talk")
+    done = Git(str(repo)).commit([_conversation(repo)], "a talk")
     assert done.commit
     assert _files_of_head(repo) == ["talks/001-x/messages.jsonl"]
     assert git(repo, "status", "--porcelain").splitlines() == before
@@ -59,7 +59,7 @@ def test_other_staged_and_changed_files_are_untouched(tmp_path: Path) -> None:
 @pytest.mark.req("SESS-006a")
 def test_without_changes_there_is_no_commit(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
-    talk = _talk(repo)
+    talk = _conversation(repo)
     assert Git(str(repo)).commit([talk], "a talk").commit
     head = git(repo, "rev-parse", "HEAD")
     assert Git(str(repo)).commit([talk], "again").nothing_new
@@ -75,7 +75,7 @@ def test_a_refusing_hook_loses_nothing_and_is_explained(tmp_path: Path) -> None:
     hook.chmod(0o755)
     (repo / "staged.py").write_text("staged\n", encoding="utf-8")
     git(repo, "add", "staged.py")
-    talk = _talk(repo)
+    talk = _conversation(repo)
     done = Git(str(repo)).commit([talk], "a talk")
     assert not done.commit
     assert "not on my watch" in done.problem
@@ -92,7 +92,7 @@ def test_a_repository_without_identity_is_explained(tmp_path: Path, monkeypatch:
         monkeypatch.delenv(f"GIT_{who}_NAME")
         monkeypatch.delenv(f"GIT_{who}_EMAIL")
     git(repo, "config", "user.useConfigOnly", "true")
-    done = Git(str(repo)).commit([_talk(repo)], "a talk")
+    done = Git(str(repo)).commit([_conversation(repo)], "a talk")
     assert done.problem == "git does not know who you are"
     assert "user.name" in done.hint
 
@@ -100,7 +100,7 @@ def test_a_repository_without_identity_is_explained(tmp_path: Path, monkeypatch:
 @pytest.mark.req("SESS-006a")
 def test_a_lock_of_another_git_process_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = _repository(tmp_path / "r")
-    talk = _talk(repo)
+    talk = _conversation(repo)
     (repo / ".git" / "index.lock").write_text("", encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(publish, "PATIENCE", 0.2)
@@ -119,7 +119,7 @@ def test_a_merge_in_progress_is_not_disturbed(tmp_path: Path) -> None:
     (repo / "code.py").write_text("main\n", encoding="utf-8")
     git(repo, "commit", "-qam", "main")
     assert run(["git", "-C", str(repo), "merge", "side"]).code != 0
-    done = Git(str(repo)).commit([_talk(repo)], "a talk")
+    done = Git(str(repo)).commit([_conversation(repo)], "a talk")
     assert "merge" in done.problem
     assert (repo / ".git" / "MERGE_HEAD").exists()
 
@@ -132,7 +132,7 @@ def test_a_worktree_a_submodule_and_a_detached_head_work(tmp_path: Path) -> None
     outer = _repository(tmp_path / "outer")
     git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repo), "sub")
     for folder in (tmp_path / "tree", repo, outer / "sub"):
-        assert Git(str(folder)).commit([_talk(folder)], "a talk").commit
+        assert Git(str(folder)).commit([_conversation(folder)], "a talk").commit
         assert _files_of_head(folder) == ["talks/001-x/messages.jsonl"]
 
 
@@ -143,11 +143,11 @@ def test_commits_are_signed_and_a_failing_key_is_explained(tmp_path: Path) -> No
     assert run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]).code == 0
     for name, value in (("gpg.format", "ssh"), ("user.signingkey", str(key)), ("commit.gpgsign", "true")):
         git(repo, "config", name, value)
-    talk = _talk(repo)
+    talk = _conversation(repo)
     assert Git(str(repo)).commit([talk], "a talk").commit
     assert "gpgsig" in git(repo, "cat-file", "commit", "HEAD")
     git(repo, "config", "user.signingkey", str(tmp_path / "missing"))
-    done = Git(str(repo)).commit([_talk(repo, "more\n")], "a talk")
+    done = Git(str(repo)).commit([_conversation(repo, "more\n")], "a talk")
     assert done.problem == "the commit could not be signed"
 
 
@@ -180,7 +180,7 @@ def test_inside_a_git_hook_the_folder_s_repository_is_used(tmp_path: Path, monke
     repo, other = _repository(tmp_path / "r"), _repository(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
-    assert Git(str(repo)).commit([_talk(repo)], "a talk").commit
+    assert Git(str(repo)).commit([_conversation(repo)], "a talk").commit
     monkeypatch.delenv("GIT_DIR")
     monkeypatch.delenv("GIT_INDEX_FILE")
     assert _files_of_head(repo) == ["talks/001-x/messages.jsonl"]

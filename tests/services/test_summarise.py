@@ -1,4 +1,4 @@
-"""Title, summary and where it stopped: from the words of the talk, short, the same every time."""
+"""Title, summary and stopping point: verbatim from the conversation, short and deterministic."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CHATTER = [
 ]
 
 
-def talk(*texts: str) -> list[Message]:
-    """A talk of these texts, user and agent in turn."""
+def conversation(*texts: str) -> list[Message]:
+    """Return messages with these texts, user and assistant in turn."""
     return [
         Message(role=USER if number % 2 == 0 else ASSISTANT, content=text, id=f"m{number}", seq=number)
         for number, text in enumerate(texts)
@@ -39,18 +39,18 @@ def talk(*texts: str) -> list[Message]:
 
 
 def flat(text: str) -> str:
-    """A text without what a summary may change: blanks, marks of emphasis, the full stop that is added."""
+    """Return a text without what a summary may change: white space, emphasis, added full stops."""
     return re.sub(r"[\s*_>.。]+", "", text)
 
 
 @pytest.mark.parametrize("slug", DEMOS)
-def test_the_demos_are_summarised_within_the_budget_in_their_own_words(slug: str) -> None:
+def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) -> None:
     messages = DEMOS[slug]
     summary = summarise(messages)
     assert 60 <= tokens.estimate(summary) <= 165
-    whole = flat("".join(message.content for message in messages))
+    original = flat("".join(message.content for message in messages))
     for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", f"{summary}. {stopping_point(messages)}"):
-        assert flat(sentence.rstrip("…")) in whole
+        assert flat(sentence.rstrip("…")) in original
     assert summarise(messages) == summary
     assert "```" not in summary
     assert "| " not in summary
@@ -97,36 +97,36 @@ def test_the_budget_is_kept_and_used(budget: int) -> None:
         "The root cause was a missing await in the session store.",
     ],
 )
-def test_a_decision_wins_over_chatter_and_stands_first(decision: str) -> None:
+def test_a_decision_comes_first_in_a_summary(decision: str) -> None:
     for seed in range(5):
         lines = CHATTER * 3
         random.Random(seed).shuffle(lines)
         lines = [f"{line} Number {number}." for number, line in enumerate(lines)]
         lines.insert(random.Random(seed).randrange(2, 14), f"{CHATTER[0]} {decision} {CHATTER[1]}")
-        assert summarise(talk(*lines), budget=60).startswith(decision.rstrip("."))
+        assert summarise(conversation(*lines), budget=60).startswith(decision.rstrip("."))
 
 
-def test_what_is_only_wondered_about_is_no_decision() -> None:
+def test_a_denied_decision_is_not_a_decision() -> None:
     lines = [
         "The team met about storage for an hour.",
         "Nobody has decided anything about the bucket so far.",
         *CHATTER,
     ]
     lines.append("We settled on the small bucket in Frankfurt with a lifecycle rule.")
-    assert summarise(talk(*lines), budget=40).startswith("We settled on the small bucket")
+    assert summarise(conversation(*lines), budget=40).startswith("We settled on the small bucket")
 
 
-def test_an_ask_that_nobody_answered_is_kept_word_for_word() -> None:
+def test_an_unanswered_question_is_kept_verbatim() -> None:
     asked = "Which of the two regions should hold the backups?"
-    assert asked in summarise(talk(*CHATTER[:4], f"The bucket exists now. {asked}"), budget=80)
-    waiting = talk(*CHATTER[:5], f"I created the bucket in both regions. {asked}")
+    assert asked in summarise(conversation(*CHATTER[:4], f"The bucket exists now. {asked}"), budget=80)
+    waiting = conversation(*CHATTER[:5], f"I created the bucket in both regions. {asked}")
     assert asked in summarise(waiting, budget=80)
     assert stopping_point(waiting).endswith(asked)
-    answered = talk(*CHATTER[:2], asked, "Frankfurt, because the law says so.")
+    answered = conversation(*CHATTER[:2], asked, "Frankfurt, because the law says so.")
     assert asked not in summarise(answered)
 
 
-def test_code_tables_logs_and_tool_output_stay_out() -> None:
+def test_code_tables_logs_and_tool_output_are_left_out() -> None:
     content = (
         "The importer lost rows on Tuesday because the reader stopped at a null byte.\n\n"
         "```python\nsecret_code_line = reader.read_everything_at_once(path)\n```\n\n"
@@ -156,15 +156,15 @@ def test_code_tables_logs_and_tool_output_stay_out() -> None:
         assert left_out not in summary
 
 
-def test_side_talk_and_cut_replies_stay_out() -> None:
-    messages = talk(*CHATTER)
+def test_asides_and_partial_replies_are_left_out() -> None:
+    messages = conversation(*CHATTER)
     messages.append(Message(role=ASSISTANT, content="We decided on a side agent's whim to paint it green.", aside=True))
     messages.append(Message(role=ASSISTANT, content="We decided to cut this reply in the mid", partial=True))
     assert "decided" not in summarise(messages) + stopping_point(messages)
 
 
-def test_chinese_and_japanese_need_no_blanks() -> None:
-    chinese = talk(
+def test_chinese_and_japanese_are_summarised() -> None:
+    chinese = conversation(
         "我们的订单服务每天早上都会超时，请帮我找出原因。",
         "我查看了日志。问题的原因是数据库连接池只有五个连接。早上八点有四十个任务同时启动。",
         "那么怎么解决？",
@@ -176,15 +176,15 @@ def test_chinese_and_japanese_need_no_blanks() -> None:
     assert tokens.estimate(summary) <= 80
     assert title(chinese).startswith("我们的订单服务")
     assert "下一步是观察三天" in stopping_point(chinese)
-    japanese = talk(
+    japanese = conversation(
         "キャッシュのテストが不安定です。原因を調べてください。",
         "FLUSHALLが原因でした。各ワーカーに専用のデータベースを使うことに決めました。",
     )
     assert "決めました" in summarise(japanese)
 
 
-def test_german_stays_german() -> None:
-    messages = talk(
+def test_german_is_summarised() -> None:
+    messages = conversation(
         "Unser Webhook zählt jede Lieferung doppelt, und in 31 Küchen stimmt der Bestand nicht.",
         "Die Ursache ist ein fehlender Schlüssel: Der Lieferant wiederholt jede Nachricht nach 5 Sekunden.",
         "Und was machen wir jetzt?",
@@ -216,22 +216,27 @@ def test_german_stays_german() -> None:
         ([""], ""),
     ],
 )
-def test_titles(prompts: list[str], expected: str) -> None:
-    assert title(talk(*prompts)) == expected
+def test_a_title_is_what_the_user_first_asked_for(prompts: list[str], expected: str) -> None:
+    assert title(conversation(*prompts)) == expected
 
 
 def test_a_long_prompt_gives_a_short_title() -> None:
     words = "please compare every storage engine that we have ever benchmarked on the old machine with the new one"
-    found = title(talk(f"{words} {words} {words}"))
+    found = title(conversation(f"{words} {words} {words}"))
     assert len(found) <= 72
     assert found.endswith("…")
 
 
-def test_empty_and_tiny_talks() -> None:
-    for messages in ([], talk(""), [Message(role=TOOL, content="output only")], talk("```\ncode only\n```")):
+def test_empty_and_tiny_conversations() -> None:
+    for messages in (
+        [],
+        conversation(""),
+        [Message(role=TOOL, content="output only")],
+        conversation("```\ncode only\n```"),
+    ):
         assert summarise(messages) == ""
         assert stopping_point(messages) == ""
-    one = talk("The importer stops at a null byte in row 41.")
+    one = conversation("The importer stops at a null byte in row 41.")
     assert summarise(one) == "The importer stops at a null byte in row 41."
     assert stopping_point(one) == "The importer stops at a null byte in row 41."
     assert title(one) == "The importer stops at a null byte in row 41"
@@ -242,7 +247,7 @@ def test_a_decision_among_ten_thousand_messages_is_found() -> None:
     words = sorted({word for line in CHATTER for word in line.split()})
     lines = [" ".join(rng.choices(words, k=rng.randint(5, 14))).capitalize() + "." for _ in range(10_000)]
     lines[5_001] = "We decided to archive the Lisbon cluster on 14 August."
-    assert summarise(talk(*lines)).startswith("We decided to archive the Lisbon cluster on 14 August.")
+    assert summarise(conversation(*lines)).startswith("We decided to archive the Lisbon cluster on 14 August.")
 
 
 _HOSTILE = (
@@ -254,15 +259,15 @@ _HOSTILE = (
 
 @pytest.mark.parametrize("text", _HOSTILE, ids=range(len(_HOSTILE)))
 def test_hostile_input_stays_within_the_budget(text: str) -> None:
-    messages = talk(text, text)
+    messages = conversation(text, text)
     assert tokens.estimate(summarise(messages)) <= 165
     assert len(title(messages)) <= 80
     assert len(stopping_point(messages)) <= 500
 
 
 @given(st.lists(st.text(max_size=200), max_size=6), st.integers(10, 200))
-def test_any_text_gives_a_summary_within_its_budget_and_the_same_one_twice(texts: list[str], budget: int) -> None:
-    messages = talk(*texts)
+def test_any_text_has_a_deterministic_summary_within_the_budget(texts: list[str], budget: int) -> None:
+    messages = conversation(*texts)
     summary = summarise(messages, budget=budget)
     assert tokens.estimate(summary) <= budget
     assert summarise(messages, budget=budget) == summary
@@ -286,7 +291,7 @@ def test_sentences_are_split_where_they_end() -> None:
 
 
 @pytest.mark.parametrize("command", ["/workspace.brainstorm", "$workspace-brainstorm", " /plan"])
-def test_the_name_of_a_command_is_no_part_of_a_summary(command: str) -> None:
+def test_the_name_of_a_command_is_not_in_a_summary(command: str) -> None:
     asked = [Message(role="user", content=f"{command} Which paths of the public API need versions?", id="1", seq=0)]
     assert stopping_point(asked) == summarise(asked) == "Which paths of the public API need versions?"
     assert stopping_point([Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]) == (

@@ -1,4 +1,4 @@
-"""The thread of a stored session, read as it is asked for, is the one that is made of all its messages at once."""
+"""The thread of a stored session, read lazily, is the same as the thread of all its messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MESSAGES = st.lists(st.tuples(st.sampled_from(NAMES), PARENTS, st.booleans(), st
 
 @pytest.mark.req("SAFE-06")
 @given(MESSAGES)
-def test_it_is_the_same_thread(drawn: list[tuple[str, str, bool, bool]]) -> None:
+def test_a_stored_thread_is_the_same_as_one_in_memory(drawn: list[tuple[str, str, bool, bool]]) -> None:
     store = MemoryStore()
     store.create(Session(id="s"))
     messages = [

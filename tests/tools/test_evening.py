@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.library.resolve import exact
+from cortext.services.library.resolve import with_exact_id
 from cortext.wiring.stores import Stores
 
 
@@ -55,9 +55,9 @@ def test_a_conversation_moves_through_three_tools_and_a_clone(
     assert any("API design" in line and "session state saved" in line for line in _subjects(folder))
 
     # In Gemini CLI: every message is carried over.
-    found = exact(Stores(str(folder)).all(), "001-brainstorm-api-design")[0]
+    found = with_exact_id(Stores(str(folder)).all(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
-    texts = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
+    texts = [message.content for message in thread(found.store.read(found.session.id)) if message.content]
     assert texts[:4] == [
         "/workspace.brainstorm API design",
         "What is the core problem?",

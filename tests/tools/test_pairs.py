@@ -13,7 +13,7 @@ from tests.support.model_server import ModelServer, Request
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
 from cortext.safety.framing import GO_ON
-from cortext.services.library.resolve import exact
+from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
 from cortext.wiring import tools
@@ -53,7 +53,7 @@ def _session_of(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
     rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [exact(stores.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
+    found = [with_exact_id(stores.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
     of_project = [item for item in found if item.session.extra.get("project") == str(project)]
     assert len(of_project) == 1, [item.session for item in found]
     return of_project[0]
@@ -71,7 +71,7 @@ def test_every_message_and_tool_call_is_captured(
 ) -> None:
     project, texts = conversations[name]
     found = _session_of(desk, stores, name, project)
-    messages = thread(found.place.store.read(found.session.id))
+    messages = thread(found.store.read(found.session.id))
     assert _texts(messages) == texts
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
@@ -104,7 +104,7 @@ def test_a_conversation_of_one_tool_is_resumed_in_another(
 
 def _copy(stores: Stores, found: Found, target: str) -> Found:
     """Copy the conversation to another id, so that each pair starts with the original one."""
-    store = found.place.store
+    store = found.store
     name = f"pair-{found.session.origin.tool}-{target}"
     store.create(
         Session(
@@ -118,7 +118,7 @@ def _copy(stores: Stores, found: Found, target: str) -> Found:
         )
     )
     store.append(name, *thread(store.read(found.session.id)))
-    return Found(found.place, store.get(name))
+    return Found(found.named_store, store.get(name))
 
 
 def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> Request:
@@ -163,10 +163,10 @@ def _check_receipt(request: Request, plan: Plan) -> None:
 
 def _check_capture(desk: Desk, stores: Stores, found: Found, plan: Plan, texts: list[str], target: str) -> None:
     """Check that the messages after the resume, and only those, are added to the session, and that every id stays."""
-    before = [message.id for message in thread(found.place.store.read(found.session.id))]
+    before = [message.id for message in thread(found.store.read(found.session.id))]
     done = desk.cortext("sync", "--from", target, cwd=desk.home)
     assert done.code == 0, done.err
-    after = thread(found.place.store.read(found.session.id))
+    after = thread(found.store.read(found.session.id))
     assert [message.id for message in after][: len(before)] == before
     assert [message.content for message in after[len(before) :] if message.content] == [
         *([NEXT] if after[len(before)].role == "user" else []),
@@ -198,10 +198,10 @@ def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
 ) -> None:
     project, texts = conversations[home]
     found = _copy(stores, _session_of(desk, stores, home, project), f"{other}-and-back")
-    store, name = found.place.store, found.session.id
+    store, name = found.store, found.session.id
     before = _essence(thread(store.read(name)))
     for target in (other, home):
-        found = Found(found.place, store.get(name))
+        found = Found(found.named_store, store.get(name))
         tool = tools.native_writer(target)
         plan = make_plan(found, tool, command=COMMAND, project=str(project))
         assert plan.how == NEW

@@ -70,7 +70,7 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
 
-        uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
+        uncaptured.record(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(FAILURE_RECORDED)
         raise
     return tool.hook_answer(fields, context) if context else ""
@@ -133,7 +133,7 @@ class Hook:
         added = self.capture.capture(self.tool, transcript).added
         from cortext.services.capture import uncaptured
 
-        uncaptured.done(self.tool.name, (self.event.key, ""))
+        uncaptured.clear(self.tool.name, (self.event.key, ""))
         return added
 
     def _entry(self) -> Entry | None:
@@ -142,12 +142,16 @@ class Hook:
     def _current(self) -> Found | None:
         """Return the conversation that this chat belongs to; None if there is none, or it is in another workspace."""
         entry = self._entry()
-        place = self.capture.place_at(entry.root) if entry is not None else None
-        if entry is None or place is None or (place.kind == "workspace" and place.root != self.world.workspace):
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if (
+            entry is None
+            or named_store is None
+            or (named_store.kind == "workspace" and named_store.root != self.world.workspace)
+        ):
             return None
         try:
-            session = place.store.peek(entry.session_id)
-            last = place.store.tail(entry.session_id, 1)
+            session = named_store.store.peek(entry.session_id)
+            last = named_store.store.tail(entry.session_id, 1)
         except CortextError:
             return None
         # A chat that was captured by itself and never resumed has no status to change.
@@ -155,7 +159,7 @@ class Hook:
             return None
         # The sequence number of the last message gives the count without reading the others.
         session.message_count = last[0].seq + 1 if last else 0
-        return Found(place, session)
+        return Found(named_store, session)
 
     def _resume_if_needed(self) -> str:
         return "" if self.tool.commands_run else self._resume()  # otherwise the command file has run `cortext resume`
@@ -215,16 +219,16 @@ class Hook:
         command = mask(f"{kind} {self.event.arguments}").text  # it is stored with the session, and so in git
         if found is None or found.session.extra.get("begun_by") != command or found.session.message_count > 0:
             self._capture_new()  # earlier messages belong to the earlier conversation
-            place = self.world.workspace_store()
+            named_store = self.world.workspace_store()
             session = begin(
-                place,
+                named_store,
                 kind,
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
                 servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
                 begun_by=command,
             )
-            self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
+            self.capture.attach(named_store, session.id, self.tool.name, self.event.key, from_now=True)
         else:
             session = found.session
         folder = os.path.relpath(session.path, self.world.workspace)
@@ -242,7 +246,7 @@ class Hook:
 
         reaction = pausing.react_to_prompt(self.event.text, found.session, self.world.settings)
         if reaction.change is not None:
-            found.place.store.update(found.session.id, reaction.change)
+            found.store.update(found.session.id, reaction.change)
         return reaction.context
 
     def _started(self) -> None:
@@ -261,14 +265,14 @@ class Hook:
         change = Change(origin=this_chat, last_active=clock.now())
         if found.session.status != ACTIVE:
             change.status, change.force = ACTIVE, True
-        found.place.store.update(found.session.id, change)
+        found.store.update(found.session.id, change)
 
     def _after_answer(self, *, ended: bool, added: int) -> None:
         found = self._current()
         if found is None:
             return
         if found.session.status != ACTIVE:
-            if added and found.place.kind == "workspace":  # commit the answer to the command that stopped it too
+            if added and found.named_store.kind == "workspace":  # commit the answer to the command that stopped it too
                 self._save(found, found.session.status)
             return
         origin = found.session.origin
@@ -279,8 +283,8 @@ class Hook:
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.place.kind == "workspace" and self.world.settings.workspace.commit
-        saved = save(found.place, found.session.id, status, commit=commit)
+        commit = found.named_store.kind == "workspace" and self.world.settings.workspace.commit
+        saved = save(found.named_store, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services.workspace import notices
 

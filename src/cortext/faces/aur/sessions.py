@@ -87,9 +87,9 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
 
 def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     """Return the id of the session that `wanted` names. If nothing matches, list the newest sessions and raise."""
-    from cortext.services.library.resolve import Resolver, exact
+    from cortext.services.library.resolve import Resolver, with_exact_id
 
-    if found := exact([stores.spawn_store()], wanted):
+    if found := with_exact_id([stores.spawn_store()], wanted):
         return found[0].session.id
     rows = fresh_listing(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")

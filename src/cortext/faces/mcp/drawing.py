@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cortext.faces.mcp.pages import Json
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import Passage, Settled, Told
+from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
 from cortext.services.text.digest import clip
 
 OMITTED = ("path", "token_count", "damage")  # fields of a session that are of no use to a model
@@ -32,7 +32,7 @@ def session_entry(row: Row) -> tuple[str, Json]:
     return f"- {session_line(row)}{summary}", session_data(row)
 
 
-def found_entry(found: Told) -> tuple[str, Json]:
+def found_entry(found: SessionPassages) -> tuple[str, Json]:
     """Return a session with its matching messages, as text and as data."""
     lines = [f"# {session_line(found.session)}"]
     if found.session.summary:
@@ -57,13 +57,13 @@ def without_summary(row: Row) -> Row | None:
     return row._replace(summary="") if row.summary else None
 
 
-def shortened(found: Told) -> Told | None:
+def shortened(found: SessionPassages) -> SessionPassages | None:
     """Return it with fewer passages, else without the summary, else with shorter passages; None if nothing is left."""
     session = without_summary(found.session)
     if len(found.passages) > 1:
-        return Told(session=found.session, passages=found.passages[:-1])
+        return SessionPassages(session=found.session, passages=found.passages[:-1])
     if session is not None:
-        return Told(session=session, passages=found.passages)
+        return SessionPassages(session=session, passages=found.passages)
     longest = max((len(text) for one in found.passages for text in (one.text, one.before, one.after)), default=0)
     if longest < 40:
         return None
@@ -72,10 +72,10 @@ def shortened(found: Told) -> Told | None:
                 after=clip(one.after, longest // 4))
         for one in found.passages
     ]  # fmt: skip
-    return Told(session=found.session, passages=cut)
+    return SessionPassages(session=found.session, passages=cut)
 
 
-def decision_entry(settled: Settled) -> tuple[str, Json]:
+def decision_entry(settled: SessionDecision) -> tuple[str, Json]:
     """Return a decision with its date and its session, as text and as data."""
     row, decision = settled.session, settled.decision
     where = f"{row.id}, message {decision.seq}"

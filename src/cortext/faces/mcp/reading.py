@@ -156,10 +156,10 @@ def _packet(chosen: Found, budget: int) -> Packet:
         type=clip(terminal.line(session.type), WORD),
         summary=clip(terminal.line(session.summary), budget // 4),
     )
-    command = command_text(chosen.place.root, chosen.session.type, session.title)
+    command = command_text(chosen.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:
         command = f"(The text of the command of {session.type} is too long for this answer.)"
-    history = History(chosen.place.store, chosen.session)
+    history = History(chosen.store, chosen.session)
     room = budget - FRAME
     while True:
         packet = build(session, history, command=command, budget=room).masked()

@@ -25,19 +25,19 @@ def save_session(context: Context, given: SaveSession) -> Answer:
     stores = context.stores
     if given.id:
         row = context.recall.resolve(given.id, stores.workspace, shown=context.shown)
-        place, session = context.listing.place(row.root), context.listing.found(row).session
+        named_store, session = context.listing.named_store(row.root), context.listing.found(row).session
     else:
-        place = stores.workspace_store()
-        session = active(place)
-    stores.caught_up(Found(place, session))
+        named_store = stores.workspace_store()
+        session = active(named_store)
+    stores.caught_up(Found(named_store, session))
     summary = " ".join(given.summary[:LONGEST_SUMMARY].split())
-    session = place.store.get(session.id)
+    session = named_store.store.get(session.id)
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
-        session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and settings_of(place.root).workspace.commit
-    saved = save(place, session.id, session.status, commit=commit)
-    return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
+        session = named_store.store.update(session.id, written)
+    commit = named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit
+    saved = save(named_store, session.id, session.status, commit=commit)
+    return _answer(saved, without_secrets(row_of(saved.session, named_store.root, named_store.kind)))
 
 
 def _answer(saved: SaveResult, row: Row) -> Answer:

@@ -23,7 +23,7 @@ from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, index_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import Recall, Told, without_secrets
+from cortext.services.library.recall import Recall, SessionPassages, without_secrets
 from cortext.services.library.search import check_filters
 
 NEAREST = "These are only similar in meaning, and may be about something else"
@@ -88,7 +88,7 @@ def _filters(**given: str) -> dict[str, str]:
 
 
 def _found(
-    context: Context, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str
+    context: Context, recall: Recall, found: list[SessionPassages], start: int, limit: int, query: str, where: str
 ) -> Answer:
     page = fit(found[: start + limit], start, found_entry, context.budget, shortened)
     next_index = page.next_index if page.next_index >= 0 else start + limit if len(found) > start + limit else -1

@@ -25,11 +25,11 @@ def adopt(store: Store, found: Found) -> str:
     from cortext.services.text.titles import title
 
     source = found.session
-    messages = [_text_only(message) for message in thread(found.place.store.read(source.id)) if _is_copied(message)]
+    messages = [_text_only(message) for message in thread(found.store.read(source.id)) if _is_copied(message)]
     if not messages:
         raise NotFound(f"session {source.id} has no messages", kept="it is unchanged", hint="choose another session")
     provenance = {
-        "store": found.place.label,
+        "store": found.named_store.label,
         "session_id": source.id,
         "tool": source.origin.tool,
         "messages": len(messages),

@@ -208,7 +208,7 @@ class Commands:
 
         A snippet in which something was masked has no highlights: their positions no longer apply.
         """
-        store = self._sessions.listing().place(row.root).store
+        store = self._sessions.listing().named_store(row.root).store
         near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
         (snippet,) = scrubbed(near, match.snippet)
         return (snippet, list(match.highlights)) if snippet == match.snippet else (snippet, [])

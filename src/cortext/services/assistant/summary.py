@@ -120,7 +120,7 @@ def with_facts(text: str, messages: Sequence[Message]) -> str:
     names = [name for name in (*facts.changed_files, *facts.read_files, *facts.identifiers) if name not in text]
     text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys(names)])
     if messages and messages[-1].role == USER:
-        asks = [ask for ask in facts.open_asks if ask not in text]
+        asks = [ask for ask in facts.open_requests if ask not in text]
         text = _add(text, _ASKS, [f"- {ask}" for ask in asks])
     return text
 

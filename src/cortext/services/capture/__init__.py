@@ -1,4 +1,5 @@
-"""Taking in what was said in AI tools: transcripts found, read, checked and stored. `capture` handles one transcript,
-`intake` many new ones together, `workers` several processes, `importing` a whole run with its report. How a tool
-writes its transcripts is not known here but in `tools`.
+"""Capturing what was said in AI tools: finding, reading, checking and storing transcripts.
+
+`capture` handles one transcript, `intake` many new ones together, `workers` several processes, and `importing` a whole
+run with its report. How a tool writes its transcripts belongs in `tools`.
 """

@@ -1,7 +1,7 @@
-"""Capture: the real words out of an AI tool's own transcript, into a session of ours.
+"""Capture: read what is new in an AI tool's transcript and append it to a session of ours.
 
-Called by import, sync and the hooks; any number of times, in any order, by several processes at once. Under
-the session's lock it reads what is new in the transcript and appends what the session does not have yet.
+Called by import, sync and the hooks, any number of times, in any order, by several processes at once. Reading and
+appending happen under the session's lock, and a message that the session already has is not appended again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,47 +21,44 @@ from cortext.io import batch as newfiles
 from cortext.model import clock
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
-from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
-from cortext.model.status import ACTIVE, PAUSED
+from cortext.model.session import TITLED_BY_USER, Change, Origin, Session
+from cortext.model.status import ACTIVE
+from cortext.services.capture.first_reading import (
+    BATCH_MESSAGES,
+    Captured,
+    FirstReading,
+    batches_of,
+    calls_in,
+    done_entry,
+    newest_of,
+)
 from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
-from cortext.services.text.masking import Kept, mask_message, mask_struct
+from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import NATIVE, native_copy
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
-BATCH_MESSAGES = 2_000
-BATCH_BYTES = 8 << 20
-KNOWN_TAIL = 400
-UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
+KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
+UNREAD = "unread"  # the folder of transcripts that made no session, as the tools wrote them
 OWN_COMMANDS = ("/workspace.", "$workspace-")
-
-
-class Captured(NamedTuple):
-    """What one capture did."""
-
-    session_id: str
-    created: bool
-    added: int
-    tool_calls: int
-    counts: Counts
 
 
 UNCHANGED = Captured("", False, 0, 0, Counts())
 
 
 def session_id_for(tool: str, key: str) -> str:
-    """The id of the session that a transcript becomes in the home store: always the same."""
+    """Return the id of the session that a transcript becomes in the home store: always the same."""
     plain = f"{tool}-{key}"
     if is_id(plain):
         return plain
 
-    mark = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    return f"{tool}-{slug(key, 60) or 'session'}-{mark}"
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{tool}-{slug(key, 60) or 'session'}-{digest}"
 
 
 class Capture:
-    """Captures transcripts of any tool: into the session that they belong to, else into the home store."""
+    """Captures transcripts of any tool, into the session that they belong to, else into the home store."""
 
     def __init__(
         self,
@@ -76,69 +72,69 @@ class Capture:
         self.home = home
         self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
-        self._places = {place.root: place for place in (*stores, home)}
-        self.trouble = ""  # why the catalogue does not know what was taken in
-        self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces that got words: store and id
+        self._stores = {named_store.root: named_store for named_store in (*stores, home)}
+        self.trouble = ""  # why the catalogue could not record what was captured
+        self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
 
     def remember_all(self) -> None:
-        """Load the catalogue at once, for a run over very many transcripts."""
+        """Load the whole catalogue into memory, for a run over very many transcripts."""
         self._entries = self.catalogue.all()
 
-    def look_again(self) -> None:
-        """Look into the catalogue again: others have written to it."""
+    def reload(self) -> None:
+        """Load the catalogue again if it is in memory: other processes have written to it."""
         if self._entries is not None:
             self.remember_all()
 
-    def place_at(self, root: str) -> NamedStore | None:
-        """The store in this folder, if it is one that we know."""
-        return self._places.get(root)
+    def store_at(self, root: str) -> NamedStore | None:
+        """Return the store in this folder, or None if it is not one of ours."""
+        return self._stores.get(root)
 
     def is_own(self, entry: Entry) -> bool:
-        """Whether a transcript is kept as the session that it would become by itself, in the home store."""
+        """Whether a transcript is stored as a session of its own, in the home store."""
         return entry.root == self.home.root and entry.session_id == session_id_for(entry.tool, entry.key)
 
     def unchanged(self, transcript: Transcript) -> bool:
-        """Whether nothing happened to a transcript since it was captured, by its cheap signs."""
+        """Whether a transcript has the same fingerprint as when it was captured."""
         entry = self._entry(transcript.tool, transcript.key)
         return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
 
-    def attach(self, place: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
-        """Say that a tool's session continues one of ours: its words go there, from now on or from its start.
+    def attach(self, named_store: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
+        """Record that a tool's session continues one of ours: its messages go there, from now on or from its start.
 
-        It knows everything that our session holds at this moment; what others add later, it does not.
+        The tool's session is taken to contain everything that ours holds now, but nothing that others append later.
         """
-        self._places.setdefault(place.root, place)
+        self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key) if from_now else None
-        known = place.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, place.root, session_id, last=newest_of(known))
+        known = named_store.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, named_store.root, session_id, last=newest_of(known))
         if before is not None:
             entry = entry._replace(cursor=before.cursor, since=self._until(before))
         self.catalogue.put(entry)
 
     def _until(self, before: Entry) -> str:
-        """The time of the newest word of a transcript that was taken in where it belonged before."""
-        place = self.place_at(before.root)
+        """Return the time of the newest message that was captured into the previous session of a transcript."""
+        named_store = self.store_at(before.root)
         try:
-            messages = place.store.tail(before.session_id, KNOWN_TAIL) if place else []
+            messages = named_store.store.tail(before.session_id, KNOWN_TAIL) if named_store else []
         except CortextError:
             messages = []
         newest = max([before.since, *(message.timestamp for message in messages)])
-        # A clock that is ahead elsewhere must not hide what is said here from now on.
+        # Timestamps from a clock that is ahead must not hide new messages.
         return newest if newest <= clock.now() else ""
 
-    def hand_over(self, place: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
-        """Note that a session of ours is about to be opened as this session of a tool; what was noted before.
+    def hand_over(self, named_store: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
+        """Record that a session of ours is about to be opened as this session of a tool; return the previous entry.
 
-        Nothing else changes: the session is active, and in that tool, from when the tool's own start or the user's
-        next words say so.
+        Nothing else changes: the session becomes active, and moves to that tool, when the tool has started or the
+        user has written there.
         """
-        self._places.setdefault(place.root, place)
+        self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key)
-        known = place.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, place.root, session_id, changed=HANDED_OVER, last=newest_of(known))
-        if before is not None and (before.root, before.session_id) == (place.root, session_id):
+        known = named_store.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, named_store.root, session_id, changed=HANDED_OVER, last=newest_of(known))
+        if before is not None and (before.root, before.session_id) == (named_store.root, session_id):
             entry = entry._replace(cursor=before.cursor, since=before.since)
         self.catalogue.put(entry)
         return before
@@ -151,45 +147,45 @@ class Capture:
             self.catalogue.put(before)
 
     def capture(self, tool: TranscriptSource, transcript: Transcript) -> Captured:
-        """Take in what is new in a transcript."""
+        """Capture what is new in a transcript."""
         if self.unchanged(transcript):
             return UNCHANGED
         known = self._entry(transcript.tool, transcript.key)
         entry = known or self._entry_by_origin(transcript)
-        place = self.place_at(entry.root) if entry else None
-        if entry is None or place is None:
-            entry, place = self._home_entry(transcript), self.home
+        named_store = self.store_at(entry.root) if entry else None
+        if entry is None or named_store is None:
+            entry, named_store = self._home_entry(transcript), self.home
         if self._keep_unmasked and entry.root != self.home.root:
-            aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
-            self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
-        # The first words after a conversation was handed to a tool show that it goes on there.
-        return self._take(tool, transcript, entry, place.store, wake=known is not None and known.fresh)
+            unmasked = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
+            self._capture_into(tool, transcript, self.catalogue.get(*unmasked[:2]) or unmasked, self.home.store)
+        # The first messages after a conversation was handed to a tool show that it continues there.
+        wake = known is not None and known.fresh
+        return self._capture_into(tool, transcript, entry, named_store.store, wake=wake)
 
-    def _take(
+    def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
     ) -> Captured:
         try:
-            done = self._more(tool, transcript, entry, store, wake=wake)
+            done = self._append(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
-            done = self._first(tool, transcript, entry, store)
+            done = self._create(tool, transcript, entry, store)
         if done.added and entry.root != self.home.root:
             self.grown[entry.root, entry.session_id] = None
         return done
 
-    def words(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
-        """What was said and can be stored, without what we ourselves put in; on its way into git without secrets.
+    def _messages(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
+        """Yield the messages that can be stored, without what we injected, and masked if they may get into git.
 
         `before` is the message that the session ends with.
         """
-        sound = storable(reading, before)
-        own = (message for message in sound if message.extra is None or not _is_ours(message))
+        messages = (message for message in storable(reading, before) if not _is_injected(message))
         if entry.since:
-            own = (message for message in own if not message.timestamp or message.timestamp > entry.since)
-        return (mask_message(message)[0] for message in own) if self._is_masked(entry) else own
+            messages = (message for message in messages if not message.timestamp or message.timestamp > entry.since)
+        return (mask_message(message)[0] for message in messages) if self._is_masked(entry) else messages
 
-    def clean(self, about: Kept, entry: Entry) -> Kept:
-        """What a transcript tells about itself, on its way into git without secrets."""
-        return mask_struct(about) if self._is_masked(entry) else about
+    def _masked(self, metadata: AnyStruct, entry: Entry) -> AnyStruct:
+        """Return metadata without secrets if it may get into git."""
+        return mask_struct(metadata) if self._is_masked(entry) else metadata
 
     def _is_masked(self, entry: Entry) -> bool:
         return self._mask and entry.root != self.home.root
@@ -200,86 +196,86 @@ class Capture:
         return self.catalogue.get(tool, key)
 
     def _entry_by_origin(self, transcript: Transcript) -> Entry | None:
-        """A session that names this transcript as its own: how the catalogue is found again when it was lost."""
-        if self._origins is None or self._entries is None:  # looked up once for a run over very many
+        """Find a session that names this transcript as its origin: it replaces a lost entry of the catalogue."""
+        if self._origins is None or self._entries is None:  # scanned once for a run over very many transcripts
             self._origins = {}
-            for root, place in self._places.items():
-                for session in place.store.sessions() if root != self.home.root else ():
+            for root, named_store in self._stores.items():
+                for session in named_store.store.sessions() if root != self.home.root else ():
                     origin = session.origin
                     entry = Entry(origin.tool, origin.session_id, root, session.id)
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
         return self._origins.get((transcript.tool, transcript.key))
 
-    def _first(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
-        """A transcript that is new to us becomes a session, once it holds a message."""
-        with self.keeping_unread(tool, transcript):
+    def first_reading(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, batch_size: int = BATCH_MESSAGES
+    ) -> FirstReading:
+        """Begin to read a transcript that is new to us; if that fails, the tool's own file is kept."""
+        with self._keeping_unread(tool, transcript):
             reading = tool.read(transcript)
-            batches = batches_of(self.words(reading, entry))
-            first = next(batches, None)
-        if first is None:
-            return self.nothing_said(tool, transcript, reading.counts)
-        made = new_session(entry, transcript, reading.about, first)
-        session = msgspec.structs.replace(self.clean(made, entry), id=made.id, origin=made.origin)
+            return FirstReading(transcript, entry, reading, self._messages(reading, entry), batch_size)
+
+    def _create(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+        """Make a session of a transcript that is new to us, if it has a message."""
+        first = self.first_reading(tool, transcript, entry)
+        if first.is_empty:
+            return self.without_session(tool, transcript, first.counts)
+        made = first.session()
+        session = msgspec.structs.replace(self._masked(made, entry), id=made.id, origin=made.origin)
         try:
             store.create(session)
-        except SessionExists:  # another process was faster: what it has not got yet comes next time
+        except SessionExists:  # another process was faster; the next run appends what that one has not read
             return UNCHANGED
-        added = calls = 0
         with store.open(entry.session_id) as writer:
             with self._copied(tool, transcript, entry, writer.session()):
-                batch: list[Message] | None = first
-                while batch:
-                    entry = entry._replace(last=newest_of(batch) or entry.last)
+                for batch in first.batches():
                     writer.append(*batch)
-                    added += len(batch)
-                    calls += calls_in(batch)
-                    batch = next(batches, None)
-                writer.update(self.clean(changes_of(session, reading.about, first), entry))
-            self.remember([done_entry(entry, transcript, reading)])
-        return Captured(entry.session_id, True, added, calls, reading.counts)
+                writer.update(self._masked(changes_of(session, first.about), entry))
+            self.remember([first.entry()])
+        return first.captured()
 
-    def _more(
+    def _append(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool
     ) -> Captured:
-        """Append what the session does not have yet."""
+        """Append the messages that the session does not have yet."""
         added = calls = 0
-        spoken = False
+        user_spoke = False
         with store.open(entry.session_id) as writer:
             session = writer.session()
             with self._copied(tool, transcript, entry, session):
                 reading = tool.read(transcript, entry.cursor)
-                fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None, follows=entry.last)
-                for batch in batches_of(self.words(reading, entry, fresh.last)):
+                fresh = _Fresh(store, entry.session_id, tail_only=entry.cursor is not None, follows=entry.last)
+                for batch in batches_of(self._messages(reading, entry, fresh.last)):
                     new = fresh.only(batch)
                     if new:
                         entry = entry._replace(last=newest_of(new) or entry.last)
                         writer.append(*new)
                         added += len(new)
                         calls += calls_in(new)
-                        spoken = spoken or any(map(_is_spoken, new))
-                change = self.clean(changes_of(session, reading.about, []), entry)
+                        user_spoke = user_spoke or any(map(_is_from_user, new))
+                change = self._masked(changes_of(session, reading.about), entry)
                 if session.title and not self.is_own(entry):
-                    change.title = msgspec.UNSET  # a chat's own name is not that of the conversation that it continues
-                if spoken and wake:
-                    _go_on(change, session, entry, in_workspace=entry.root != self.home.root)
+                    change.title = msgspec.UNSET  # the tool's title is not that of the conversation it continues
+                if user_spoke and wake:
+                    _continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
                 if change != Change():
                     writer.update(change)
             done = done_entry(entry, transcript, reading)
-            waiting = entry.changed == HANDED_OVER and not spoken
-        # Noted as read only when all is done: who is killed before that is taken up again by the next run.
+            waiting = entry.changed == HANDED_OVER and not user_spoke
+        # Recorded last: if this process is killed before, the next run reads the transcript again.
         settle(store, entry.session_id)
         self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
     @contextmanager
     def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
-        """Keep the tool's own form beside ours (in the home store only) before anything in it is read.
+        """Copy the transcript next to our log (in the home store only), before it is read.
 
-        Where that fails, the words are taken in all the same, and then the failure is told: the next run tries again.
+        If the copy fails, the messages are captured all the same and the error is raised afterwards, so that the next
+        run tries again.
         """
         failure: Exception | None = None
         own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
-        if entry.root == self.home.root and own:  # not one that we wrote ourselves, beside it
+        if entry.root == self.home.root and own:  # not a native session that we wrote
             try:
                 tool.copy(transcript, native_copy(session.path))
             except (CortextError, OSError) as error:
@@ -288,46 +284,46 @@ class Capture:
         if failure is not None:
             raise failure
 
-    def nothing_said(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> Captured:
-        """A transcript without a message makes no session; where that is because of damage, its file is kept."""
+    def without_session(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> Captured:
+        """Return the result for a transcript without a message; if damage is the reason, keep its file."""
         if counts.damaged:
-            self.keep_unread(tool, transcript)
+            self._keep_unread(tool, transcript)
         return UNCHANGED._replace(counts=counts)
 
     @contextmanager
-    def keeping_unread(self, tool: TranscriptSource, transcript: Transcript) -> Iterator[None]:
-        """Whatever goes wrong in here, the tool's own file is kept: a later version may read it."""
+    def _keeping_unread(self, tool: TranscriptSource, transcript: Transcript) -> Iterator[None]:
+        """Keep the tool's own file if anything fails in here: a later version may be able to read it."""
         try:
             yield
         except Exception:
-            self.keep_unread(tool, transcript)
+            self._keep_unread(tool, transcript)
             raise
 
-    def keep_unread(self, tool: TranscriptSource, transcript: Transcript) -> None:
-        """Keep the tool's own form of a transcript that gave no session."""
+    def _keep_unread(self, tool: TranscriptSource, transcript: Transcript) -> None:
+        """Copy a transcript that made no session."""
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
             newfiles.ensure_folder(folder, None)
             tool.copy(transcript, os.path.join(folder, NATIVE))
         except (CortextError, OSError):
-            pass  # what went wrong with the transcript itself is told
+            pass  # the error of the transcript itself is reported
 
     def remember(self, entries: Sequence[Entry]) -> None:
-        """Note in the catalogue how far these transcripts were read. Where it cannot be written nothing is lost."""
+        """Record in the catalogue how far these transcripts were read. If it cannot be written, nothing is lost."""
         try:
             self.catalogue.put_all(entries)
         except sqlite3.DatabaseError as error:
             if not is_unwritable(error):
                 raise
             self.trouble = (
-                f"the catalogue could not be written ({error}); everything that was taken in is kept, "
-                "and the next import looks through these transcripts again"
+                f"the catalogue could not be written ({error}); everything captured is kept, "
+                "and the next import reads these transcripts again"
             )
         if self._entries is not None:
             self._entries.update({(entry.tool, entry.key): entry for entry in entries})
 
     def new_entry(self, transcript: Transcript) -> Entry | None:
-        """The entry that a transcript will get in the home store, where nothing is known of it; else None."""
+        """Return the entry of a transcript that is new to us, in the home store; None for any other."""
         if self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript):
             return None
         return self._home_entry(transcript)
@@ -337,54 +333,32 @@ class Capture:
         return Entry(transcript.tool, transcript.key, self.home.root, session_id)
 
 
-def new_session(entry: Entry, transcript: Transcript, about: About, first: Sequence[Message]) -> Session:
-    """The session that a transcript becomes, as far as its first messages tell."""
-    created = about.created_at or first[0].timestamp
-    return Session(
-        id=entry.session_id,
-        type=_type_of(about),
-        title=about.title or title_of(first),
-        status=PAUSED,
-        created_at=created,
-        last_active=created,
-        agent_config=AgentConfig(command=about.command, model=about.model),
-        origin=Origin(tool=transcript.tool, session_id=transcript.key),
-        extra={"project": about.project or transcript.project},
-    )
-
-
-def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
-    """What the catalogue is to say once a reading is stored; `entry.last` is set by who stored it."""
-    return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
-
-
 class _Fresh:
-    """Tells the messages that a session does not have yet.
+    """Finds the messages that a session does not have yet.
 
-    By id; and, for a conversation that we had written into another tool, by walking along what it holds
-    already (same role, same words), because not every tool keeps our ids. Where the session holds more than
-    the transcript knows of (`follows` is the last that it does), the talk went on elsewhere meanwhile: its next
-    words are a branch from there, not an answer to what it never saw.
+    They are compared by id and, for a conversation that we wrote into another tool, in order by role and text, because
+    not every tool keeps our ids. If the session has messages after `follows`, the last one that the transcript
+    contains, the conversation continued elsewhere meanwhile: the transcript's next message starts a branch.
     """
 
-    def __init__(self, store: Store, session_id: str, *, partly: bool, follows: str = "") -> None:
-        messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if partly else store.read(session_id))
+    def __init__(self, store: Store, session_id: str, *, tail_only: bool, follows: str = "") -> None:
+        messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if tail_only else store.read(session_id))
         self.last = messages[-1] if messages else None
         self._ids = {message.id for message in messages}
-        self._along: Iterator[Message] = iter(() if partly else thread(messages))
-        self._next = next(self._along, None)
+        self._stored: Iterator[Message] = iter(() if tail_only else thread(messages))
+        self._next = next(self._stored, None)
         self._branch = follows if follows in self._ids and follows != newest_of(messages) else ""
 
     def only(self, batch: list[Message]) -> list[Message]:
-        """The messages of a batch that are new, without a parent that we do not know."""
+        """Return the new messages of a batch, without parents that the session does not have."""
         new = []
         for message in batch:
             if message.id in self._ids:
                 if self._next is not None and message.id == self._next.id:
-                    self._next = next(self._along, None)
+                    self._next = next(self._stored, None)
                 continue
-            if self._next is not None and _same_words(message, self._next):
-                self._next = next(self._along, None)
+            if self._next is not None and _same_text(message, self._next):
+                self._next = next(self._stored, None)
                 continue
             self._next = None
             if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
@@ -397,77 +371,38 @@ class _Fresh:
         return new
 
 
-def newest_of(messages: Sequence[Message]) -> str:
-    """The id of the last message that is part of the talk; empty where there is none."""
-    return next((message.id for message in reversed(messages) if not message.aside), "")
-
-
-def _same_words(one: Message, other: Message) -> bool:
+def _same_text(one: Message, other: Message) -> bool:
     return one.role == other.role and one.text.split() == other.text.split()
 
 
-def _is_ours(message: Message) -> bool:
-    """Whether this is the block that we injected at a resume: not a word of the user's."""
+def _is_injected(message: Message) -> bool:
+    """Whether this is the context block that we injected at a resume, which the user did not write."""
     return bool(message.extra and message.extra.get("resume_block"))
 
 
-def _is_spoken(message: Message) -> bool:
-    """Whether the user said something here, other than a command of ours."""
-    words = message.content.strip()
-    return message.role == USER and not message.aside and words != "" and not words.startswith(OWN_COMMANDS)
+def _is_from_user(message: Message) -> bool:
+    """Whether the user wrote this, and it is not one of our commands."""
+    text = message.content.strip()
+    return message.role == USER and not message.aside and text != "" and not text.startswith(OWN_COMMANDS)
 
 
-def _go_on(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:
-    """A session that was handed to a tool goes on there. Outside of workspaces nobody would ever pause it again."""
+def _continue_in_tool(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:
+    """Add to the change that the session continues in the tool it was handed to.
+
+    Outside of workspaces it does not become active, because nothing would ever pause it again.
+    """
     if (session.origin.tool, session.origin.session_id) != (entry.tool, entry.key):
         change.origin = Origin(tool=entry.tool, session_id=entry.key)
     if in_workspace and session.status != ACTIVE:
         change.status, change.force = ACTIVE, True
 
 
-def batches_of(messages: Iterable[Message], most: int = BATCH_MESSAGES) -> Iterator[list[Message]]:
-    """Messages in lots that are written and flushed at once; memory is bounded by the lot."""
-    batch: list[Message] = []
-    size = 0
-    failure: Exception | None = None
-    try:
-        for message in messages:
-            batch.append(message)
-            size += len(message.content)
-            if message.parts is not None:
-                for part in message.parts:
-                    size += len(part.output)
-            if len(batch) >= most or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-    except Exception as error:  # noqa: BLE001 (what came before it is stored first; then it is raised)
-        failure = error
-    if batch:
-        yield batch
-    if failure is not None:
-        raise failure
-
-
-def calls_in(batch: Sequence[Message]) -> int:
-    """How many tools were called."""
-    return sum(1 for message in batch for part in message.parts or () if part.type == "tool_call")
-
-
-def _type_of(about: About) -> str:
-    """The conversation type, where it began with one of our commands."""
-    name = about.command.removeprefix("/")
-    kind = name.removeprefix("workspace.") if name.startswith("workspace.") else ""
-    return "" if kind in ("resume", "stop-conversation") else kind
-
-
-def changes_of(session: Session, about: About, first: Sequence[Message]) -> Change:
-    """What a transcript tells about itself, where it tells more than we know."""
+def changes_of(session: Session, about: About) -> Change:
+    """Return what a transcript's metadata adds to the session's."""
     change = Change()
-    # Over a title that a person gave (or a topic, when the conversation was begun) no tool's own goes.
-    if about.title and about.title != session.title and not _is_given(session):
+    # A tool's title never replaces one that a person chose.
+    if about.title and about.title != session.title and not _is_titled_by_user(session):
         change.title = about.title
-    elif not session.title and first:
-        change.title = title_of(first)
     if about.summary and about.summary != session.summary:
         change.summary, change.summary_by = about.summary, session.origin.tool
     if about.model and about.model != session.agent_config.model:
@@ -475,21 +410,14 @@ def changes_of(session: Session, about: About, first: Sequence[Message]) -> Chan
     return change
 
 
-def _is_given(session: Session) -> bool:
-    """Whether a person named this session: by `/workspace.X topic`, or by `cortext title`."""
-    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # all that older versions left
+def _is_titled_by_user(session: Session) -> bool:
+    """Whether a person named this session, with `/workspace.X topic` or `cortext title`."""
+    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # older versions stored nothing else
     return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
 
 
-def title_of(messages: Iterable[Message]) -> str:
-    """A title from the user's first words."""
-    from cortext.services.text.titles import title  # its patterns take 20 ms, and few hooks need a title
-
-    return title(messages)
-
-
 def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:
-    """Take in what a tool's session holds that no hook told us of."""
+    """Capture what a tool's session holds and no hook has reported."""
     for transcript in tool.transcripts():
         if transcript.key == key:
             return capture.capture(tool, transcript)
@@ -497,14 +425,14 @@ def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:
 
 
 def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
-    """The session with everything that its tool has written: a tool that was killed ran no hook."""
+    """Return the session after capturing what its tool has written: a tool that was killed ran no hook."""
     if not catch_up(capture, tool, found.session.origin.session_id).added:
         return found
-    return Found(found.place, found.place.store.get(found.session.id))
+    return Found(found.named_store, found.store.get(found.session.id))
 
 
 class ToolReport(msgspec.Struct, kw_only=True):
-    """What an import did for one tool."""
+    """The result of an import for one tool."""
 
     tool: str
     transcripts: int = 0
@@ -517,7 +445,7 @@ class ToolReport(msgspec.Struct, kw_only=True):
     failed: list[str] = []
 
     def add(self, done: Captured) -> None:
-        """Count one capture."""
+        """Add the result of one capture."""
         self.created += done.created
         self.updated += not done.created and done.added > 0
         self.unchanged += not done.added

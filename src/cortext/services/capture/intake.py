@@ -1,7 +1,7 @@
-"""Taking in transcripts by the lot: those that are new to us are built aside, and become sessions together.
+"""Capturing many new transcripts: their sessions are built aside and published in batches.
 
-The same words in the same files as `Capture.capture` gives, for a fraction of the flushes. Everything else (what grew,
-what belongs to a workspace, what somebody else is taking in at this moment) goes that way.
+The files are the same as those of `Capture.capture`, for a fraction of the flushes. Every other transcript (one that
+grew, belongs to a workspace, or is being captured by another process) is captured on its own.
 """
 
 from __future__ import annotations
@@ -10,36 +10,25 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
-from cortext.model.message import Message
-from cortext.services.capture.capture import (
-    Capture,
-    Captured,
-    batches_of,
-    calls_in,
-    changes_of,
-    done_entry,
-    new_session,
-    newest_of,
-    title_of,
-)
+from cortext.services.capture.capture import Capture, changes_of
+from cortext.services.capture.first_reading import Captured
 from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource
 
-# What is built before it is flushed and counted: more would not be quicker, and Ctrl-C forgets it.
-LOT_SESSIONS = 24
-LOT_BYTES = 32 << 20
-FEW_MESSAGES = 64  # read, then written, while they are still in the processor
+# Sessions and bytes that are published together: more would not be faster, and Ctrl-C discards what is unpublished.
+BATCH_SESSIONS = 24
+BATCH_BYTES = 32 << 20
+FEW_MESSAGES = 64  # read and then written while they are still in the processor's cache
 
 Work = Iterable[tuple[TranscriptSource, Transcript]]
 
 
 class _Waiting(NamedTuple):
-    """A transcript whose session is built and not yet published."""
+    """A transcript whose session is built but not yet published."""
 
     tool: TranscriptSource
     transcript: Transcript
@@ -47,28 +36,28 @@ class _Waiting(NamedTuple):
     entry: Entry
 
 
-# Takes what became of a transcript: what was captured, or why not.
-Tell = Callable[[TranscriptSource, Transcript, Captured | str], None]
+# Called with the result for each transcript: what was captured, or why it failed.
+Report = Callable[[TranscriptSource, Transcript, Captured | str], None]
 
 
 @contextmanager
-def ctrl_c_later() -> Iterator[None]:
-    """A Ctrl-C is heard after what is done in here, so that nothing is published and not told."""
+def delayed_ctrl_c() -> Iterator[None]:
+    """Delay a Ctrl-C until the block ends, so that everything published is also reported."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard: list[object] = []
-    before = signal.signal(signal.SIGINT, lambda *given: heard.append(given))
+    received: list[object] = []
+    previous = signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if heard:
+        signal.signal(signal.SIGINT, previous)
+    if received:
         signal.raise_signal(signal.SIGINT)
 
 
 class Intake:
-    """Builds the sessions of new transcripts, and publishes them a lot at a time."""
+    """Builds the sessions of new transcripts and publishes them in batches."""
 
     def __init__(self, capture: Capture, bulk: Bulk) -> None:
         self._capture, self._bulk = capture, bulk
@@ -76,116 +65,98 @@ class Intake:
         self._bytes = 0
 
     @property
-    def full(self) -> bool:
-        """Whether it is time to publish."""
-        return len(self._waiting) >= LOT_SESSIONS or self._bytes >= LOT_BYTES
+    def is_full(self) -> bool:
+        """Whether the batch should be published now."""
+        return len(self._waiting) >= BATCH_SESSIONS or self._bytes >= BATCH_BYTES
 
     def add(self, tool: TranscriptSource, transcript: Transcript, entry: Entry) -> Captured | None:
-        """Build the session; None where it waits to be published, else what there is to say at once."""
+        """Build the session. Return None if it waits to be published, else the result."""
         capture = self._capture
         try:
             draft = self._bulk.begin(entry.session_id)
         except SessionExists:
             return capture.capture(tool, transcript)
-        added = calls = 0
-        title = last = ""
-
-        def counted(batches: Iterable[list[Message]]) -> Iterator[list[Message]]:
-            nonlocal added, calls, title, last
-            for batch in batches:
-                added += len(batch)
-                calls += calls_in(batch)
-                last = newest_of(batch) or last
-                title = title or title_of(batch)
-                yield batch
-
         try:
             tool.copy(transcript, draft.copy, draft.later)  # before anything in it is read
-            with capture.keeping_unread(tool, transcript):
-                reading = tool.read(transcript)
-                batches = batches_of(capture.words(reading, entry), FEW_MESSAGES)
-                first = next(batches, None)
-            if first is None:
+            first = capture.first_reading(tool, transcript, entry, FEW_MESSAGES)
+            if first.is_empty:
                 self._bulk.drop(draft)
-                return capture.nothing_said(tool, transcript, reading.counts)
-            draft.write(counted(chain((first,), batches)))
-            session = new_session(entry, transcript, reading.about, first)
-            session.title = session.title or title
-            draft.finish(session, changes_of(session, reading.about, []))
+                return capture.without_session(tool, transcript, first.counts)
+            draft.write(first.batches())
+            session = first.session()
+            draft.finish(session, changes_of(session, first.about))
             self._bulk.ready(draft)
         except BaseException:
             self._bulk.drop(draft)
             raise
-        captured = Captured(entry.session_id, True, added, calls, reading.counts)
-        done = done_entry(entry._replace(last=last), transcript, reading)
-        self._waiting[entry.session_id] = _Waiting(tool, transcript, captured, done)
+        self._waiting[entry.session_id] = _Waiting(tool, transcript, first.captured(), first.entry())
         self._bytes += transcript.size
         return None
 
-    def publish(self, tell: Tell) -> list[Transcript]:
-        """Make sessions of what waits, and tell what became of each; a Ctrl-C waits until all of it is told."""
+    def publish(self, report: Report) -> list[Transcript]:
+        """Publish the sessions that wait, report each, and return their transcripts. A Ctrl-C is delayed meanwhile."""
         waiting, self._waiting, self._bytes = self._waiting, {}, 0
         if not waiting:
             return []
-        taken: list[_Waiting] = []
-        with ctrl_c_later():
+        exists_already: list[_Waiting] = []
+        with delayed_ctrl_c():
             try:
                 done = self._bulk.publish(lambda made: self._capture.remember([waiting[name].entry for name in made]))
             except CortextError as error:
                 for item in waiting.values():
-                    tell(item.tool, item.transcript, str(error))
+                    report(item.tool, item.transcript, str(error))
             else:
                 for name, item in waiting.items():
                     if name in done.taken:
-                        taken.append(item)
+                        exists_already.append(item)
                     else:
                         why = done.failed.get(name)
-                        tell(item.tool, item.transcript, item.captured if why is None else str(why))
-        for item in taken:  # somebody was quicker: what they have not got yet is appended
-            tell(item.tool, item.transcript, tried(self._capture, item.tool, item.transcript))
+                        report(item.tool, item.transcript, item.captured if why is None else str(why))
+        for item in exists_already:  # another process was faster: append what it has not read
+            report(item.tool, item.transcript, result_of(self._capture, item.tool, item.transcript))
         return [item.transcript for item in waiting.values()]
 
 
-def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
-    """Capture these transcripts, tell what became of each, and yield it then; one that fails stops nothing."""
+def capture_each(capture: Capture, work: Work, report: Report) -> Iterator[Transcript]:
+    """Capture these transcripts; report and then yield each. One that fails does not stop the others."""
     store = capture.home.store
     if not isinstance(store, Bulks):
         for tool, transcript in work:
-            tell(tool, transcript, tried(capture, tool, transcript))
+            report(tool, transcript, result_of(capture, tool, transcript))
             yield transcript
         return
     bulk = store.bulk()
     intake = Intake(capture, bulk)
     try:
         for tool, transcript in work:
-            outcome: Captured | str | None
+            result: Captured | str | None
             try:
                 entry = capture.new_entry(transcript)
-                outcome = intake.add(tool, transcript, entry) if entry else tried(capture, tool, transcript)
-            except Exception:  # noqa: BLE001 (tried by itself, so that what can be had of it is kept)
-                outcome = tried(capture, tool, transcript)
-            if outcome is not None:
-                tell(tool, transcript, outcome)
+                result = intake.add(tool, transcript, entry) if entry else result_of(capture, tool, transcript)
+            except Exception:  # noqa: BLE001 (captured on its own, which keeps as much of it as can be read)
+                result = result_of(capture, tool, transcript)
+            if result is not None:
+                report(tool, transcript, result)
                 yield transcript
-            if intake.full:
-                yield from intake.publish(tell)
-        yield from intake.publish(tell)
+            if intake.is_full:
+                yield from intake.publish(report)
+        yield from intake.publish(report)
     finally:
         bulk.close()
 
 
-def tried(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> Captured | str:
-    """What a capture gave, or why it gave nothing: whatever is wrong with a transcript is that transcript's alone."""
+def result_of(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> Captured | str:
+    """Capture one transcript and return the result, or the reason if it failed."""
     try:
         return capture.capture(tool, transcript)
-    except Exception as error:  # noqa: BLE001 (the others must not suffer)
+    except Exception as error:  # noqa: BLE001 (a damaged transcript must not stop the others)
         return reason_of(error)
 
 
 def reason_of(error: Exception) -> str:
-    """Why a transcript could not be taken in, in a line."""
+    """Return why a transcript could not be captured, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if isinstance(error.filename, str) else error.strerror
     if isinstance(error, CortextError | OSError):
         return str(error)
-    return f"it holds something unexpected ({type(error).__name__}: {error}); its file is kept as it is"
+    return f"unexpected content ({type(error).__name__}: {error}); the file is kept as it is"

@@ -1,7 +1,7 @@
-"""What of a tool's words can be stored: the one gate between the adapters and our stores.
+"""The one gate between the adapters and our stores: which messages of a transcript can be stored, and in what form.
 
-A record that cannot become a message is counted and left out; what is odd about one that can is put right. Neither
-costs the records around it anything: the tool's own form, which is kept beside our log, has them as they were.
+A message that cannot be stored is counted and left out; invalid values in one that can be are corrected and counted.
+Neither affects the messages around it. The copy of the transcript next to our log has all of them unchanged.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT
 from cortext.tools.shared.lines import derived_id, note, without_lone_surrogates
 
 _encode = msgspec.json.Encoder().encode
-_AROUND = 4  # levels of a stored message around what a part holds
+_LEVELS_ABOVE = 4  # nesting levels of a stored message above the value of a part
 
 
 def storable(reading: TranscriptReading, before: Message | None = None) -> Iterator[Message]:
-    """The messages of a reading that a store takes; `before` is the one that was stored last, if there is one."""
-    moment = before.timestamp if before is not None else ""
+    """Yield the messages of a reading that can be stored; `before` is the one that was stored last, if any."""
+    latest = before.timestamp if before is not None else ""
     last = (before.id, before.role, before.content) if before is not None else ("", "", "")
     for message in reading:
-        counts = reading.counts  # not before: a reading begins a new count when it begins
+        counts = reading.counts  # not earlier: a reading makes new counts when it begins
         if is_empty_message(message):
             note(counts.skipped, WITHOUT_CONTENT)
             continue
@@ -37,28 +37,28 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
             continue
         if message.timestamp and not normalise(message.timestamp):
             note(counts.damaged, "not a time")
-            message.timestamp = moment
-        moment = message.timestamp or moment
+            message.timestamp = latest
+        latest = message.timestamp or latest
         if message.tokens is not None or message.usage is not None:
             _count_in_range(message, counts)
         if message.parts is not None:
             _flatten(message, counts)
         if not message.content.isascii() or message.parts is not None:
             _without_lone_surrogates(message)
-        if message.extra is not None and deeper_than(message.extra, MAX_DEPTH - _AROUND):
+        if message.extra is not None and deeper_than(message.extra, MAX_DEPTH - _LEVELS_ABOVE):
             note(counts.damaged, "nested too deeply")
             message.extra = None
-        here = message.id, message.role, message.content
-        if here[0] == last[0] and here != last:
+        current = message.id, message.role, message.content
+        if current[0] == last[0] and current != last:
             note(counts.damaged, "id used twice")
-            # Made from the words, so that it is the same at every reading.
-            message.id = f"{message.id}~{derived_id(*here)}"
-        last = here
+            # Derived from the text, so that it is the same at every reading.
+            message.id = f"{message.id}~{derived_id(*current)}"
+        last = current
         yield message
 
 
 def _without_lone_surrogates(message: Message) -> None:
-    """Half a surrogate pair (a text that was cut inside an emoji) is no character: no UTF-8 can hold it."""
+    """Replace half surrogate pairs (from a text that was cut inside an emoji), which UTF-8 cannot encode."""
     try:
         message.content.encode("utf-8")
         for part in message.parts or ():
@@ -74,17 +74,17 @@ def _without_lone_surrogates(message: Message) -> None:
 
 
 def _count_in_range(message: Message, counts: Counts) -> None:
-    """Numbers that no database takes are no counts."""
+    """Drop token counts that are too large for a database, or negative."""
     tokens, usage = message.tokens, message.usage
     if (tokens is None or counted(tokens) is not None) and (usage is None or _is_sound(usage)):
         return
     note(counts.damaged, "token count out of range")
     message.usage = None
-    message.tokens = counted(tokens)  # without one it is estimated
+    message.tokens = counted(tokens)  # None is estimated later
 
 
 def _is_sound(value: Any) -> bool:
-    """Whether all numbers in what a provider told about an answer are in range, at whatever depth they stand."""
+    """Whether all numbers in a provider's usage record are in range, at any depth."""
     todo = [value]
     for _ in range(MAX_DEPTH):
         if not todo:
@@ -101,11 +101,11 @@ def _is_sound(value: Any) -> bool:
 
 
 def _flatten(message: Message, counts: Counts) -> None:
-    """What is nested deeper than a line of ours may be becomes a text: the call itself stays."""
+    """Replace values that are nested too deeply for our log by their JSON text; the tool call itself stays."""
     for part in message.parts or ():
         for name in ("input", "data"):
             value = getattr(part, name)
-            if type(value) in (dict, list) and deeper_than(value, MAX_DEPTH - _AROUND):
+            if type(value) in (dict, list) and deeper_than(value, MAX_DEPTH - _LEVELS_ABOVE):
                 note(counts.damaged, "nested too deeply")
                 try:
                     setattr(part, name, msgspec.json.encode(value).decode("utf-8"))

@@ -1,4 +1,4 @@
-"""Which transcripts there are to take in: on this machine, or in a folder that somebody names."""
+"""The transcripts that can be captured: those on this machine, or those in a given folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from cortext.tools.base import Transcript, TranscriptSource
 
 Work = list[tuple[TranscriptSource, Transcript]]
 
-
-# Takes the name of the tool, the path and the reason, where transcripts cannot even be looked for.
+# Called with the name of the tool, the path and the error if transcripts cannot be listed.
 Failed = Callable[[str, str, Exception], None]
 
 
 def work_for(tools: Iterable[TranscriptSource], failed: Failed | None = None) -> Work:
-    """Every transcript that these tools have stored. What is wrong with the store of one is that tool's alone."""
+    """Return every transcript that these tools have stored.
+
+    A tool whose store cannot be read is reported to `failed`; without it, the error is raised.
+    """
     work: Work = []
     for tool in tools:
         try:
@@ -28,14 +30,14 @@ def work_for(tools: Iterable[TranscriptSource], failed: Failed | None = None) ->
 
 
 def in_folder(tools: Iterable[TranscriptSource], folder: str, failed: Failed) -> Work:
-    """The transcripts below a folder (or the one that a path names), each with the tool that knows its form."""
+    """Return the transcripts below a folder (or the one at a path), each with the tool that recognises it."""
     tools = list(tools)
     work: Work = []
     for path in _files(os.path.abspath(folder)):
         for tool in tools:
             try:
                 transcript = tool.transcript_at(path)
-            except Exception as error:  # noqa: BLE001 (as above)
+            except Exception as error:  # noqa: BLE001 (one tool must not stop the others)
                 failed(tool.name, path, error)
                 continue
             if transcript is not None:

@@ -1,8 +1,8 @@
-"""What could not be taken in, until it is: one small file a transcript, in the state folder.
+"""Transcripts that could not be captured: one small file for each, in the state folder.
 
-A hook that fails must not disturb the tool, and an import tells only who runs it. So each failure leaves a mark here;
-`list` and `doctor` show the marks for as long as they are there, the next command tells of a new one of a hook, once.
-A mark goes when the same transcript is captured. Nothing that is written here may fail a capture.
+A hook that fails must not disturb the tool, and an import reports only to whoever runs it. So each failure is recorded
+here until the transcript is captured: `list` and `doctor` show it, and the next command reports a hook's failure once.
+Recording a failure never raises.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from cortext.model import clock
 from cortext.safety.secrets.masking import mask
 
 LONGEST = 400  # characters of a reason
-MOST = 500  # marks that are kept: very many transcripts that fail have one cause
+MOST = 500  # recorded failures: if very many transcripts fail, they have one cause
 
 
-class Mark:
+class Failure:
     """One transcript that is not captured (or, without a key, a tool whose hooks or store failed)."""
 
     __slots__ = ("key", "path", "since", "tool", "why")
@@ -31,17 +31,17 @@ class Mark:
         self.tool, self.key, self.path, self.since, self.why = tool, key, path, since, why
 
     @property
-    def words(self) -> str:
-        """What to tell."""
-        what = f"{self.tool}: {self.path or self.key}" if self.path or self.key else self.tool or "a hook"
-        return f"{what}: not captured since {self.since} because {self.why}"
+    def text(self) -> str:
+        """The failure as a message for the user."""
+        subject = f"{self.tool}: {self.path or self.key}" if self.path or self.key else self.tool or "a hook"
+        return f"{subject}: not captured since {self.since}: {self.why}"
 
 
 def _folder() -> str:
     return os.path.join(folders.state(), "uncaptured")
 
 
-def _news() -> str:
+def _notice_path() -> str:
     return os.path.join(folders.state(), "hook-failed")
 
 
@@ -51,64 +51,65 @@ def _path(tool: str, key: str) -> str:
 
 
 def without_path(why: str, path: str) -> str:
-    """A reason that names the path itself, for where the path is named already."""
+    """Return a reason without the path at its start, for a message that names the path already."""
     if path and why.startswith(path):
         rest = why[len(path) :]
         return f"it{rest}" if rest.startswith(" ") else rest.removeprefix(":").strip()
     return why
 
 
-def failed(tool: str, key: str, path: str, why: str, *, hook: bool = False) -> None:
-    """Leave a mark; one that is there keeps its time. `hook` has the next command tell of it, once."""
+def record(tool: str, key: str, path: str, why: str, *, hook: bool = False) -> None:
+    """Record a failure; one that is recorded already keeps its time. With `hook`, the next command reports it once."""
     try:
         file = _path(tool, key)
         before = _read(file)
         why = " ".join(mask(without_path(why, path)).text.split())[:LONGEST]
         if before is None and len(os.listdir(_folder()) if os.path.isdir(_folder()) else ()) >= MOST:
             return
-        mark = Mark(tool, key, path, before.since if before else clock.now(), why)
-        fields = {name: getattr(mark, name) for name in Mark.__slots__}
+        failure = Failure(tool, key, path, before.since if before else clock.now(), why)
+        fields = {name: getattr(failure, name) for name in Failure.__slots__}
         if before is None or (before.why, before.path) != (why, path):
             fsio.ensure_folder(_folder())
             fsio.replace_file(file, [json.dumps(fields).encode("ascii")])
         if hook and (before is None or before.why != why):
-            fsio.replace_file(_news(), [mark.words.encode("utf-8", "replace")])
+            fsio.replace_file(_notice_path(), [failure.text.encode("utf-8", "replace")])
     except (OSError, CortextError):
-        pass  # a disk that is full says so elsewhere
+        pass  # a full disk is reported elsewhere
 
 
-def done(tool: str, keys: Iterable[str]) -> None:
-    """These transcripts are captured."""
+def clear(tool: str, keys: Iterable[str]) -> None:
+    """Remove the failures of transcripts that are captured now."""
     if os.path.isdir(_folder()):
         for key in keys:
             _forget(_path(tool, key))
 
 
-def marks() -> list[Mark]:
-    """What is not captured, the oldest first."""
+def failures() -> list[Failure]:
+    """Return what is not captured, the oldest first."""
     try:
         names = os.listdir(_folder())
     except OSError:
         return []
     found = [_read(os.path.join(_folder(), name)) for name in names if name.endswith(".json")]
-    return sorted((mark for mark in found if mark is not None), key=lambda mark: (mark.since, mark.path))
+    recorded = [failure for failure in found if failure is not None]
+    return sorted(recorded, key=lambda failure: (failure.since, failure.path))
 
 
 def pop_notice() -> str:
-    """What a hook could not do since the last command, which is then told; empty where there is nothing."""
+    """Return the failure of a hook since the last command, once; an empty string if there is none."""
     try:
-        text = fsio.read_text(_news(), "replace")
+        text = fsio.read_text(_notice_path(), "replace")
     except OSError:
         return ""
-    _forget(_news())
+    _forget(_notice_path())
     return text
 
 
 def forget_missing() -> None:
-    """Drop the marks of transcripts whose file their tool deleted: nothing is left to capture."""
-    for mark in marks():
-        if mark.key and mark.path and not os.path.lexists(mark.path):
-            _forget(_path(mark.tool, mark.key))
+    """Remove the failures of transcripts whose file the tool has deleted: nothing is left to capture."""
+    for failure in failures():
+        if failure.key and failure.path and not os.path.lexists(failure.path):
+            _forget(_path(failure.tool, failure.key))
 
 
 def _forget(path: str) -> None:
@@ -119,9 +120,9 @@ def _forget(path: str) -> None:
         pass
 
 
-def _read(path: str) -> Mark | None:
+def _read(path: str) -> Failure | None:
     try:
         fields = json.loads(fsio.read_file(path, 1 << 16))
-        return Mark(*(str(fields[name]) for name in ("tool", "key", "path", "since", "why")))
+        return Failure(*(str(fields[name]) for name in ("tool", "key", "path", "since", "why")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -1,8 +1,8 @@
-"""New transcripts imported by several processes: most of an import is work for a processor.
+"""Importing new transcripts with several processes: an import is mostly bound by the processor.
 
-Each process takes a batch of transcripts, builds and publishes their sessions (`intake`), and returns what became of
-each. It opens the catalogue by itself and writes only to the home store. What a killed process left undone is done by
-the one that started it.
+Each process takes a batch of transcripts, builds and publishes their sessions (`intake`), and returns the results. It
+opens its own connection to the catalogue and writes only to the home store. If it is killed, the process that started
+it does the rest.
 """
 
 from __future__ import annotations
@@ -16,81 +16,82 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from multiprocessing.synchronize import Event
 
-from cortext.services.capture.capture import Capture, Captured
-from cortext.services.capture.intake import LOT_BYTES, LOT_SESSIONS, Tell, ctrl_c_later, outcomes
+from cortext.services.capture.capture import Capture
+from cortext.services.capture.first_reading import Captured
+from cortext.services.capture.intake import BATCH_BYTES, BATCH_SESSIONS, Report, capture_each, delayed_ctrl_c
 from cortext.tools.base import Transcript, TranscriptSource
 
-WORTH_IT = 8 << 20  # bytes of new transcripts: below this one process is done before others have started
-MOST = 4
-BATCHES_EACH = 2  # of a process: each batch ends with a wait for the disk, and many would leave processors idle
+LEAST_BYTES = 8 << 20  # of new transcripts: with less, one process is done before others have started
+MOST_WORKERS = 4
+BATCHES_EACH = 2  # per process: each batch ends with a wait for the disk, and many would leave processors idle
 
 New = Sequence[tuple[TranscriptSource, Transcript]]
-Outcomes = list[tuple[int, Captured | str]]  # by the number of a transcript
+Results = list[tuple[int, Captured | str]]  # each with the index of its transcript
 
 
 def worker_count(work: New) -> int:
-    """How many processes are worth starting; 1 means that this one does it alone."""
-    if sum(transcript.size for _, transcript in work) < WORTH_IT or not _may_fork():
+    """Return how many processes are worth starting; 1 means that this one works alone."""
+    if sum(transcript.size for _, transcript in work) < LEAST_BYTES or not _may_fork():
         return 1
-    return min(MOST, len(os.sched_getaffinity(0)), len(work))
+    return min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(work))
 
 
 def _may_fork() -> bool:
-    """Only on Linux, and only if no other thread is running that may hold a lock now."""
+    """Whether a fork is safe: on Linux, and only if no other thread is running that may hold a lock."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-def outcomes_of_workers(capture: Capture, work: New, count: int, tell: Tell) -> Iterator[Transcript]:
-    """Capture these new transcripts with so many processes; tell what became of each, and yield it then."""
-    work = sorted(work, key=lambda item: -item[1].size)  # a large one at the end would be waited for
+def capture_with_workers(capture: Capture, work: New, count: int, report: Report) -> Iterator[Transcript]:
+    """Capture these new transcripts with so many processes; report and then yield each."""
+    work = sorted(work, key=lambda item: -item[1].size)  # all would wait for a large one at the end
     left = dict.fromkeys(range(len(work)))
-    context = multiprocessing.get_context("fork")  # so that nothing need be pickled, and they start at once
+    context = multiprocessing.get_context("fork")  # nothing needs to be pickled, and the start is immediate
     stopping = context.Event()
     capture.catalogue.close()  # a connection does not survive a fork
     executor = ProcessPoolExecutor(count, context, initializer=_start, initargs=(capture, work, stopping))
-    waiting: set[Future[Outcomes]] = set()
+    waiting: set[Future[Results]] = set()
 
-    def told(future: Future[Outcomes]) -> Outcomes:
-        """Pass on what a process returned; a Ctrl-C waits until all of it is told."""
-        with ctrl_c_later():
+    def reported(future: Future[Results]) -> Results:
+        """Report and return the results of a process; a Ctrl-C is delayed until all are reported."""
+        with delayed_ctrl_c():
             waiting.discard(future)
             try:
                 done = future.result()
-            except Exception:  # noqa: BLE001 (a process was killed, or failed: what it did not return is done below)
+            except Exception:  # noqa: BLE001 (the process failed or was killed: its transcripts are captured below)
                 return []
-            for number, outcome in done:
-                del left[number]
-                tell(*work[number], outcome)
+            for index, result in done:
+                del left[index]
+                report(*work[index], result)
             return done
 
     try:
-        with ctrl_c_later():  # no process may get it before it knows what to do then
+        with delayed_ctrl_c():  # a process must have installed its own handler before it gets one
             waiting |= {executor.submit(_import, batch) for batch in _batches(work, count)}
             capture.catalogue.reopen()
         for future in as_completed(list(waiting)):
-            for number, _ in told(future):
-                yield work[number][1]
+            for index, _ in reported(future):
+                yield work[index][1]
     finally:
-        with ctrl_c_later():  # what was published is told, also after a Ctrl-C
+        with delayed_ctrl_c():  # what was published is reported, also after a Ctrl-C
             stopping.set()
             executor.shutdown(cancel_futures=True)
             for future in [future for future in waiting if not future.cancelled()]:
-                told(future)
-    capture.look_again()
-    yield from outcomes(capture, [work[number] for number in left], tell)
+                reported(future)
+    capture.reload()
+    yield from capture_each(capture, [work[index] for index in left], report)
 
 
 def _batches(work: New, count: int) -> Iterator[list[int]]:
-    """The numbers of all transcripts, in batches that keep every process busy until the end."""
+    """Yield the indexes of all transcripts, in batches that keep every process busy until the end."""
     shares = count * BATCHES_EACH
-    sessions = min(LOT_SESSIONS, -(-len(work) // shares))
-    most = min(LOT_BYTES, sum(transcript.size for _, transcript in work) // shares)
+    most_sessions = min(BATCH_SESSIONS, -(-len(work) // shares))
+    most_bytes = min(BATCH_BYTES, sum(transcript.size for _, transcript in work) // shares)
     batch: list[int] = []
     size = 0
-    for number, (_, transcript) in enumerate(work):
-        batch.append(number)
+    for index, (_, transcript) in enumerate(work):
+        batch.append(index)
         size += transcript.size
-        if len(batch) >= sessions or size >= most:
+        if len(batch) >= most_sessions or size >= most_bytes:
             yield batch
             batch, size = [], 0
     if batch:
@@ -101,7 +102,7 @@ def _batches(work: New, count: int) -> Iterator[list[int]]:
 
 
 class _Job:
-    """What a process works on; set when it starts."""
+    """What this process works on; set when it starts."""
 
     capture: Capture
     work: New
@@ -109,7 +110,7 @@ class _Job:
 
 
 def _start(capture: Capture, work: New, stopping: Event) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process sets `stopping`
     _Job.capture, _Job.work, _Job.stopping = capture, work, stopping
     capture.catalogue.reopen()
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -122,19 +123,19 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _import(batch: list[int]) -> Outcomes:
-    numbers = {id(_Job.work[number][1]): number for number in batch}
-    done: Outcomes = []
+def _import(batch: list[int]) -> Results:
+    indexes = {id(_Job.work[index][1]): index for index in batch}
+    done: Results = []
 
     def until_stopped() -> Iterator[tuple[TranscriptSource, Transcript]]:
-        for number in batch:
+        for index in batch:
             if _Job.stopping.is_set():
                 return
-            yield _Job.work[number]
+            yield _Job.work[index]
 
-    def tell(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
-        done.append((numbers[id(transcript)], outcome))
+    def report(tool: TranscriptSource, transcript: Transcript, result: Captured | str) -> None:
+        done.append((indexes[id(transcript)], result))
 
-    for _ in outcomes(_Job.capture, until_stopped(), tell):
+    for _ in capture_each(_Job.capture, until_stopped(), report):
         pass
     return done

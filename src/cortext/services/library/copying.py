@@ -1,7 +1,7 @@
-"""Copying all sessions of one store into another, of any kind: streaming, to be gone on with, and verified.
+"""Copying all sessions of one store into another, of any kind: streaming, resumable and verified.
 
-A copy that was interrupted is gone on with by running it again: what is there is compared, and what is missing added.
-A session that is there and says something else is never touched.
+To resume an interrupted copy, run it again: messages that the target has are compared, and missing ones are added. A
+session in the target with other messages is never changed.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from cortext.store.capabilities import Annotates, Compacts, EmbedsSummaries, Kee
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
 
-BATCH = 500  # messages that are written at once,
-BATCH_BYTES = 1 << 20  # or so many characters of them
+BATCH_MESSAGES = 500  # messages written together,
+BATCH_CHARACTERS = 1 << 20  # or characters of them
 _METADATA = ("title", "summary", "summary_by", "agent", "agent_config", "origin", "extra")
 
 Progress = Callable[[int], None]
 
 
 class CopyReport(msgspec.Struct, kw_only=True):
-    """What a copy did. `failed` are sessions that could not be copied, and why."""
+    """The result of a copy. `failed` has the sessions that could not be copied, and why."""
 
     sessions: int = 0
-    copied: int = 0  # messages that were written now
-    there: int = 0  # messages that were there already
+    copied: int = 0  # messages written now
+    there: int = 0  # messages that the target had already
     failed: dict[str, str] = {}
 
 
 class _Digest:
-    """How many messages, and a hash over all that they say."""
+    """The number of messages, and a hash over their content."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -55,23 +55,23 @@ class _Digest:
 
 
 def total(source: Store) -> int:
-    """How many messages there are to copy: for a progress bar."""
+    """Return how many messages there are to copy, for a progress bar."""
     return sum(session.message_count for session in source.sessions())
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
-    """Copy every session that the target does not have, or not whole."""
+    """Copy every session that the target does not have, or has only in part."""
     report = CopyReport()
     for session in source.sessions():
         try:
             if session.damage:
-                raise CortextError(f"it is damaged: `cortext repair {session.id}` first")
+                raise CortextError(f"it is damaged: run `cortext repair {session.id}` first")
             _copy_session(source, target, session, report, progress)
             report.sessions += 1
         except SessionNotFound:
-            continue  # deleted while we were copying
+            continue  # deleted during the copy
         except CortextError as error:
-            if error.exit_status > 4:  # the disk or the server: no other session would fare better
+            if error.exit_status > 4:  # the disk or the server, which would fail the other sessions too
                 raise
             report.failed[session.id] = error.message
     return report
@@ -81,46 +81,46 @@ def _copy_session(
     source: Store, target: Store, session: Session, report: CopyReport, progress: Progress | None
 ) -> None:
     _ensure(target, session)
-    wanted = _as_stored(source, session)
-    meant = _Digest()
+    messages = _as_stored(source, session)
+    expected = _Digest()
     with target.open(session.id) as writer:
-        there = _there(target, session.id)
-        for message in islice(wanted, there.count):
-            meant.add(message)
-        if meant.value != there.value:
-            raise CortextError("there is a session of that id in the target, and it says something else")
-        report.there += there.count
-        _tell(progress, there.count)
-        for batch in _batches(wanted):
+        present = _digest_of(target, session.id)
+        for message in islice(messages, present.count):
+            expected.add(message)
+        if expected.value != present.value:
+            raise CortextError("the target has a session with this id and other messages")
+        report.there += present.count
+        _advance(progress, present.count)
+        for batch in _batches(messages):
             for message in batch:
-                meant.add(message)
+                expected.add(message)
             writer.append(*batch)
             report.copied += len(batch)
-            _tell(progress, len(batch))
+            _advance(progress, len(batch))
         _copy_metadata(source, session, writer)
-    # What was not written now was compared above.
-    if meant.count > there.count and _there(target, session.id).value != meant.value:
-        raise CortextError("what was copied is not what was read; was one of the two changed meanwhile? Copy again")
-    _copy_notes(source, target, session.id)
+    # Messages that the target had already were compared above.
+    if expected.count > present.count and _digest_of(target, session.id).value != expected.value:
+        raise CortextError("the copy differs from its source, one of which may have changed meanwhile; copy again")
+    _copy_annotations(source, target, session.id)
     _copy_archived(source, target, session.id)
 
 
-def _tell(progress: Progress | None, done: int) -> None:
+def _advance(progress: Progress | None, done: int) -> None:
     if progress is not None and done:
         progress(done)
 
 
 def _ensure(target: Store, session: Session) -> None:
-    """The session in the target, empty where it was not there."""
+    """Create the session in the target, without messages, if it does not exist."""
     try:
         target.peek(session.id)
     except SessionNotFound:
-        # A word for the status that another program wrote has no place in a store of ours.
+        # Another program may have written a status that our stores do not accept.
         status = session.status if session.status in STORED else PAUSED
         target.create(msgspec.structs.replace(session, status=status))
 
 
-def _there(target: Store, session_id: str) -> _Digest:
+def _digest_of(target: Store, session_id: str) -> _Digest:
     digest = _Digest()
     for message in target.read(session_id):
         digest.add(plain(message))
@@ -128,12 +128,12 @@ def _there(target: Store, session_id: str) -> _Digest:
 
 
 def _as_stored(source: Store, session: Session) -> Iterator[Message]:
-    """The messages as any store would keep them: nothing left to be filled in, no id twice."""
+    """Yield the messages as any store would keep them: complete, and with unique ids."""
     seen: set[str] = set()
     last = session.created_at
     for number, message in enumerate(source.read(session.id)):
         last = clock.normalise(message.timestamp) or last
-        # Some program may have used an id for two messages. Both are copied, and the second is marked.
+        # If another program used an id for two messages, both are copied and the second gets a suffix.
         message_id = f"{message.id}~{message.seq}" if message.id in seen else message.id
         seen.add(message_id)
         yield complete(msgspec.structs.replace(plain(message), timestamp=last, id=message_id), number)
@@ -145,7 +145,7 @@ def _batches(messages: Iterator[Message]) -> Iterator[list[Message]]:
     for message in messages:
         batch.append(message)
         size += len(message.content)
-        if len(batch) >= BATCH or size >= BATCH_BYTES:
+        if len(batch) >= BATCH_MESSAGES or size >= BATCH_CHARACTERS:
             yield batch
             batch, size = [], 0
     if batch:
@@ -153,7 +153,7 @@ def _batches(messages: Iterator[Message]) -> Iterator[list[Message]]:
 
 
 def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:
-    """What changed in the source since a first, interrupted copy. A summary reaches as far by the new numbers."""
+    """Copy metadata that differs, and the number of messages that the summary covers as it is in the target."""
     covers = session.summary_covers
     if not session.is_linear:
         covers = sum(1 for message in source.read(session.id) if message.seq < covers)
@@ -166,13 +166,13 @@ def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:
         writer.update(Change(**changed, force=True))
 
 
-def _copy_notes(source: Store, target: Store, session_id: str) -> None:
-    """Records about messages (embeddings), and that of the summary, where both stores keep such."""
+def _copy_annotations(source: Store, target: Store, session_id: str) -> None:
+    """Copy the embeddings of messages and of the summary, if both stores keep them."""
     if isinstance(source, Annotates) and isinstance(target, Annotates):
-        begun = sum(1 for _ in target.annotations(session_id))
-        rest = islice(source.annotations(session_id), begun, None)
-        while lot := list(islice(rest, BATCH)):
-            target.annotate(session_id, *lot)
+        present = sum(1 for _ in target.annotations(session_id))
+        rest = islice(source.annotations(session_id), present, None)
+        while batch := list(islice(rest, BATCH_MESSAGES)):
+            target.annotate(session_id, *batch)
     if isinstance(source, EmbedsSummaries) and isinstance(target, EmbedsSummaries):
         embedding = source.summary_embedding(session_id)
         if embedding is not None:
@@ -180,7 +180,7 @@ def _copy_notes(source: Store, target: Store, session_id: str) -> None:
 
 
 def _copy_archived(source: Store, target: Store, session_id: str) -> None:
-    """What is archived in the source is so in the target, where both tell the two apart."""
+    """Archive in the target what is archived in the source, if both stores support it."""
     if not isinstance(source, KeepsWorking) or not isinstance(target, KeepsWorking) or not isinstance(target, Compacts):
         return
     working = sum(1 for _ in source.working(session_id))

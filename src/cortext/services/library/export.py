@@ -1,4 +1,4 @@
-"""A conversation as a document: markdown for people, JSON for programs. Secrets are masked unless asked not to."""
+"""A conversation as a document: Markdown for people, JSON for programs. Secrets are masked by default."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from cortext.services.library.json_views import message_json, row_of, session_js
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
 
-AT_A_TIME = 500  # messages that are masked together
+BATCH = 500  # messages that are masked together
 
 
 def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
-    """The messages without secrets, and the kinds that were masked (one entry each time)."""
+    """Return the messages without secrets, and the kind of each secret that was masked."""
     clean, findings = mask_messages(list(messages))
     return clean, [finding.kind for finding in findings]
 
 
-def masked_in_turn(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
-    """The same of a talk of any length, as it is asked for; the kinds are counted on the way."""
-    coming = iter(messages)
-    while some := list(islice(coming, AT_A_TIME)):
-        clean, found = masked(some)
+def mask_lazily(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
+    """Yield the messages without secrets, lazily, and count the kinds that were masked."""
+    remaining = iter(messages)
+    while batch := list(islice(remaining, BATCH)):
+        clean, found = masked(batch)
         kinds.update(found)
         yield from clean
 
 
 def as_markdown(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> str:
-    """A readable document: headings for turns, tool calls as code. The messages come as they are to be."""
-    return "".join(markdown_pieces(session, messages, unmasked=unmasked))
+    """Return a readable document: a heading per message, tool calls as code. The messages are not masked here."""
+    return "".join(markdown_chunks(session, messages, unmasked=unmasked))
 
 
-def markdown_pieces(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
-    """The same document, a message at a time."""
+def markdown_chunks(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """Yield the same document, a message at a time."""
     session = session if unmasked else mask_session(session)
     lines = [f"# {session.title or session.id}", ""]
     facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
@@ -61,7 +61,7 @@ def markdown_pieces(session: Session, messages: Iterable[Message], *, unmasked: 
 
 
 def _fenced(text: str, language: str = "") -> list[str]:
-    """A code block whose fence is longer than any in the text."""
+    """Return a code block whose fence is longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -69,13 +69,13 @@ def _fenced(text: str, language: str = "") -> list[str]:
 
 
 def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> str:
-    """The session and its messages, as `cortext show --json` gives them."""
-    return "".join(json_pieces(found, messages, unmasked=unmasked))
+    """Return the session and its messages, as `cortext show --json` prints them."""
+    return "".join(json_chunks(found, messages, unmasked=unmasked))
 
 
-def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
-    """The same document, a message at a time."""
-    row = session_json(row_of(found.session, found.place.root, found.place.kind))
+def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """Yield the same document, a message at a time."""
+    row = session_json(row_of(found.session, found.root, found.named_store.kind))
     row = row if unmasked else mask_value(row)
     empty = "[]\n}"
     yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))
@@ -91,5 +91,5 @@ def _indented(value: object) -> str:
 
 
 def as_utf8(text: str) -> str:
-    """The text as it can be written: half a surrogate pair, which an older log may hold, becomes a question mark."""
+    """Return the text with half surrogate pairs, which an older log may contain, replaced by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Sessions and messages as JSON: one set of field names for every face."""
+"""Sessions and messages as JSON, with the same field names in every interface."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def session_json(row: Row) -> Json:
-    """A session; `damage` only where there is some."""
+    """Return a session as JSON; `damage` only if there is any."""
     fields: Json = {
         "id": row.id,
         "type": row.type,
@@ -35,19 +35,19 @@ def session_json(row: Row) -> Json:
 
 
 def message_json(message: Message) -> Json:
-    """A message as it is stored."""
+    """Return a message as it is stored."""
     fields: Json = msgspec.to_builtins(message)
     return {name: value for name, value in fields.items() if name not in ("type", "idx")}
 
 
 def trashed_json(item: Trashed, store: str = "") -> Json:
-    """A session in the trash."""
+    """Return a session in the trash as JSON."""
     fields: Json = {"session": item.session_id, "key": item.key, "deleted_at": item.deleted_at}
     return {**fields, "store": store} if store else fields
 
 
 def row_of(session: Session, root: str, kind: str) -> Row:
-    """A session as a row of the list, where the list itself does not have it: from a store that was opened."""
+    """Return a session of an open store as a row of the list."""
     return Row(
         session.id,
         session.type,

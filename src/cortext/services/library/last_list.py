@@ -1,7 +1,7 @@
-"""What the last list showed, row by row: a number that a user types afterwards means that row, whatever came since.
+"""The rows of the last list, so that a number typed afterwards means that row, even if the list has changed.
 
-One file for each program and terminal, in the cache: a list in another window does not renumber this one. Where
-nothing can be written (a read-only disk), numbers count the rows as a list would show them now.
+One file per program and terminal, in the cache: a list in another window does not renumber this one. If it cannot be
+written (a read-only disk), numbers count the rows as a list would show them now.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 
-MOST = 1_000  # rows: nobody counts further
-VALID = 24 * 3600.0  # seconds: another terminal may have got this one's number by then
+MOST_ROWS = 1_000
+VALID_SECONDS = 24 * 3600.0  # later, another terminal may have the same session number
 
 
 def remember(program: str, keys: Iterable[tuple[str, str]]) -> None:
-    """A list was shown with these sessions, each as its store's root and its id."""
-    lines = [f"{session_id} {root}\n" if "\n" not in root else "\n" for root, session_id in islice(keys, MOST)]
+    """Record the sessions that a list has shown, each as its store's root and its id."""
+    lines = [f"{session_id} {root}\n" if "\n" not in root else "\n" for root, session_id in islice(keys, MOST_ROWS)]
     path = _path(program)
     folder = os.path.dirname(path)
     try:
         fsio.ensure_folder(folder)
         fsio.replace_file(path, ["".join(lines).encode("utf-8", "surrogateescape")])
-        border = time.time() - VALID
+        oldest = time.time() - VALID_SECONDS
         for entry in os.scandir(folder):
-            if entry.stat(follow_symlinks=False).st_mtime < border:
+            if entry.stat(follow_symlinks=False).st_mtime < oldest:
                 fsio.remove(entry.path)
     except (OSError, CortextError):
-        return  # a list is there to be read; that its numbers are kept is a convenience
+        return  # the list itself is shown; stable numbers are a convenience
 
 
 def recall(program: str) -> list[tuple[str, str]] | None:
-    """What was shown last, in this terminal; None where that is not known."""
+    """Return what was shown last in this terminal, or None if that is not known."""
     path = _path(program)
     try:
-        if time.time() - os.stat(path).st_mtime > VALID:
+        if time.time() - os.stat(path).st_mtime > VALID_SECONDS:
             return None
         lines = fsio.read_text(path, "surrogateescape").split("\n")[:-1]
     except OSError:

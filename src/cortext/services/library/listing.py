@@ -1,4 +1,4 @@
-"""Every session of every known store, as a list: answered from the index, which brings itself up to date first."""
+"""The list of all sessions of all known stores, answered from the index, which is brought up to date first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Listing", "Row"]
 
 
 class Wanted(TypedDict, total=False):
-    """Which sessions, and in which order: see `Listing.cells`."""
+    """Which sessions to list, and in which order: see `Listing.cells`."""
 
     root: str
     kind: str | None
@@ -48,20 +48,20 @@ class Listing:
     ) -> None:
         self._index = SessionIndex(folder)
         self.sources = {source.root: source for source in sources}
-        # Stores on a server, which keeps its own list.
+        # A server keeps its own list.
         self.servers = {server.root: server for server in servers}
         self.labels = labels
         self.scan_due = False
 
     @property
     def index(self) -> SessionIndex:
-        """The list itself, for search."""
+        """The index of sessions, for search."""
         return self._index
 
-    def roots(self, place: str) -> list[str]:
-        """The stores that people mean by a name: a label, a folder's name, or its path. May be none."""
-        path = os.path.abspath(os.path.expanduser(place))
-        wanted = place.casefold()
+    def roots(self, name: str) -> list[str]:
+        """Return the stores that a user means by a label, a folder's name, or its path. May be empty."""
+        path = os.path.abspath(os.path.expanduser(name))
+        wanted = name.casefold()
         return [
             root
             for root in (*self.sources, *self.servers)
@@ -69,7 +69,7 @@ class Listing:
         ]
 
     def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
-        """(store, id) of sessions by tool, type, agent, status, and `after` and `before` as timestamps."""
+        """Return (store, id) of sessions by tool, type, agent, status, and `after` and `before` as timestamps."""
         status = wanted.pop("status", "")
         if status in ("", "paused", "completed"):
             where = [*wanted.items(), *([("status", status)] if status else [])]
@@ -78,15 +78,15 @@ class Listing:
         return [(row.root, row.id) for row in rows if row.root in roots]
 
     def messages(self, row: Row) -> Iterator[Message]:
-        """What was said in a session."""
+        """Return the messages of a session."""
         if row.root in self.sources:
             from cortext.index.search.reading import messages
 
             return messages(self.sources[row.root], row.id, row.path)
-        return iter(self.place(row.root).store.read(row.id))
+        return iter(self.named_store(row.root).store.read(row.id))
 
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
+        """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due."""
         self.scan_due = self._index.refresh(self.sources.values(), progress)
 
     def refresh_all(self) -> None:
@@ -94,7 +94,7 @@ class Listing:
         self._index.refresh(self.sources.values(), everything=True)
 
     def rows(self, **wanted: Unpack[Wanted]) -> list[Row]:
-        """Sessions by these properties, the newest first."""
+        """Return the sessions with these properties, the newest first."""
         return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, **wanted)))
 
     def cells(
@@ -113,69 +113,74 @@ class Listing:
         before: str = "",
         asking: bool = True,
     ) -> list[tuple[Any, ...]]:
-        """The same sessions, of each these fields of a row only: for tables, which can be very long.
+        """Return only these columns of the same sessions, for tables, which can be very long.
 
-        A status that is only shown is looked up here. `roots` are the stores to list (None: all), `after` and
-        `before` timestamps of the last activity; without `asking`, chats that only ran our own commands are left out.
+        `status` may also be one that is shown but not stored (interrupted, damaged). `roots` are the stores to list
+        (None: all), `after` and `before` timestamps of the last activity. Without `asking`, chats that only ran our own
+        commands are left out.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
         if status:
-            # What is shown as interrupted is stored as active, where its holder died.
+            # A session is shown as interrupted if it is stored as active and its holder has died.
             stored = ACTIVE if status == INTERRUPTED else status
             wanted.append(("damage", "") if status == "damaged" else ("status", stored))
         if roots is None:
             roots = [root] if root else [*self.sources, *self.servers]
         served = [server for server in self.servers.values() if server.root in roots]
-        mortal = {source.root for source in self.sources.values() if source.kind == "spawn" and source.root in roots}
-        hidden = set(self.abandoned(mortal)) if mortal else set()
+        spawn_roots = {
+            source.root for source in self.sources.values() if source.kind == "spawn" and source.root in roots
+        }
+        hidden = set(self.abandoned(spawn_roots)) if spawn_roots else set()
         hidden |= set() if asking else set(self._index.asking(roots))
-        needed = ("id", "root", "status", order) if served or mortal or status or hidden else (order,)
-        taken = tuple(dict.fromkeys((*columns, *needed)))
-        at = {name: place for place, name in enumerate(taken)}
+        needed = ("id", "root", "status", order) if served or spawn_roots or status or hidden else (order,)
+        fetched = tuple(dict.fromkeys((*columns, *needed)))
+        index_of = {name: index for index, name in enumerate(fetched)}
         most = limit + len(hidden) if limit > 0 and not status else 0
-        found = self._index.cells(taken, roots, [*times, *wanted], limit=most, order=order)
+        found = self._index.cells(fetched, roots, [*times, *wanted], limit=most, order=order)
         if hidden:
-            found = [cells for cells in found if (cells[at["root"]], cells[at["id"]]) not in hidden]
+            found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
         for server in served:
-            theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
-            inside = [row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)]
-            found += map(attrgetter(*taken), inside)
+            rows = server.rows(wanted, limit=0 if status or times else limit, order=order)
+            inside = [row for row in rows if after <= row.last_active and (not before or row.last_active <= before)]
+            found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
-            told = [*wanted[:-1], ("status", INTERRUPTED)]
-            found += self._index.cells(taken, roots, [*times, *told], order=order)
+            stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
+            found += self._index.cells(fetched, roots, [*times, *stored_so], order=order)
             for server in served:
-                found += map(attrgetter(*taken), server.rows(told, order=order))
+                found += map(attrgetter(*fetched), server.rows(stored_so, order=order))
         if served or status == INTERRUPTED:
-            found.sort(key=itemgetter(at[order], at["id"]), reverse=True)
-        if mortal:
-            self._show_interrupted(found, at, mortal)
+            found.sort(key=itemgetter(index_of[order], index_of["id"]), reverse=True)
+        if spawn_roots:
+            self._show_interrupted(found, index_of, spawn_roots)
         if status and status != "damaged":
-            found = [cells for cells in found if cells[at["status"]] == status]
-        if len(taken) > len(columns):
+            found = [cells for cells in found if cells[index_of["status"]] == status]
+        if len(fetched) > len(columns):
             found = [cells[: len(columns)] for cells in found]
         return found[:limit] if limit > 0 else found
 
-    def _show_interrupted(self, found: list[tuple[Any, ...]], at: dict[str, int], mortal: set[str]) -> None:
-        """A session that lives with its process was interrupted if nobody holds it any more."""
-        session_id, root, status = at["id"], at["root"], at["status"]
-        for place, cells in enumerate(found):
-            if cells[status] == ACTIVE and cells[root] in mortal and not self._held(cells[root], cells[session_id]):
-                found[place] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
+    def _show_interrupted(self, found: list[tuple[Any, ...]], index_of: dict[str, int], spawn_roots: set[str]) -> None:
+        """Change the status of active spawn sessions that no process holds: they end with their process."""
+        session_id, root, status = index_of["id"], index_of["root"], index_of["status"]
+        for number, cells in enumerate(found):
+            if cells[status] != ACTIVE or cells[root] not in spawn_roots:
+                continue
+            if not self._is_held(cells[root], cells[session_id]):
+                found[number] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
 
     def abandoned(self, roots: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """(store, id) of sessions without a word that no living process holds: they are in no list.
+        """Yield (store, id) of sessions without messages that no process holds, which no list shows.
 
-        `roots` are stores in which a session lives with its process: that was killed, or is just about to take hold
-        of what it made (see expiry.drop_abandoned).
+        `roots` are spawn stores, where a session ends with its process: that one was killed, or is about to lock the
+        session it has just created (see expiry.drop_abandoned).
         """
         for root in roots:
             for session_id, damage in self._index.active_without_messages(root):
-                if not self._held(root, session_id) and (not damage or self._only_torn(root, session_id)):
+                if not self._is_held(root, session_id) and (not damage or self._only_torn(root, session_id)):
                     yield root, session_id
 
     def _only_torn(self, root: str, session_id: str) -> bool:
-        """Whether all that is wrong with a session is a line that its process was killed in."""
+        """Whether the only damage of a session is a torn line, left by a process that was killed."""
         from cortext.store.base import TORN
 
         try:
@@ -187,26 +192,26 @@ class Listing:
         """Whether the process that held this session last was killed."""
         return locks.holder_died(self._lock(root, session_id))
 
-    def _held(self, root: str, session_id: str) -> bool:
+    def _is_held(self, root: str, session_id: str) -> bool:
         return locks.read_holder(self._lock(root, session_id)) is not None
 
     def _lock(self, root: str, session_id: str) -> str:
         return lock_file(self.sources[root].control, session_id)
 
-    def place(self, root: str) -> NamedStore:
-        """The store of a row."""
+    def named_store(self, root: str) -> NamedStore:
+        """Return the store of a row."""
         from cortext.services.library.stores import NamedStore
 
         source = self.servers.get(root) or self.sources[root]
         return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
 
     def found(self, row: Row) -> Found:
-        """The session of a row itself, with its store."""
+        """Return the session of a row, with its store."""
         from cortext.services.library.stores import Found
 
-        place = self.place(row.root)
-        session = place.store.peek(row.id)  # the counts are in the row: no need to read the log for them
+        named_store = self.named_store(row.root)
+        session = named_store.store.peek(row.id)  # without reading the log: the counts are in the row
         session.message_count, session.token_count = row.message_count, row.token_count
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
-        return Found(place, session)
+        return Found(named_store, session)

@@ -1,7 +1,7 @@
-"""What an agent may ask of the past: found, listed and read, without secrets.
+"""Search, decisions and reading for a model, without secrets.
 
-Everything that leaves here goes to a model. So a whole message is looked through for secrets before a piece is cut
-from it: half a key has no form by which it could be known.
+Everything returned here goes to a model. A message is therefore searched for secrets before an excerpt is cut from it:
+half a key cannot be recognised.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from cortext.services.text.digest import clip
 from cortext.services.text.masking import mask_message, mask_messages
 from cortext.services.text.render import body
 
-SUMMARY = 300  # characters of a summary beside a result
-TITLE = 160
-WORD = 40  # and of a type, a tool, a role
+SUMMARY = 300  # characters of a summary
+TITLE = 160  # characters of a title
+WORD = 40  # characters of a type, a tool, a role
 PASSAGE = 1_200  # characters of a message that was found, for background
-BESIDE = 300  # and of the messages beside it
-DECIDED_IN = 12  # sessions in which decisions are looked for
-WHOLE = 300  # messages: a longer session is read only around what was found
-AROUND = 6
+NEIGHBOUR = 300  # characters of the messages before and after it
+SESSIONS_WITH_DECISIONS = 12  # sessions that are searched for decisions
+SHORT_SESSION = 300  # messages: a longer session is read only around the matches
+AROUND = 6  # messages before and after a match
 MOST_DECISIONS = 60
 LONGEST_NAME = 100  # characters by which a session may be named
-CLEARLY = 0.5  # of the best score: so much must a place be about the topic
+LEAST_SCORE = 0.5  # of the best score: the least for a match around which decisions are searched
 
 
 class Passage(msgspec.Struct, kw_only=True):
@@ -47,14 +47,14 @@ class Passage(msgspec.Struct, kw_only=True):
     after: str = ""
 
 
-class Told(msgspec.Struct, kw_only=True):
-    """A session with what was found in it, the best first."""
+class SessionPassages(msgspec.Struct, kw_only=True):
+    """A session with the passages found in it, the best first."""
 
     session: Row
     passages: list[Passage]
 
 
-class Settled(msgspec.Struct, kw_only=True):
+class SessionDecision(msgspec.Struct, kw_only=True):
     """A decision and the session that it was made in."""
 
     session: Row
@@ -62,13 +62,13 @@ class Settled(msgspec.Struct, kw_only=True):
 
 
 class Recall:
-    """The questions, over the sessions of one listing."""
+    """Answers questions about the sessions of one listing."""
 
     def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
         self._listing, self._search = listing, search
-        self.by_meaning = False  # whether no message has the words of the last question
+        self.by_meaning = False  # whether no message has the words of the last query
 
-    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
+    # ── searching ────────────────────────────────────────────────────────────────────────────────────
 
     def found(
         self,
@@ -79,94 +79,96 @@ class Recall:
         per_session: int = 3,
         leave_out: Collection[str] = (),
         whole: bool = False,
-    ) -> list[Told]:
-        """The best sessions with their best messages: snippets, or (`whole`) as much of them as is background."""
+    ) -> list[SessionPassages]:
+        """Return the best sessions with their best messages, as snippets or (`whole`) as longer passages."""
         search = self._search()
         results = search.search(
             query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
         )
         self.by_meaning = search.by_meaning
-        told = []
+        found = []
         for result in results:
             make = self._background if whole else self._snippet
             passages = [make(result.session, match) for match in result.matches]
-            told.append(Told(session=without_secrets(result.session), passages=passages))
-        return told
+            found.append(SessionPassages(session=without_secrets(result.session), passages=passages))
+        return found
 
-    def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[Settled]:
-        """What was decided about a topic, in any session, the oldest first."""
+    def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[SessionDecision]:
+        """Return what was decided about a topic, in any session, the oldest first."""
         search = self._search()
-        results = search.search(topic, filters={}, limit=DECIDED_IN, per_session=8, leave_out=leave_out, fresh=False)
+        results = search.search(
+            topic, filters={}, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
+        )
         self.by_meaning = search.by_meaning
         words = topic_words(topic)
-        settled: dict[tuple[str, str], Settled] = {}
+        settled: dict[tuple[str, str], SessionDecision] = {}
         best_score = max((match.score for result in results for match in result.matches), default=0.0)
         for result in results:
             row = without_secrets(result.session)
-            # What is only faintly about the topic would bring decisions about something else.
-            places = sorted(match.seq for match in result.matches if match.score >= CLEARLY * best_score)
-            if not places:
+            # A weak match would add decisions about something else.
+            matched = sorted(match.seq for match in result.matches if match.score >= LEAST_SCORE * best_score)
+            if not matched:
                 continue
-            messages, _ = mask_messages(list(self._around(result.session, places)))
-            for decision in decisions_in(messages, words, places, row.title):
-                # A fork and its origin say the same: the first is enough.
-                settled.setdefault((decision.timestamp, decision.text), Settled(session=row, decision=decision))
+            messages, _ = mask_messages(list(self._around(result.session, matched)))
+            for decision in decisions_in(messages, words, matched, row.title):
+                # A fork repeats the decisions of its origin.
+                settled.setdefault((decision.timestamp, decision.text), SessionDecision(session=row, decision=decision))
         best = sorted(settled.values(), key=lambda item: -item.decision.score)[:MOST_DECISIONS]
         return sorted(best, key=lambda item: (item.decision.timestamp, item.session.id, item.decision.seq))
 
-    def _around(self, row: Row, places: Sequence[int]) -> Iterator[Message]:
-        """The messages in which decisions are looked for: all of a short session, of a long one those near a find."""
-        if row.message_count <= WHOLE:
+    def _around(self, row: Row, matched: Sequence[int]) -> Iterator[Message]:
+        """Yield the messages to search for decisions: all of a short session, else those near a match."""
+        if row.message_count <= SHORT_SESSION:
             yield from self._read(row, 0, row.message_count)
             return
         done = 0
-        for place in places:
-            start, end = max(done, place - AROUND), place + AROUND + 1
+        for seq in matched:
+            start, end = max(done, seq - AROUND), seq + AROUND + 1
             if start < end:
                 yield from self._read(row, start, end)
                 done = end
 
     def _read(self, row: Row, start: int, end: int) -> Iterator[Message]:
-        """Messages by their numbers, from one up to (not with) another."""
-        for message in self._listing.place(row.root).store.read(row.id, max(0, start)):
+        """Yield the messages from number `start` up to, but not including, `end`."""
+        for message in self._listing.named_store(row.root).store.read(row.id, max(0, start)):
             if message.seq >= end:
                 return
             yield message
 
     def _snippet(self, row: Row, match: Match) -> Passage:
-        """The snippet as search made it, without what is a piece of a secret in the whole message."""
+        """Return the snippet made by search, without secrets or parts of secrets of the whole message."""
         near = list(self._read(row, match.seq - 1, match.seq + 2))
         return _passage(match, *scrubbed(near, match.snippet, match.before, match.after))
 
     def _background(self, row: Row, match: Match) -> Passage:
-        """The message itself, or the stretch of it that was found, and the beginnings of those beside it."""
+        """Return the message, or an excerpt around the match, and the beginnings of its neighbours."""
         near, _ = mask_messages(list(self._read(row, match.seq - 1, match.seq + 2)))
-        said = {message.seq: " ".join(body(message, cut_results=True).split()) for message in near}
+        texts = {message.seq: " ".join(body(message, cut_results=True).split()) for message in near}
         return _passage(
             match,
-            _stretch(said.get(match.seq, ""), match.snippet.strip("…")),
-            clip(said.get(match.seq - 1, ""), BESIDE),
-            clip(said.get(match.seq + 1, ""), BESIDE),
+            _excerpt(texts.get(match.seq, ""), match.snippet.strip("…")),
+            clip(texts.get(match.seq - 1, ""), NEIGHBOUR),
+            clip(texts.get(match.seq + 1, ""), NEIGHBOUR),
         )
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
     def resolve(self, wanted: str, workspace: str = "", *, shown: Sequence[Key] | None = None) -> Row:
-        """The session that a number or an id means; of clones the one in this workspace, else the newest."""
+        """Return the session with a number or an id; of clones, the one in this workspace, else the newest."""
         see = "list_sessions or search_sessions"
         names = Resolver(self._listing.rows(), workspace, shown, newest_clone=True, see=see)
         return names.resolve(clip(wanted.strip(), LONGEST_NAME), words=False)
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
-        """Every message from a number on, with its text as a model may read it, one after the other."""
-        for message in self._listing.place(row.root).store.read(row.id, start):
+        """Yield every message from a number on, with its text as a model may read it."""
+        for message in self._listing.named_store(row.root).store.read(row.id, start):
             yield message, body(mask_message(message)[0])
 
 
 def without_secrets(row: Row) -> Row:
-    """A session as a model may see it; nothing in it is longer than it should be, whoever wrote its file."""
+    """Return a session as a model may see it: without secrets, and with every field limited in length."""
     longest = {"title": TITLE, "summary": SUMMARY, "created_at": 24, "last_active": 24}
-    kept = ("id", "root", "path")  # what it is named and found by
+    kept = ("id", "root", "path")  # needed to find it again
     clean: dict[str, Any] = {}
     for name, text in row._asdict().items():
         if isinstance(text, str) and name not in kept:
@@ -185,43 +187,43 @@ def _passage(match: Match, text: str, before: str, after: str) -> Passage:
     )
 
 
-def scrubbed(near: Iterable[Message], *pieces: str) -> list[str]:
-    """Pieces of these messages without their secrets, also where a piece holds only a part of one."""
+def scrubbed(near: Iterable[Message], *excerpts: str) -> list[str]:
+    """Return excerpts of these messages without secrets, also if an excerpt has only a part of one."""
     secrets = [secret for message in near for secret in _secrets(clean(searchable(message)))]
-    return [_scrubbed(piece, secrets) for piece in pieces]
+    return [_scrubbed(excerpt, secrets) for excerpt in excerpts]
 
 
 def _secrets(text: str) -> list[tuple[str, str]]:
-    """Each secret of a text, on one line as snippets are, with the mark that stands for it."""
+    """Return each secret of a text, on one line as in snippets, with its replacement."""
     return [
-        (" ".join(text[one.start : one.end].split()), f"[masked {one.kind} {one.mark}]") for one in find(text)
-    ]  # fmt: skip
+        (" ".join(text[found.start : found.end].split()), f"[masked {found.kind} {found.mark}]") for found in find(text)
+    ]
 
 
 def _scrubbed(text: str, secrets: Sequence[tuple[str, str]]) -> str:
-    """A piece of a text without these secrets, also where its edges cut one in two."""
-    for secret, mark in secrets:
-        text = text.replace(secret, mark)
+    """Return an excerpt without these secrets, also if its start or end cuts one in two."""
+    for secret, replacement in secrets:
+        text = text.replace(secret, replacement)
         core = text.strip("…")
         if len(core) > 3 and core in secret:
-            return mark
+            return replacement
         for size in range(min(len(secret), len(core)) - 1, 3, -1):
             if core.startswith(secret[-size:]):
-                text = f"…{mark}{core[size:]}{'…' if text.endswith('…') else ''}"
+                text = f"…{replacement}{core[size:]}{'…' if text.endswith('…') else ''}"
                 break
         core = text.strip("…")
         for size in range(min(len(secret), len(core)) - 1, 3, -1):
             if core.endswith(secret[:size]):
-                text = f"{'…' if text.startswith('…') else ''}{core[:-size]}{mark}…"
+                text = f"{'…' if text.startswith('…') else ''}{core[:-size]}{replacement}…"
                 break
     return mask(text).text
 
 
-def _stretch(text: str, found: str) -> str:
-    """All of a text that is not long; else so much of it around what was found."""
+def _excerpt(text: str, found: str) -> str:
+    """Return the text, or if it is long, the part of it around what was found."""
     if len(text) <= PASSAGE:
         return text
-    place = max(0, text.find(found[:60]))
-    start = max(0, min(place - PASSAGE // 4, len(text) - PASSAGE))
+    offset = max(0, text.find(found[:60]))
+    start = max(0, min(offset - PASSAGE // 4, len(text) - PASSAGE))
     end = start + PASSAGE
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

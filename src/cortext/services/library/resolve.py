@@ -1,12 +1,12 @@
-"""Which session is meant. Every command of every face names sessions in these ways:
+"""Resolving the name of a session. Every command of every interface accepts the same names:
 
 - the row in the last list: 1, 2, 12;
 - the session's own number, at least three digits: 001, 014. Inside a workspace, that workspace's;
-- its id, or a prefix that no other id has;
-- words, where a wrong guess does no harm: from titles, summaries and types, then from titles allowing typing errors,
-  then from what was said.
+- its id, or a unique prefix of it;
+- words, if a wrong guess does no harm: from titles, summaries and types, then from titles allowing typing errors, then
+  from messages.
 
-Numbers and ids are matched exactly or not at all. What could be two sessions is refused, and both are named.
+Numbers and ids are matched exactly or not at all. An ambiguous name is refused, and the error lists the candidates.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,22 +21,22 @@ from cortext.store.base import Trashed
 
 Item = TypeVar("Item")
 
-NEAR = 0.74  # how alike two words must be: one wrong letter in five
-NEAR_SHORT = 0.66  # or in three, of a word of up to four letters
-NAMED = 8  # candidates that an error names
+LEAST_SIMILARITY = 0.74  # of two words: one wrong letter in five
+LEAST_SIMILARITY_SHORT = 0.66  # of words of up to four letters: one wrong letter in three
+MOST_CANDIDATES = 8  # named by an error
 
-# Whether all these words were said in one message of a session; asked only where no name matches.
+# Whether one message of a session has all these words; called only if no name matches.
 Said = Callable[[Row, Sequence[str]], bool]
-Key = tuple[str, str]  # the store's root, and the id
+Key = tuple[str, str]  # the store's root and the session's id
 
 
 class Resolver(NamedTuple):
-    """Finds the session that a name means among `rows`.
+    """Finds the session with a given name among `rows`.
 
     `here` is the workspace that the user is in, `own` a store that is searched before all others. `shown` is what the
-    last list showed; where it is None, row numbers count `rows`, but only for commands that take words: the others
-    must not hit a session by guessing. `newest_clone`: of clones of one conversation the newest is meant, for callers
-    that cannot go to another workspace. `see` names the command that lists the sessions.
+    last list showed; if it is None, row numbers count `rows`, but only for commands that accept words: the others must
+    not guess. With `newest_clone`, the newest of several clones of a conversation is used, for callers that cannot
+    change to another workspace. `see` names the command that lists the sessions.
     """
 
     rows: Sequence[Row]
@@ -47,11 +47,11 @@ class Resolver(NamedTuple):
     see: str = "`cortext list`"
 
     def resolve(self, wanted: str, *, words: bool = True, said: Said | None = None) -> Row:
-        """The session that is meant; AmbiguousId, or SessionNotFound with the nearest names."""
+        """Return the session with this name. Raises AmbiguousId, or SessionNotFound with the nearest names."""
         return self.only(self.candidates(wanted, words=words, said=said), wanted, words=words)
 
     def candidates(self, wanted: str, *, words: bool = True, said: Said | None = None) -> list[Row]:
-        """The sessions that could be meant, by the first of the ways that finds any."""
+        """Return the sessions that could be meant, by the first kind of name that matches any."""
         wanted = _cleaned(wanted)
         if is_number(wanted):
             return self._by_number(wanted, words)
@@ -62,65 +62,67 @@ class Resolver(NamedTuple):
         return self._first(lambda rows: self._by_words(rows, terms, said))
 
     def only(self, matches: Sequence[Row], wanted: str, *, words: bool = True) -> Row:
-        """The one match; AmbiguousId, or SessionNotFound that says why there is none."""
+        """Return the one match. Raises AmbiguousId if there are several, SessionNotFound if there is none."""
         clones = len({row.id for row in matches}) == 1
         if len(matches) == 1 or (clones and self.newest_clone):
             return matches[0]
         if matches:
             names = [f"{row.id} in {row.root}" if clones else row.id for row in matches]
-            refuse(wanted, names, hint="go to the workspace that you mean" if clones else "give more of the id")
+            raise_ambiguous(
+                wanted, names, hint="run this in the workspace that you mean" if clones else "type more of the id"
+            )
         wanted = _cleaned(wanted)
-        raise SessionNotFound(f"no conversation matches {wanted!r}", hint=self._why_not(wanted, words))
+        raise SessionNotFound(f"no conversation matches {wanted!r}", hint=self._hint(wanted, words))
 
     def _first(self, search: Callable[[Sequence[Row]], list[Row]]) -> list[Row]:
-        """What a search finds in our own store, else in all."""
+        """Return what a search finds in `own`, else in all stores."""
         own = [row for row in self.rows if row.root == self.own] if self.own else ()
         return search(own) or search(self.rows)
 
     def _by_words(self, rows: Sequence[Row], terms: Sequence[str], said: Said | None) -> list[Row]:
-        named = [row for row in rows if all(holds(_text(row), term) for term in terms)]
-        named = named or [row for row in rows if _alike(terms, row)]
-        named = named or [row for row in rows if said is not None and said(row, terms)]
+        matches = [row for row in rows if all(contains(_text(row), term) for term in terms)]
+        matches = matches or [row for row in rows if _is_similar(terms, row)]
+        matches = matches or [row for row in rows if said is not None and said(row, terms)]
         # Of clones of one conversation, the one in the workspace that the user is in.
-        return _prefer(named, self.here) if len({row.id for row in named}) == 1 else named
+        return _prefer(matches, self.here) if len({row.id for row in matches}) == 1 else matches
 
     def _by_number(self, wanted: str, words: bool) -> list[Row]:
-        """By the row in the list, and by the conversation's own number: where these are two, both."""
+        """Return the sessions with this number of their own, and the one in this row of the list."""
         found = by_id(((row.id, row) for row in self.rows), wanted)
-        if self.here:  # every workspace counts from 001: the number is that of the workspace here
+        if self.here:  # every workspace counts from 001
             found = [row for row in found if row.root == self.here or row.id == wanted]
-        key = self._at(wanted, words)
+        key = self._in_row(wanted, words)
         return found + [row for row in self.rows if (row.root, row.id) == key and row not in found]
 
-    def _at(self, wanted: str, words: bool) -> Key | None:
-        """The session in a row of the last list."""
-        counted = self.shown
-        if counted is None:
-            counted = [(row.root, row.id) for row in self.rows] if words else ()
-        return counted[int(wanted) - 1] if wanted[0] != "0" and int(wanted) <= len(counted) else None
+    def _in_row(self, wanted: str, words: bool) -> Key | None:
+        """Return the session in a row of the last list."""
+        keys = self.shown
+        if keys is None:
+            keys = [(row.root, row.id) for row in self.rows] if words else ()
+        return keys[int(wanted) - 1] if wanted[0] != "0" and int(wanted) <= len(keys) else None
 
-    def _why_not(self, wanted: str, words: bool) -> str:
-        """What to do next, where nothing matches."""
+    def _hint(self, wanted: str, words: bool) -> str:
+        """Return what to do next if nothing matches."""
         if is_number(wanted):
             elsewhere = by_id(((row.id, row) for row in self.rows), wanted)
             if elsewhere:
-                return f"{elsewhere[0].id} of {elsewhere[0].root} has that number: give its whole id"
-            key = self._at(wanted, words)
+                return f"use the whole id of {elsewhere[0].id}, which has that number in {elsewhere[0].root}"
+            key = self._in_row(wanted, words)
             if key is not None:
-                return f"that was {key[1]}, which is gone; see {self.see}"
+                return f"that row was {key[1]}, which no longer exists; see {self.see}"
             return f"1, 2, … are the rows of the last list, 001 is a conversation's own number; see {self.see}"
         by_words = words and not looks_like_id(wanted.lower())
         near = ", ".join(row.name if by_words else row.id for row in nearest(self.rows, wanted))
-        rule = "" if words or looks_like_id(wanted.lower()) else "give its number or its id, not words; "
-        return f"{rule}the nearest: {near}" if near else f"{rule}see what there is with {self.see}"
+        rule = "" if words or looks_like_id(wanted.lower()) else "use its number or its id, not words; "
+        return f"{rule}the nearest: {near}" if near else f"{rule}see {self.see}"
 
 
-def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
-    """The sessions with this very id, asked of the stores themselves: there may be clones."""
+def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
+    """Return the sessions with exactly this id, read from the stores. Clones may share an id."""
     found = []
-    for place in places if is_id(wanted) and not is_number(wanted) else ():
+    for named_store in stores if is_id(wanted) and not is_number(wanted) else ():
         try:
-            found.append(Found(place, place.store.get(wanted)))
+            found.append(Found(named_store, named_store.store.get(wanted)))
         except SessionNotFound:
             continue
     return found
@@ -129,9 +131,9 @@ def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
 def resolve_trashed(
     items: Sequence[tuple[NamedStore, Trashed]], wanted: str, *, here: str = "", hint: str
 ) -> tuple[NamedStore, Trashed]:
-    """The newest deletion that is meant by a key, a number or an id; of several stores, the one here.
+    """Return the newest deletion with a key, a number or an id; of several stores, the one in the workspace `here`.
 
-    NotFound, AmbiguousId; `hint` says where the trash is listed.
+    Raises NotFound or AmbiguousId; `hint` says how to list the trash.
     """
     wanted = wanted.strip()
     found = [pair for pair in items if pair[1].key == wanted]
@@ -140,62 +142,62 @@ def resolve_trashed(
     found = near if is_number(wanted) and here else near or found
     if not found:
         raise not_in_trash(repr(wanted), hint)
-    several = len({place.root for place, _ in found}) > 1
+    several = len({named_store.root for named_store, _ in found}) > 1
     names = dict.fromkeys(
-        f"{item.session_id} of {place.label}" if several else item.session_id for place, item in found
+        f"{item.session_id} of {named_store.label}" if several else item.session_id for named_store, item in found
     )
     if len(names) > 1:
-        refuse(wanted, list(names), hint=hint if several else "give more of the id")
+        raise_ambiguous(wanted, list(names), hint=hint if several else "type more of the id")
     return found[0]
 
 
-def refuse(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn:
-    """Say that a name could mean several things, and which."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    listed = ", ".join(names[:NAMED])
+def raise_ambiguous(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn:
+    """Raise AmbiguousId, naming the candidates."""
+    more = f" and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else ""
+    listed = ", ".join(names[:MOST_CANDIDATES])
     raise AmbiguousId(f"{wanted!r} could be: {listed}{more}", kept="nothing was changed", hint=hint)
 
 
 def is_number(wanted: str) -> bool:
-    """Whether this is a number, which is never taken for a word."""
+    """Whether this is a number, which never matches as a word."""
     return wanted.isascii() and wanted.isdigit()
 
 
 def by_id(items: Iterable[tuple[str, Item]], wanted: str) -> list[Item]:
-    """Those with this id, or this number of their own; else those whose id begins so.
+    """Return the items with this id or number, else those whose id starts with it.
 
-    A messenger's links cannot hold a hyphen: an underscore stands for it.
+    An underscore matches a hyphen, which the links of a messenger cannot contain.
     """
     wanted = wanted.strip().lower()
-    there = list(items)
+    pairs = list(items)
     if is_number(wanted):
-        return [item for name, item in there if wanted in (name, number_of(name))]
-    exact = [item for name, item in there if name == wanted]
+        return [item for name, item in pairs if wanted in (name, number_of(name))]
+    exact = [item for name, item in pairs if name == wanted]
     if exact or not wanted:
         return exact
-    plain = wanted.replace("-", "_")
-    return [item for name, item in there if name.startswith(wanted)] or [
-        item for name, item in there if name.replace("-", "_").startswith(plain)
+    underscored = wanted.replace("-", "_")
+    return [item for name, item in pairs if name.startswith(wanted)] or [
+        item for name, item in pairs if name.replace("-", "_").startswith(underscored)
     ]
 
 
 def _cleaned(wanted: str) -> str:
     wanted = wanted.strip()
     if not wanted:
-        raise UsageError("no session was named", kept="nothing was changed", hint="give its number, or its id")
+        raise UsageError("no session was named", kept="nothing was changed", hint="use its number or its id")
     return wanted
 
 
 def _prefer(matches: list[Row], here: str) -> list[Row]:
-    """Of several matches, the one in the workspace that the user is in: every workspace counts from 001."""
+    """Return the one match in the workspace that the user is in, else all: every workspace counts from 001."""
     near = [row for row in matches if row.root == here]
     return near if len(near) == 1 else matches
 
 
 def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:
-    """The sessions whose names are most like what was typed."""
+    """Return the sessions whose names are most similar to what was typed."""
     words = wanted.casefold().replace("-", " ").split()
-    scored = [(sum(_best(word, _names(row).split()) for word in words), row) for row in rows]
+    scored = [(sum(_similarity(word, _names(row).split()) for word in words), row) for row in rows]
     scored = [pair for pair in scored if pair[0] >= 0.4 * len(words)]
     scored.sort(key=lambda pair: -pair[0])
     return [row for _, row in scored[:count]]
@@ -209,29 +211,31 @@ def _names(row: Row) -> str:
     return f"{row.id.replace('-', ' ')} {row.title} {row.type}".casefold()
 
 
-def holds(text: str, word: str) -> bool:
-    """Whether a text holds a word, also as a part of another; but a number only as it stands."""
+def contains(text: str, word: str) -> bool:
+    """Whether a text has a word, also as a part of another; a number matches only as a whole word."""
     return word in text.split() if is_number(word) else word in text
 
 
-def _alike(words: Sequence[str], row: Row) -> bool:
-    """Whether every word is in the names of a session, give or take a typing error; numbers exactly.
+def _is_similar(words: Sequence[str], row: Row) -> bool:
+    """Whether every word is in the names of a session, allowing typing errors; numbers must match exactly.
 
-    Not in its summary: among a thousand words nearly anything is like one of them.
+    The summary is not searched: among a thousand words, almost any word is similar to one of them.
     """
-    there = _names(row).split()
-    return all(
-        word in there if is_number(word) else _best(word, there) >= (NEAR if len(word) > 4 else NEAR_SHORT)
-        for word in words
-    )
+    names = _names(row).split()
+    for word in words:
+        least = LEAST_SIMILARITY if len(word) > 4 else LEAST_SIMILARITY_SHORT
+        if not (word in names if is_number(word) else _similarity(word, names) >= least):
+            return False
+    return True
 
 
-def _best(word: str, there: Sequence[str]) -> float:
+def _similarity(word: str, names: Sequence[str]) -> float:
+    """Return how similar a word is to the most similar of the names, from 0 to 1."""
     best = 0.0
-    for other in there:
+    for other in names:
         if word in other:
             return 1.0
-        # Words of very different length are never alike; and the quick bounds spare most of the real work.
+        # Words of very different length are never similar, and the quick upper bounds avoid most of the real work.
         if abs(len(other) - len(word)) > 2:
             continue
         matcher = SequenceMatcher(None, word, other)

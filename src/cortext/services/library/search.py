@@ -1,4 +1,4 @@
-"""Search over every session of every store: by words and by meaning, the best first, with what stands beside it."""
+"""Search over every session of every store, by words and by meaning: the best messages, each with its neighbours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cortext.services.library.search_check import Check
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 
-Ranked = tuple[float, "Row", int]  # score, session, number of the message
+Ranked = tuple[float, "Row", int]  # score, session, number of the message in it
 
 Progress = Callable[[str, int, int], None]
 
@@ -28,7 +28,7 @@ Progress = Callable[[str, int, int], None]
 class Match(NamedTuple):
     """A message that was found; `before` and `after` are the beginnings of its neighbours.
 
-    `highlights` are the (start, end) of the words that were searched for, in the snippet.
+    `highlights` are the (start, end) offsets of the query's words in the snippet.
     """
 
     id: str
@@ -43,7 +43,7 @@ class Match(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A session with its messages that were found, the best first."""
+    """A session with the messages found in it, the best first."""
 
     session: Row
     matches: list[Match]
@@ -52,19 +52,20 @@ class Found(NamedTuple):
 
 __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 
-OTHERS = 0.1  # what a session's further matches add to its score, each
+SESSION_FILTERS = ("tool", "type", "status", "agent")
+FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
 PER_SESSION = 3
-WORTH = 0.6  # of the best message's score: what a further one without the words must have
-FAINT = 0.6  # of the best score: what is farther is left out where no message has the words
+LEAST_FURTHER = 0.6  # of the best message's score: the least for a further match without any of the words
+LEAST_BY_MEANING = 0.6  # of the best score: the least for a result if no message has the words
 CANDIDATES = 300
 AT_A_TIME = 60  # messages whose sessions are looked up together
-ENOUGH = 6  # messages for each session that is wanted, looked at before the sessions are put in order
-TELLING = 24  # words of a session that others are compared by
-LENT = 20_000  # characters of a session that they are taken from
+READ_PER_SESSION = 6  # messages that are ranked, for each session wanted, before the sessions are sorted
+RAREST_WORDS = 24  # words of a session by which similar ones are found
+SAMPLE = 20_000  # characters of a session from which those words are taken
 
 
 def nearest_to(query: str) -> str:
-    """What people read above results of which none has the words (`Search.by_meaning`)."""
+    """Return the line shown above results that do not contain the words (`Search.by_meaning`)."""
     text = terminal.line(" ".join(query.split()))
     return f'No message contains "{text if len(text) <= 60 else text[:59] + "…"}"; the nearest in meaning:'
 
@@ -76,24 +77,24 @@ class Search:
         self._listing = listing
         self._engine = Engine(folder, listing.sources, models)
         self.more_to_do = False
-        self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters, and the keys they allowed
+        self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
 
     @property
     def trouble(self) -> str:
-        """Why the last query was answered without meaning; mostly empty."""
+        """Why the last query was answered by keywords only; usually empty."""
         return self._engine.trouble
 
     @property
     def by_meaning(self) -> bool:
-        """Whether no message has the words of the last query: what was found is only near in meaning."""
+        """Whether no message has the words of the last query, so that the results are only near in meaning."""
         return not self._engine.worded
 
-    # ── keeping up ───────────────────────────────────────────────────────────────────────────────────
+    # ── the index ────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(self, progress: Progress | None = None, *, meaning: bool = True, patient: bool = False) -> bool:
-        """Take in what changed since the last time; False where another process is doing that right now.
+        """Index what changed since the last time; return False if another process is doing that now.
 
-        Without `patient`, very much to read for its meaning is left for later (`more_to_do`).
+        Without `patient`, embedding a large amount of text is left for later (`more_to_do`).
         """
         self._listing.refresh((lambda done, total: progress("Reading sessions", done, total)) if progress else None)
         done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
@@ -101,20 +102,20 @@ class Search:
         return done
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Make the index anew; the old one answers until it is done."""
+        """Build the index again; the old one answers until the new one is complete."""
         self._listing.refresh()
         self._engine.rebuild(self._listing.index, progress)
 
     def clear(self) -> None:
-        """Delete the index; it comes back at the next query."""
+        """Delete the index; the next query builds it again."""
         self._engine.clear()
 
     def status(self) -> Status:
-        """What the index holds, how large it is, and whether it is behind the sessions."""
+        """Return what the index holds, how large it is, and whether it is out of date."""
         self._listing.refresh()
         return self._engine.status(self._listing.index)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
     def search(
         self,
@@ -127,12 +128,13 @@ class Search:
         leave_out: Collection[str] = (),
         fresh: bool = True,
     ) -> list[Found]:
-        """The best sessions, each with its best messages. `leave_out` are ids of sessions that are not wanted."""
+        """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore."""
         if fresh:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
-        ranked, lit = self._ranked(query, limit * per_session, exact, leave_out)
-        return self._clear(self._grouped(ranked, limit, per_session, lit, self._check(query, leave_out)))
+        ranked, terms = self._ranked(query, limit * per_session, exact, leave_out)
+        found = self._near_enough(self._grouped(ranked, limit, per_session, terms, self._check(query, leave_out)))
+        return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
 
     def messages(
         self,
@@ -145,11 +147,11 @@ class Search:
         leave_out: Collection[str] = (),
         fresh: bool = True,
     ) -> list[Found]:
-        """The best messages, one match each; `per_session` (where it is not 0) is how many of one session at most."""
+        """Return the best messages, one match each; at most `per_session` of one session, unless it is 0."""
         if fresh:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
-        ranked, lit = self._ranked(query, limit, exact, leave_out)
+        ranked, terms = self._ranked(query, limit, exact, leave_out)
         check = self._check(query, leave_out)
         count: dict[tuple[str, str], int] = {}
         found: list[Found] = []
@@ -157,39 +159,47 @@ class Search:
             row = item[1]
             if per_session and count.get((row.root, row.id), 0) >= per_session:
                 continue
-            matches = self._matches([item], 1, lit, check)
+            matches = self._matches([item], 1, terms, check)
             if matches:
                 count[row.root, row.id] = count.get((row.root, row.id), 0) + 1
                 found.append(Found(row, matches, matches[0].score))
             if len(found) == limit:
                 break
-        return self._clear(found)
+        served = self._served(query, limit, per_session or limit, exact, leave_out)
+        single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
+        return _merged(self._near_enough(found), single, limit)
 
-    def _clear(self, found: list[Found]) -> list[Found]:
-        """Where no message has the words, only what is about as near as the nearest is an answer."""
-        least = FAINT * max((item.score for item in found), default=0.0) if self.by_meaning else 0.0
+    def _served(
+        self, query: Query, limit: int, per_session: int, exact: bool, leave_out: Collection[str]
+    ) -> list[Found]:
+        """Return the best sessions that are on a server. This class knows none: see `served_search`."""
+        return []
+
+    def _near_enough(self, found: list[Found]) -> list[Found]:
+        """If no message has the words, keep only results that are about as near as the nearest."""
+        least = 0.0 if self._engine.worded else LEAST_BY_MEANING * _best_score(found)
         return [item for item in found if item.score >= least]
 
     def similar(self, row: Row, *, limit: int = 10) -> list[Found]:
-        """Sessions that are about the same as this one: by its telling words, and by its meaning."""
-        said = [row.title, row.summary]
-        room = LENT
+        """Return sessions about the same topic as this one, by its rarest words and by its meaning."""
+        texts = [row.title, row.summary]
+        room = SAMPLE
         for message in self._listing.messages(row):
             if message.role in ("user", "assistant"):
-                said.append(message.text[:room])
-                room -= len(said[-1])
+                texts.append(message.text[:room])
+                room -= len(texts[-1])
             if room <= 0:
                 break
-        words = self._engine.rarest("\n".join(said), TELLING)
+        words = self._engine.rarest("\n".join(texts), RAREST_WORDS)
         query = parse(" ".join(words))
         keys = self._engine.keys_of([(row.root, row.id)])
-        ranked, lit = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
-        return self._grouped(ranked, limit, 1, lit, self._check(query, [row.id]))
+        ranked, terms = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
+        return self._grouped(ranked, limit, 1, terms, self._check(query, [row.id]))
 
     def _ranked(
         self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int = 0
     ) -> tuple[Iterator[Ranked], set[str]]:
-        """Messages, the best first; an index that turns out to be damaged is made anew first."""
+        """Return messages, the best first, and the terms to highlight; a damaged index is rebuilt first."""
         try:
             return self._ranked_once(query, wanted, exact, leave_out, like)
         except BROKEN:
@@ -200,29 +210,33 @@ class Search:
     def _ranked_once(
         self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int
     ) -> tuple[Iterator[Ranked], set[str]]:
-        """Ties are in an order that does not depend on how the index came about."""
         keys, unwanted = self._keys(query, leave_out)
         limit = max(CANDIDATES, wanted * 5)
-        scores, lit = self._engine.find(query, keys=keys, leave_out=unwanted, limit=limit, exact=exact, like=like)
-        return self._in_order(scores, leave_out), lit
+        scores, terms = self._engine.find(query, keys=keys, leave_out=unwanted, limit=limit, exact=exact, like=like)
+        return self._in_order(scores, leave_out), terms
 
     def _in_order(self, scores: Mapping[tuple[int, int], float], leave_out: Collection[str]) -> Iterator[Ranked]:
-        """The messages with their sessions; these are looked up a few at a time, as far as somebody wants them."""
+        """Yield the messages with their sessions, which are looked up lazily, a few at a time.
+
+        The order of messages with equal scores does not depend on how the index was built.
+        """
         best = sorted(((round(score, 6), key, seq) for (key, seq), score in scores.items()), reverse=True)
         rows: dict[int, tuple[Row, int] | None] = {}
-        place = 0
-        while place < len(best):
-            end = min(place + AT_A_TIME, len(best))
+        start = 0
+        while start < len(best):
+            end = min(start + AT_A_TIME, len(best))
             while end < len(best) and best[end][0] == best[end - 1][0]:
-                end += 1  # those with the same score stay together, to be put in order
-            lot = best[place:end]
-            self._look_up({key for _, key, _ in lot} - rows.keys(), rows, leave_out)
+                end += 1  # messages with the same score are sorted together
+            batch = best[start:end]
+            self._look_up({key for _, key, _ in batch} - rows.keys(), rows, leave_out)
             ranked = [
-                (score, known[0], seq) for score, key, seq in lot if (known := rows[key]) is not None and seq < known[1]
+                (score, known[0], seq)
+                for score, key, seq in batch
+                if (known := rows[key]) is not None and seq < known[1]
             ]
             ranked.sort(key=lambda item: (item[0], item[1].last_active, item[1].id, -item[2]), reverse=True)
             yield from ranked
-            place = end
+            start = end
 
     def _look_up(
         self, keys: Collection[int], rows: dict[int, tuple[Row, int] | None], leave_out: Collection[str]
@@ -236,26 +250,24 @@ class Search:
             rows[key] = (row, count) if row is not None and shown else None
 
     def _keys(self, query: Query, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
-        """The keys of the sessions that the filters allow (None: all), and of those to leave out."""
-        wanted: dict[str, str] = {
-            name: query.filters[name] for name in ("tool", "type", "status", "agent") if name in query.filters
-        }
-        if "after" in query.filters:  # what has been quiet since then holds no such message
+        """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
+        wanted = session_filters(query)
+        if "after" in query.filters:  # a session that was last active before has no such message
             wanted["after"] = timestamp(query.filters["after"])
-        place = query.filters.get("workspace", "")
+        workspace = query.filters.get("workspace", "")
         sources = self._listing.sources
         unwanted = self._engine.keys_of([(root, name) for root in sources for name in leave_out])
-        if not wanted and not place and not self._engine.strangers():
+        if not wanted and not workspace and not self._engine.strangers():
             return None, unwanted
-        # Who types a query asks with the same filters again and again: what they allow is kept until something changes.
-        asked = (*self._listing.index.counter(), self._engine.version(), place, *wanted.items())
-        if asked != self._allowed[0] or "status" in wanted:  # whether a session is in use, no list knows
-            pairs = self._listing.pairs(self._listing.roots(place) if place else list(sources), **wanted)
-            self._allowed = asked, self._engine.keys_of(pairs)
+        # While a query is typed, the same filters come again and again: the keys are kept until something changes.
+        request = (*self._listing.index.counter(), self._engine.version(), workspace, *wanted.items())
+        if request != self._allowed[0] or "status" in wanted:  # whether a session is in use is not in the index
+            pairs = self._listing.pairs(self._listing.roots(workspace) if workspace else list(sources), **wanted)
+            self._allowed = request, self._engine.keys_of(pairs)
         return self._allowed[1], unwanted
 
     def _check(self, query: Query, leave_out: Collection[str]) -> Check:
-        """What a message must be to be shown. Of sessions that are left out, copies of their messages are too."""
+        """Return the check for messages; it also rejects copies of messages of the sessions that are left out."""
         ids = set()
         for row in self._listing.index.named(
             [(root, name) for root in self._listing.sources for name in leave_out]
@@ -264,25 +276,25 @@ class Search:
         return Check(query, self._engine.stems, ids)
 
     def _grouped(
-        self, ranked: Iterable[Ranked], limit: int, per_session: int, lit: set[str], check: Check
+        self, ranked: Iterable[Ranked], limit: int, per_session: int, terms: set[str], check: Check
     ) -> list[Found]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
         for number, item in enumerate(ranked, 1):
             groups.setdefault((item[1].root, item[1].id), []).append(item)
-            # Twice as many as wanted: some are copies, or not what the filters allow.
-            if number >= max(AT_A_TIME, ENOUGH * limit) and len(groups) >= 2 * limit:
-                break  # before the next is asked for, and many more sessions looked up for it
+            # Twice as many as wanted, because some are copies or rejected by the filters.
+            if number >= max(AT_A_TIME, READ_PER_SESSION * limit) and len(groups) >= 2 * limit:
+                break  # the next message would look up another batch of sessions
         found: list[Found] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):
-            matches = self._matches(group, per_session, lit, check)
+            matches = self._matches(group, per_session, terms, check)
             if matches:
                 found.append(Found(group[0][1], matches, round(_session_score(group), 4)))
             if len(found) == limit:
                 break
         return found
 
-    def _matches(self, group: Iterable[Ranked], most: int, lit: set[str], check: Check) -> list[Match]:
-        """The best messages of one session as they are shown; what stands beside one of them is shown with it."""
+    def _matches(self, group: Iterable[Ranked], most: int, terms: set[str], check: Check) -> list[Match]:
+        """Return the best messages of one session. The neighbour of a match is shown with it, not on its own."""
         matches: list[Match] = []
         taken: list[int] = []
         for score, row, seq in group:
@@ -294,31 +306,57 @@ class Search:
             message = near.get(seq)
             if message is None:
                 continue
-            if check.is_copy(message):  # a fork's, or of a session that is left out: what stands beside it is too
+            if check.is_copy(message):  # in a fork its neighbours are copies too
                 taken.append(seq)
                 continue
             if not check.allows(message, row):
                 continue
             taken.append(seq)
-            shown, spans = snippet(clean(searchable(message)), lit, self._engine.tokens)
-            if matches and not spans and score < WORTH * matches[0].score:
-                continue  # it only stands near the best one
-            beside = (_said(near.get(seq - 1)), _said(near.get(seq + 1)))
-            facts = (message.id, seq, message.role, message.timestamp)
-            matches.append(Match(*facts, shown, spans, round(score, 4), *beside))
+            match = self._match(near, seq, terms, score)
+            if matches and not match.highlights and score < LEAST_FURTHER * matches[0].score:
+                continue  # it was only found because it is near the best one
+            matches.append(match)
         return matches
 
+    def _match(self, near: Mapping[int, Message], seq: int, terms: set[str], score: float) -> Match:
+        """Return a message as it is shown; `near` are the message and its neighbours by their numbers."""
+        message = near[seq]
+        shown, highlights = snippet(clean(searchable(message)), terms, self._engine.tokens)
+        before, after = (_beginning(near.get(number)) for number in (seq - 1, seq + 1))
+        return Match(
+            message.id, seq, message.role, message.timestamp, shown, highlights, round(score, 4), before, after
+        )
 
-def _said(message: Message | None) -> str:
+
+def session_filters(query: Query) -> dict[str, str]:
+    """Return the filters of a query that concern whole sessions."""
+    return {name: query.filters[name] for name in SESSION_FILTERS if name in query.filters}
+
+
+def _beginning(message: Message | None) -> str:
     return shortened(clean(searchable(message))) if message is not None else ""
 
 
 def _session_score(group: list[Ranked]) -> float:
     # Rounded: sums of the same numbers in another order may differ in their last digits.
-    return round(group[0][0] + OTHERS * sum(item[0] for item in group[1:PER_SESSION]), 6)
+    return round(group[0][0] + FURTHER_MATCH * sum(item[0] for item in group[1:PER_SESSION]), 6)
+
+
+def _best_score(found: Iterable[Found]) -> float:
+    return max((item.score for item in found), default=0.0)
+
+
+def _merged(local: list[Found], served: list[Found], limit: int) -> list[Found]:
+    """Return both lists as one. Their scores are computed differently, so the best of each gets the same score."""
+    if not served:
+        return local
+    top, best = _best_score(local) or 1.0, _best_score(served) or 1.0
+    scaled = [item._replace(score=round(item.score / best * top, 4)) for item in served]
+    scaled.sort(key=lambda item: item.score, reverse=True)
+    return sorted([*local, *scaled], key=lambda item: item.score, reverse=True)[:limit]
 
 
 def hit_json(row: Row, match: Match) -> Json:
-    """A message that a search found, with its session."""
+    """Return a message that was found, with its session."""
     message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
     return {"session": session_json(row), "message": message, "score": match.score}

@@ -1,4 +1,4 @@
-"""What a message must be to be shown: the index gives candidates by several ways, and not each knows all of a query."""
+"""The conditions that a candidate from the index must meet: not every kind of lookup evaluates the whole query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST = 99991231235959
 
 
 class Check:
-    """One query's conditions; it also sees to it that no message is shown twice (as a fork's or a copy's)."""
+    """The conditions of one query; it also prevents that a message is shown twice, from a fork or a copy."""
 
     def __init__(self, query: Query, stems: Callable[[str], list[str]], unwanted: Collection[str]) -> None:
         self._stems = stems
@@ -27,40 +27,40 @@ class Check:
         self._unwanted = unwanted
 
     def is_copy(self, message: Message) -> bool:
-        """Whether it was shown already, or stands in a session that is not wanted."""
+        """Whether the message was shown already, or is also in a session that is left out."""
         return message.id in self._unwanted or (message.id, searchable(message)) in self._shown
 
     def allows(self, message: Message, row: Row) -> bool:
-        """Whether the message may be shown; it counts as shown then."""
+        """Whether the message meets the conditions; if so, it counts as shown."""
         text = searchable(message)
         if self._role and message.role != self._role:
             return False
         if (self._first or self._last != LAST) and not self._first <= number(message.timestamp) <= self._last:
             return False
-        if (self._must or self._excluded) and not self._words(text, row):
+        if (self._must or self._excluded) and not self._has_words(text, row):
             return False
         self._shown.add((message.id, text))
         return True
 
-    def _words(self, text: str, row: Row) -> bool:
-        said = self._stems(text)
-        if any(self._holds(word, text, said) for word in self._excluded):
+    def _has_words(self, text: str, row: Row) -> bool:
+        stems = self._stems(text)
+        if any(self._contains(word, text, stems) for word in self._excluded):
             return False
-        missing = [word for word in self._must if not self._holds(word, text, said)]
+        missing = [word for word in self._must if not self._contains(word, text, stems)]
         if not missing:
             return True
-        name = f"{row.title}\n{row.summary}"
-        named = self._stems(name)
-        return all(self._holds(word, name, named) for word in missing)
+        session_text = f"{row.title}\n{row.summary}"
+        session_stems = self._stems(session_text)
+        return all(self._contains(word, session_text, session_stems) for word in missing)
 
-    def _holds(self, word: Word, text: str, said: list[str]) -> bool:
-        rows = SIGNS.findall(clean(word.text))
-        if any(row not in text for row in rows):
+    def _contains(self, word: Word, text: str, stems: list[str]) -> bool:
+        symbols = SIGNS.findall(clean(word.text))
+        if any(run not in text for run in symbols):
             return False
         wanted = self._stems(SIGNS.sub(" ", clean(word.text)))
         if word.begins and len(wanted) == 1:
-            return any(stem.startswith(wanted[0]) for stem in said) or word.text.lower() in text.lower()
+            return any(stem.startswith(wanted[0]) for stem in stems) or word.text.lower() in text.lower()
         if not wanted:
-            return bool(rows)
+            return bool(symbols)
         size = len(wanted)
-        return any(said[start : start + size] == wanted for start in range(len(said) - size + 1))
+        return any(stems[start : start + size] == wanted for start in range(len(stems) - size + 1))

@@ -1,4 +1,4 @@
-"""Check filters that were given by name. Inside the text of a query, an invalid one is a word like any other."""
+"""Checks of filters given by name. In the text of a query, an invalid filter is an ordinary word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIMES = "use 2026, 2026-11, 2026-11-15, today, yesterday, 12h, 7d, 2w, 3m or 1y
 
 
 def check_filters(filters: Mapping[str, str], known: Collection[str] = FILTERS) -> None:
-    """Raise UsageError for a filter that is not known, or a time that cannot be read."""
+    """Raise UsageError for an unknown filter or an invalid time."""
     for name, value in filters.items():
         if name not in known:
             raise UsageError(f"unknown filter {name!r}", hint=f"use one of {', '.join(known)}")
@@ -20,7 +20,7 @@ def check_filters(filters: Mapping[str, str], known: Collection[str] = FILTERS) 
 
 
 def timestamps(after: str, before: str) -> dict[str, str]:
-    """Both as timestamps; empty ones stay so."""
+    """Return both times as timestamps; an empty one stays empty."""
     check_filters({"after": after, "before": before})
     return {
         "after": timestamp(after) if after else "",

@@ -1,4 +1,4 @@
-"""Stores on a server as lists and search see them: the server lists and finds, and says so."""
+"""Stores on a server, as lists and search use them: the server itself lists and searches."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class ServerSource:
         self.root, self.kind, self.store = root, kind, store
 
     def rows(self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active") -> list[Row]:
-        """Sessions with these properties, the newest first."""
+        """Return the sessions with these properties, the newest first."""
         if any(name == "damage" for name, _ in where):
             return [self.row(self.store.get(session_id)) for session_id in self.store.miscounted()]
         return [self.row(session) for session in self.store.listed(where, limit=limit, order=order)]
 
     def row(self, session: Session) -> Row:
-        """A session as lists show it."""
+        """Return a session as a row of the list."""
         return row_of(session, self.root, self.kind)

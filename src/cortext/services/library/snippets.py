@@ -1,4 +1,4 @@
-"""The piece of a message that shows why it was found, and where in it the words are."""
+"""Snippets: the part of a message that shows why it was found, with the words to highlight."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Callable, Collection
 
 Span = tuple[int, int]
 
-Tokens = Callable[[str], list[tuple[str, int, int]]]  # the terms of a text with their places
+Tokens = Callable[[str], list[tuple[str, int, int]]]  # returns the terms of a text with their offsets
 
 WIDTH = 220  # characters of a snippet
-BLOCK = 20_000  # characters that are looked at together
-SHORT = 160  # characters of a neighbour
+BLOCK = 20_000  # characters that are split into terms together
+NEIGHBOUR = 160  # characters of a neighbour
 
 
-def snippet(text: str, lit: Collection[str], tokens: Tokens) -> tuple[str, list[Span]]:
-    """The best window of a text, on one line, and the places of the words in it."""
+def snippet(text: str, wanted: Collection[str], tokens: Tokens) -> tuple[str, list[Span]]:
+    """Return the best part of a text, on one line, and the offsets of the wanted terms in it."""
     flat = " ".join(text.split())
     spans: list[tuple[str, int, int]] = []
     offset = 0
-    while offset < len(flat) and not spans and lit:
-        piece = flat[offset : offset + BLOCK]
-        spans = [(term, start + offset, end + offset) for term, start, end in tokens(piece) if term in lit]
+    while offset < len(flat) and not spans and wanted:
+        block = flat[offset : offset + BLOCK]
+        spans = [(term, start + offset, end + offset) for term, start, end in tokens(block) if term in wanted]
         offset += BLOCK
     if len(flat) <= WIDTH:
         return flat, [(start, end) for _, start, end in spans]
@@ -40,20 +40,20 @@ def snippet(text: str, lit: Collection[str], tokens: Tokens) -> tuple[str, list[
 
 
 def _best_start(spans: list[tuple[str, int, int]]) -> int:
-    """Where the window begins that holds the most different words."""
-    best, where = 0, spans[0][1] if spans else 0
-    for number, (_, start, _) in enumerate(spans):
-        there: set[str] = set()
-        for term, _, end in spans[number : number + 40]:
+    """Return the offset of the window that has the most different terms."""
+    most, best_start = 0, spans[0][1] if spans else 0
+    for index, (_, start, _) in enumerate(spans):
+        terms: set[str] = set()
+        for term, _, end in spans[index : index + 40]:
             if end > start + WIDTH * 4 // 5:
                 break
-            there.add(term)
-        if len(there) > best:
-            best, where = len(there), start
-    return where
+            terms.add(term)
+        if len(terms) > most:
+            most, best_start = len(terms), start
+    return best_start
 
 
 def shortened(text: str) -> str:
-    """The beginning of a neighbour, on one line."""
-    flat = " ".join(text[: SHORT * 4].split())
-    return flat if len(flat) <= SHORT else flat[: SHORT - 1].rstrip() + "…"
+    """Return the beginning of a neighbour, on one line."""
+    flat = " ".join(text[: NEIGHBOUR * 4].split())
+    return flat if len(flat) <= NEIGHBOUR else flat[: NEIGHBOUR - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""How much was said, when, where and about what kind of thing: counted from the list of sessions alone."""
+"""Statistics over the list of sessions: counts by day, tool, type and status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAY = 86_400
 
 
 class Tally:
-    """Sessions, messages and tokens of some sessions."""
+    """The number of sessions, and of the messages and tokens in them."""
 
     __slots__ = ("messages", "sessions", "tokens")
 
@@ -22,13 +22,13 @@ class Tally:
         self.sessions = self.messages = self.tokens = 0
 
     def add(self, row: Row) -> None:
-        """One session more."""
+        """Count one more session."""
         self.sessions += 1
         self.messages += row.message_count
         self.tokens += row.token_count
 
     def as_dict(self) -> Count:
-        """For `--json`."""
+        """Return the counts for `--json`."""
         return {"sessions": self.sessions, "messages": self.messages, "tokens": self.tokens}
 
 
@@ -51,7 +51,7 @@ class Stats:
         day = self.days.get(row.last_active[:10])
         if day is not None:
             day.add(row)
-        # What was held in no AI tool was held in one of our own programs.
+        # A session without an AI tool was held in one of our own programs.
         for name, table in (
             (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, "(none)"), self.tools),
             (row.type or row.kind, self.types),
@@ -65,7 +65,7 @@ class Stats:
         self.last = max(self.last, row.last_active)
 
     def as_dict(self) -> Count:
-        """For `--json`: a schema that stays."""
+        """Return the statistics for `--json`; the schema is stable."""
         return {
             **self.total.as_dict(),
             "first": self.first,
@@ -79,5 +79,5 @@ class Stats:
 
 
 def ranked(table: dict[str, Tally]) -> list[tuple[str, Tally]]:
-    """The most sessions first."""
+    """Return the entries, the ones with the most sessions first."""
     return sorted(table.items(), key=lambda pair: (-pair[1].sessions, pair[0]))

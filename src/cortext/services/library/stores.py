@@ -13,7 +13,7 @@ __all__ = ["Found", "NamedStore", "Trashed", "create_with", "settle"]
 
 
 class NamedStore(NamedTuple):
-    """A store with the name that people see for it."""
+    """A store with the label that users see, its kind and its folder or address."""
 
     label: str
     kind: str
@@ -22,16 +22,26 @@ class NamedStore(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A session and the store that it is in."""
+    """A session and the store it is in."""
 
-    place: NamedStore
+    named_store: NamedStore
     session: Session
+
+    @property
+    def store(self) -> Store:
+        """The store itself."""
+        return self.named_store.store
+
+    @property
+    def root(self) -> str:
+        """The folder or address of the store."""
+        return self.named_store.root
 
 
 def create_with(store: Store, session: Session, messages: Sequence[Message], change: Change) -> Session:
-    """A new session that begins with these messages: also where we are stopped meanwhile there is never half of it.
+    """Create a session with these messages, atomically: a process that is killed leaves no partial session.
 
-    On a server, which has no such step, a stop that we hear of (Ctrl-C, an error) takes it back.
+    Stores that do not support that delete the session again after an error or Ctrl-C.
     """
     if isinstance(store, CreatesAtomically):
         return store.create_atomically(session, messages, change)
@@ -46,9 +56,9 @@ def create_with(store: Store, session: Session, messages: Sequence[Message], cha
 
 
 def settle(store: Store, session_id: str) -> None:
-    """The end of a turn: the counts in the metadata become what the log says (see capabilities.Settles).
+    """At the end of a turn, update the counts in the metadata from the log (see capabilities.Settles).
 
-    Where that fails, or somebody else has the session, nothing is lost: the next turn does it.
+    If that fails, or another process holds the session, nothing is lost: the next turn does it.
     """
     if isinstance(store, Settles):
         try:

@@ -76,7 +76,7 @@ def make_plan(
     `topicless` is the command without the conversation's title, for places that others can read.
     """
     session = found.session
-    history = History(found.place.store, session)
+    history = History(found.store, session)
     project = project or project_of(found)
     history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
@@ -202,7 +202,7 @@ def carry_out(
             # A session that we wrote contains what describes the conversation; the tool's own needs nothing more.
             prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
-        plan.before = capture.hand_over(found.place, plan.session.id, tool.name, plan.key)
+        plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key)
     except BaseException:
         _discard(plan, tool)
         raise
@@ -297,7 +297,7 @@ def _newest_that_fit(history: History, budget: int) -> list[Message]:
 
 def project_of(found: Found) -> str:
     """Return the folder that the conversation belongs to: its workspace, or the project that it was held in."""
-    if found.place.kind == "workspace":
-        return found.place.root
+    if found.named_store.kind == "workspace":
+        return found.root
     project = found.session.extra.get("project")
     return project if isinstance(project, str) and os.path.isdir(project) else os.getcwd()

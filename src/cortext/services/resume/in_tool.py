@@ -78,23 +78,23 @@ class ChatResumer:
 
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if current is not None and current.session.status == ACTIVE:
-            hidden.add((current.place.root, current.session.id))
+            hidden.add((current.root, current.session.id))
         return [row for row in self.listing.rows() if (row.root, row.id) not in hidden]
 
     def current(self) -> Found | None:
         """Return the conversation that this chat is part of, if any."""
         entry = self.capture.catalogue.get(self.chat.tool, self.chat.key) if self.chat is not None else None
-        place = self.capture.place_at(entry.root) if entry is not None else None
-        if entry is None or place is None:
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if entry is None or named_store is None:
             return None
         try:
-            session = place.store.peek(entry.session_id)
+            session = named_store.store.peek(entry.session_id)
         except CortextError:
             return None
         # A chat that was never resumed is a session of its own in the home store.
         if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
             return None
-        return Found(place, session)
+        return Found(named_store, session)
 
     def numbered_list(self) -> list[Row]:
         """Return the conversations to list, and remember their numbers until the next list."""
@@ -154,16 +154,16 @@ class ChatResumer:
             )
             return [done, *notes]
         before = self.current()
-        if before is not None and before[0].root == chosen.place.root and before.session.id == session.id:
+        if before is not None and before[0].root == chosen.root and before.session.id == session.id:
             before = None
         if before is not None and before.session.status == ACTIVE and self._save is not None:
             self._save(before)
             notes.append(f"{before.session.id}, which was held here until now, is saved and paused.")
-        self.capture.attach(chosen.place, session.id, chat.tool, chat.key, from_now=True)
+        self.capture.attach(chosen.named_store, session.id, chat.tool, chat.key, from_now=True)
         change = Change(origin=Origin(tool=chat.tool, session_id=chat.key), last_active=clock.now())
         if session.status != ACTIVE:
             change.status, change.force = ACTIVE, force
-        chosen.place.store.update(session.id, change)
+        chosen.store.update(session.id, change)
         done = (
             f"cortext has attached this chat to {session.id}, which is active now: what is said here from now on is "
             "kept there. /workspace.stop-conversation saves and pauses it."
@@ -188,8 +188,8 @@ def completed_text(chosen: Found) -> str:
 
 def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:
     """Return the packet, shortened to what the tool's command can carry."""
-    command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
-    history = History(chosen.place.store, chosen.session)
+    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
+    history = History(chosen.store, chosen.session)
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit

@@ -28,7 +28,7 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     session = found.session
     notes = []
     then = session.agent_config.system_prompt_hash
-    now = command_hash(found.place.root, session.type) if then else ""
+    now = command_hash(found.root, session.type) if then else ""
     if now and now != then:
         notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
     origin = session.origin

@@ -1,1 +1,1 @@
-"""Words made from words, without a model: sentences, summaries, digests, decisions, masked and rendered messages."""
+"""Text derived from messages without a model: titles, summaries, digests, decisions, masked and rendered messages."""

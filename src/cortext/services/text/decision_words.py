@@ -1,6 +1,6 @@
-"""The words by which people say that something was decided, in one table for summaries, digests and decisions.
+"""The words that announce a decision, in one table for summaries, digests and decisions.
 
-English, German, French, Spanish, Japanese and Chinese.
+In English, German, French, Spanish, Japanese and Chinese.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# The beginning of a word or phrase → the pattern by which it says that something was settled. Without a pattern it
-# only sounds like a decision (a rule, a plan, advice): enough for a list of findings, not for "this was decided".
+# The start of a word or phrase → the pattern that says that something was decided. Without a pattern it only sounds
+# like a decision (a rule, a plan, advice): enough for a list of findings, not for "this was decided".
 _PHRASES: dict[str, str] = {
     # English
     "decid": r"(?<!to )(?<!be )decided",
@@ -60,16 +60,16 @@ _PHRASES: dict[str, str] = {
     "acordamos": "acordamos",
     "elegimos": "elegimos",
 }
-# Scripts without blanks have no beginnings of words: these are found anywhere.
+# In scripts without spaces there are no word starts, so these match anywhere.
 _CHARACTERS = {
-    **{sign: sign for sign in ("決定", "決め", "決ま", "采用", "採用", "决定", "同意")},
+    **{phrase: phrase for phrase in ("決定", "決め", "決ま", "采用", "採用", "决定", "同意")},
     "原因": "原因[は是]",
 }
 
 STEMS = tuple(_PHRASES)
 CHARACTERS = tuple(_CHARACTERS)
-SETTLING = tuple(stem for stem, pattern in (_PHRASES | _CHARACTERS).items() if pattern)
-_SETTLED = re.compile(
+DECIDING = tuple(stem for stem, pattern in (_PHRASES | _CHARACTERS).items() if pattern)
+_DECIDED = re.compile(
     rf"\b(?:{'|'.join(filter(None, _PHRASES.values()))})(?!\w)|{'|'.join(_CHARACTERS.values())}", re.IGNORECASE
 )
 _NEGATED = re.compile(
@@ -78,23 +78,23 @@ _NEGATED = re.compile(
 
 
 def sounds_decided(text: str, stems: Sequence[str] = STEMS, characters: Sequence[str] = CHARACTERS) -> bool:
-    """Whether the text has any of the words. (By hand: as one pattern it takes ten times as long.)"""
-    low = text.lower()
+    """Whether the text has any of the words. (Not a regular expression, which would take ten times as long.)"""
+    lowered = text.lower()
     for stem in stems:
-        at = low.find(stem)
-        while at > 0 and low[at - 1].isalnum():  # only at the beginning of a word
-            at = low.find(stem, at + 1)
-        if at >= 0:
+        offset = lowered.find(stem)
+        while offset > 0 and lowered[offset - 1].isalnum():  # only at the start of a word
+            offset = lowered.find(stem, offset + 1)
+        if offset >= 0:
             return True
-    return any(sign in low for sign in characters)
+    return any(phrase in lowered for phrase in characters)
 
 
-def has_settling(text: str) -> bool:
-    """Whether any sentence of the text may settle something: a quick look before each sentence is judged."""
-    return _SETTLED.search(text) is not None
+def may_decide(text: str) -> bool:
+    """Whether any sentence of the text may state a decision: a quick test before each sentence is judged."""
+    return _DECIDED.search(text) is not None
 
 
-def settles(sentence: str) -> bool:
-    """Whether the sentence says that something was settled, and does not deny it."""
-    found = _SETTLED.search(sentence)
+def states_decision(sentence: str) -> bool:
+    """Whether the sentence says that something was decided, and does not deny it."""
+    found = _DECIDED.search(sentence)
     return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())

@@ -1,6 +1,6 @@
-"""What was decided about a topic: the sentences that settled something, found by code in what was said.
+"""What was decided about a topic: the sentences that state a decision, found without a model.
 
-No model is asked: each is word for word, with its session, its place and its time, so it can be checked.
+Each is quoted verbatim, with its message and its time, so that it can be checked.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import msgspec
 
 from cortext.index.search.words import STOP, WORD
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.services.text.decision_words import settles, sounds_decided
+from cortext.services.text.decision_words import sounds_decided, states_decision
 from cortext.services.text.digest import clip
 from cortext.services.text.sentences import sentences
 
-NEAR = 3  # messages between a place that was found by search and a decision that belongs to it
+NEAR = 3  # messages between a match of the search and a decision that belongs to it
 LONGEST = 400  # characters of one decision with its reason
-SHORT = 40  # a decision of fewer characters ("Agreed.") needs what it answers
+SHORT = 40  # a decision of fewer characters ("Agreed.") is shown with what it answers
 _QUESTION = ("?", "？")
 _REASON = re.compile(
     r"\b(?:because|since|so that|the reason|due to|otherwise|weil|damit|sonst|parce que|porque)\b|因为|因為|ので|ため",
@@ -27,7 +27,7 @@ _REASON = re.compile(
 
 
 class Decision(msgspec.Struct, kw_only=True):
-    """One sentence that settled something; `score` says how much it is about the topic."""
+    """One sentence that states a decision; `score` says how much it is about the topic."""
 
     seq: int
     role: str
@@ -37,35 +37,35 @@ class Decision(msgspec.Struct, kw_only=True):
 
 
 def topic_words(topic: str) -> frozenset[str]:
-    """The words of a topic that tell something, as beginnings: `decisions` stands for `decision` too."""
+    """Return the significant words of a topic as prefixes, so that `decisions` also matches `decision`."""
     words = [word for word in WORD.findall(topic[:2000].casefold()) if word not in STOP]
     return frozenset(word[: max(4, len(word) - 2)] for word in words)
 
 
 def decisions_in(
-    messages: Iterable[Message], words: Collection[str], found: Collection[int], title: str = ""
+    messages: Iterable[Message], words: Collection[str], matched: Collection[int], title: str = ""
 ) -> list[Decision]:
-    """The decisions in these messages that are about the words, or stand near a place that search found.
+    """Return the decisions in these messages that are about the words, or near a match of the search.
 
-    Where the title of the session is about them, so is everything in it.
+    If the session's title is about the words, every decision in it counts as near.
     """
-    titled = _about(title, words) >= 0.5
-    made: list[Decision] = []
+    title_matches = _relevance(title, words) >= 0.5
+    decisions: list[Decision] = []
     before = ""
     for message in messages:
         if message.role not in (USER, ASSISTANT) or message.aside or message.partial or not message.content:
             continue
-        near = titled or any(abs(message.seq - place) <= NEAR for place in found)
-        said = sentences(message.content)
-        for place, sentence in enumerate(said):
+        near = title_matches or any(abs(message.seq - seq) <= NEAR for seq in matched)
+        found = sentences(message.content)
+        for index, sentence in enumerate(found):
             if len(sentence) < 12 or sentence.endswith(_QUESTION):
                 continue
-            score = _score(sentence, _about(sentence, words), near)
+            score = _score(sentence, _relevance(sentence, words), near)
             if score > 0:
-                text = _with_reason(sentence, said[place + 1 : place + 2])
-                if place == 0 and len(text) < SHORT and before:
+                text = _with_reason(sentence, found[index + 1 : index + 2])
+                if index == 0 and len(text) < SHORT and before:
                     text = f'{text} (in answer to: "{clip(before, 160)}")'
-                made.append(
+                decisions.append(
                     Decision(
                         seq=message.seq,
                         role=message.role,
@@ -74,30 +74,32 @@ def decisions_in(
                         score=round(score, 4),
                     )
                 )
-        before = said[-1] if said else ""
-    return made
+        before = found[-1] if found else ""
+    return decisions
 
 
-def _score(sentence: str, about: float, near: bool) -> float:
-    """What clearly settles something counts near a find; what merely sounds like it must name the topic too."""
-    if settles(sentence):
-        return 1.0 + about if near or about > 0 else 0.0
-    return about if near and about >= 0.5 and sounds_decided(sentence) else 0.0
+def _score(sentence: str, relevance: float, near: bool) -> float:
+    """A clear decision counts near a match; a sentence that only sounds like one must name the topic too."""
+    if states_decision(sentence):
+        return 1.0 + relevance if near or relevance > 0 else 0.0
+    return relevance if near and relevance >= 0.5 and sounds_decided(sentence) else 0.0
 
 
-def _about(sentence: str, words: Collection[str]) -> float:
-    """The share of the topic's words that the sentence has."""
+def _relevance(sentence: str, words: Collection[str]) -> float:
+    """Return the share of the topic's words that the sentence has."""
     if not words:
         return 0.0
-    low = sentence.casefold()
-    there = WORD.findall(low)
-    # Scripts without blanks have no beginnings of words: there any place counts.
-    hits = sum(any(one.startswith(word) for one in there) or (not word.isascii() and word in low) for word in words)
+    folded = sentence.casefold()
+    own_words = WORD.findall(folded)
+    # In scripts without spaces there are no word starts, so any position counts.
+    hits = sum(
+        any(own.startswith(word) for own in own_words) or (not word.isascii() and word in folded) for word in words
+    )
     return hits / len(words)
 
 
 def _with_reason(sentence: str, following: list[str]) -> str:
-    """The sentence, and the next one where that gives the reason."""
+    """Return the sentence, and the next one if it gives the reason."""
     if following and not _REASON.search(sentence) and _REASON.search(following[0]):
         sentence = f"{sentence} {following[0]}"
     return clip(sentence, LONGEST)

@@ -1,7 +1,6 @@
-"""What came before, in few words and without a model: goal, decisions, files, identifiers, open asks.
+"""The facts of earlier messages, without a model: goal, decisions, files, identifiers and open requests.
 
-Built by code from the messages and the tool calls, so every name in it is exact. The model writes the
-reasons; code keeps the facts.
+Taken from the messages and the tool calls themselves, so every name in it is exact.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ class Digest(msgspec.Struct, kw_only=True):
     changed_files: list[str] = []
     read_files: list[str] = []
     identifiers: list[str] = []
-    open_asks: list[str] = []
+    open_requests: list[str] = []
 
     def text(self) -> str:
-        """The digest as a few labelled lines; empty sections are left out."""
+        """Return the digest as a few labelled lines, without empty sections."""
         sections = (
             ("Goal", [self.goal] if self.goal else []),
             ("Decisions and findings", self.decisions),
             ("Files changed", self.changed_files),
             ("Files read", self.read_files),
             ("Exact names", self.identifiers),
-            ("Asked, word for word, and still open", self.open_asks),
+            ("Still open, verbatim", self.open_requests),
         )
         lines = []
         for label, entries in sections:
@@ -65,7 +64,7 @@ def digest(
     names: int = 40,
     files: int = 40,
 ) -> Digest:
-    """The facts of these messages, the newest favoured where there are too many; the goal stands in the `first`."""
+    """Return the facts of these messages; the newest are kept if there are too many. The goal is in the `first`."""
     changed, read = _files(messages)
     words = Counter(" ".join([message.content[:LONGEST] for message in messages[-NAMES_IN:]]).split())
     return Digest(
@@ -74,12 +73,12 @@ def digest(
         changed_files=changed[:files],
         read_files=[path for path in read if path not in set(changed)][:files],
         identifiers=_identifiers(messages[-NAMES_IN:], words, names),
-        open_asks=_open_asks(messages),
+        open_requests=_open_requests(messages),
     )
 
 
 def clip(text: str, longest: int = 240) -> str:
-    """One line of at most so many characters, cut with an ellipsis."""
+    """Return the text on one line, cut to at most so many characters with an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
@@ -88,30 +87,30 @@ def _goal(messages: Iterable[Message]) -> str:
     return next((clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
 
 
-# Decisions and names are looked for in so many of the newest messages: older ones are in the session's summary.
+# The number of newest messages that are searched for decisions and names; the session's summary covers older ones.
 DECISIONS_IN = 150
 NAMES_IN = 100
-LONGEST = 20_000  # characters of a message in which names are looked for
+LONGEST = 20_000  # characters of a message that are searched for names
 
 
 def _decisions(messages: Sequence[Message], words: Iterable[str], most: int) -> list[str]:
-    """What was settled, the newest last; `words` are those of the newest NAMES_IN messages, up to LONGEST of each."""
+    """Return the decisions, the newest last. `words` are those of the newest NAMES_IN messages, up to LONGEST each."""
     older = [message.content for message in messages[:-NAMES_IN]]
-    # From a little before where the known words end: the last of them may have been cut.
+    # Starts a little before the cut, where the last known word may have been cut in two.
     longer = [message.content[LONGEST - 20 :] for message in messages[-NAMES_IN:] if len(message.content) > LONGEST]
-    there = "\n".join({*words, *" ".join(older + longer).split()}).lower()
-    # Most stems are nowhere: then no message need be looked through for them.
-    stems = [stem for stem in STEMS if max(stem.split(), key=len) in there]
-    signs = [sign for sign in CHARACTERS if sign in there]
+    all_words = "\n".join({*words, *" ".join(older + longer).split()}).lower()
+    # Most stems occur nowhere, so no message has to be searched for them.
+    stems = [stem for stem in STEMS if max(stem.split(), key=len) in all_words]
+    characters = [phrase for phrase in CHARACTERS if phrase in all_words]
     found: list[str] = []
     for message in reversed(messages):
-        if message.role not in (USER, ASSISTANT) or not sounds_decided(message.content, stems, signs):
+        if message.role not in (USER, ASSISTANT) or not sounds_decided(message.content, stems, characters):
             continue
-        prose = "\n".join(message.content.split("```")[::2])  # what a piece of code says was not said by anybody
+        prose = "\n".join(message.content.split("```")[::2])  # without code blocks
         for sentence in reversed(_SENTENCE.split(prose)):
-            if sentence.endswith("?") or sentence.startswith("|"):  # or a row of a table
+            if sentence.endswith("?") or sentence.startswith("|"):  # a question, or a row of a table
                 continue
-            if 20 <= len(sentence) <= 400 and sounds_decided(sentence, stems, signs):
+            if 20 <= len(sentence) <= 400 and sounds_decided(sentence, stems, characters):
                 found.append(clip(sentence.lstrip("-*# >0123456789.")))
         if len(found) >= most:
             break
@@ -119,7 +118,7 @@ def _decisions(messages: Sequence[Message], words: Iterable[str], most: int) -> 
 
 
 def _files(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
-    """Files that tools changed and read, the newest first."""
+    """Return the files that tools changed and read, the newest first."""
     changed: dict[str, None] = {}
     read: dict[str, None] = {}
     for message in reversed(messages):
@@ -134,10 +133,10 @@ def _files(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
 
 
 def _identifiers(messages: Sequence[Message], words: Counter[str], most: int) -> list[str]:
-    """The names used most, of the newest messages: what a successor must spell exactly."""
+    """Return the most used names of these messages, which a successor must spell exactly."""
     texts = [message.content[:LONGEST] for message in messages if "`" in message.content]
     counts = Counter([name for text in texts for name in _CODE.findall(text)])
-    # Each distinct word is looked at once; those of small letters alone are no names of this sort.
+    # Each distinct word is matched once; words of lower-case letters only are not names.
     for word, times in words.items():
         if not (word.isalpha() and (word.islower() or word.istitle())):
             for name in _IDENTIFIER.findall(word):
@@ -145,12 +144,12 @@ def _identifiers(messages: Sequence[Message], words: Counter[str], most: int) ->
     return [name for name, _ in sorted(counts.items(), key=itemgetter(1), reverse=True)[:most]]
 
 
-def _open_asks(messages: Sequence[Message]) -> list[str]:
-    """What the user asked last and nobody answered; else the last question that the agent asked back."""
-    asks: list[str] = []
+def _open_requests(messages: Sequence[Message]) -> list[str]:
+    """Return the user's messages after the last answer."""
+    requests: list[str] = []
     for message in reversed(messages):
         if message.role == ASSISTANT and message.content:
             break
         if message.role == USER and message.content:
-            asks.append(clip(message.content, 600))
-    return asks[::-1]
+            requests.append(clip(message.content, 600))
+    return requests[::-1]

@@ -1,7 +1,6 @@
-"""The one way out of a store: a message or a session without its secrets, and without markers that could work.
+"""Messages and sessions as they may leave a store: without secrets, and without text that imitates our delimiters.
 
-Every field is looked at, whatever it is called (`__struct_fields__`): a field that is added later is covered by itself.
-What is in the store stays as it is.
+Every field is covered (`__struct_fields__`), also one that is added later. The store itself is not changed.
 """
 
 from __future__ import annotations
@@ -20,38 +19,38 @@ from cortext.safety import framing
 from cortext.safety.secrets.masking import Finding, find, mask, suspects
 from cortext.safety.secrets.words import announces
 
-Kept = TypeVar("Kept", bound=msgspec.Struct)
-Change = Callable[[str, str], str]  # the name that a text stands under (or none) and the text; what it becomes
+AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
+Change = Callable[[str, str], str]  # takes the key of a text (or "") and the text, and returns the new text
 
 
 def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Finding]]:
-    """Many messages without their secrets, and what these were.
+    """Return the messages without secrets, and the secrets found.
 
-    All texts are looked through at once first: most talks hold no secret, and a message is only taken apart where
-    that look found something in it or right beside it.
+    All texts are first searched together, because most conversations contain no secret. A message is masked only if
+    that search found something in or next to it.
     """
     texts: list[str] = []
-    ends: list[int] = []  # of each message, in the joined text
+    ends: list[int] = []  # where each message ends in the joined text
     size = 0
     for message in messages:
         known = len(texts)
         texts += _strings(message)
         size += sum(map(len, texts[known:])) + len(texts) - known
         ends.append(size)
-    places: set[int] = set()
+    suspicious: set[int] = set()
     for start, end in suspects("\n".join(texts)):
-        places.update(range(bisect_right(ends, start), bisect_right(ends, end) + 1))
+        suspicious.update(range(bisect_right(ends, start), bisect_right(ends, end) + 1))
     clean = list(messages)
     findings: list[Finding] = []
-    for place in sorted(places):
-        if place < len(clean):
-            clean[place], found = mask_message(clean[place])
+    for index in sorted(suspicious):
+        if index < len(clean):
+            clean[index], found = mask_message(clean[index])
             findings += found
     return clean, findings
 
 
 def _strings(message: Message) -> list[str]:
-    """Every text that `mask_message` would look at, those with a name under their name."""
+    """Return every text that `mask_message` would search, together with its key if it has one."""
     found = [message.content]
     todo: list[tuple[str, Any]] = []
     for name in message.__struct_fields__:
@@ -84,32 +83,32 @@ def _strings(message: Message) -> list[str]:
 
 
 def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tuple[Message, list[Finding]]:
-    """The message with its secrets masked, and what they were; the same object where there is none.
+    """Return the message without secrets, and the secrets found; the same object if there are none.
 
-    A secret that stands in the content and again in a part is found twice: kind and mark tell that it is one.
+    A secret that is in the content and also in a part is found twice, with the same kind and mark.
     """
     findings: list[Finding] = []
     return _changed(message, _masking(allow, findings)), findings
 
 
 def mask_session(session: Session) -> Session:
-    """The session as it may leave: its title, its summary and everything else that somebody could have written."""
+    """Return the session without secrets in its title, its summary or any other text."""
     return mask_struct(session)
 
 
-def mask_struct(kept: Kept) -> Kept:
-    """Any struct without the secrets in its texts, at any depth."""
-    return _changed(kept, _masking(frozenset(), []))
+def mask_struct(struct: AnyStruct) -> AnyStruct:
+    """Return the struct without the secrets in its texts, at any depth."""
+    return _changed(struct, _masking(frozenset(), []))
 
 
 def mask_value(value: Any) -> Any:
-    """Whatever JSON can hold without its secrets, the keys included."""
+    """Return a JSON value without the secrets in its texts and keys."""
     return _nested(value, _masking(frozenset(), []))
 
 
-def disarm(kept: Kept) -> Kept:
-    """A message or a session for a model: no text in it draws a border of ours."""
-    return _changed(kept, lambda name, text: framing.disarmed(text))
+def disarm(struct: AnyStruct) -> AnyStruct:
+    """Return a message or a session for a model, in which no text imitates our delimiters."""
+    return _changed(struct, lambda name, text: framing.disarmed(text))
 
 
 def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
@@ -119,11 +118,11 @@ def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
     return change
 
 
-def _changed(kept: Kept, change: Change) -> Kept:
-    """A struct with every text in it changed, at any depth; the same object where none did."""
+def _changed(struct: AnyStruct, change: Change) -> AnyStruct:
+    """Return the struct with every text in it changed, at any depth; the same object if nothing changed."""
     new: dict[str, Any] = {}
-    for name in kept.__struct_fields__:
-        old = getattr(kept, name)
+    for name in struct.__struct_fields__:
+        old = getattr(struct, name)
         now: Any = old
         if isinstance(old, str):
             now = change("", old) if old else old
@@ -134,10 +133,10 @@ def _changed(kept: Kept, change: Change) -> Kept:
             now = items if any(one is not two for one, two in zip(items, old, strict=True)) else old
         elif isinstance(old, list | dict):
             now = _nested(old, change)
-        # Only texts are compared: what is nested too deep could not be, and is the same object where nothing changed.
+        # Only texts are compared: a deeply nested value could not be, and is the same object if nothing changed.
         if now is not old and not (isinstance(old, str) and now == old):
             new[name] = now
-    return replace(kept, **new) if new else kept
+    return replace(struct, **new) if new else struct
 
 
 def _mask_text(text: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
@@ -147,7 +146,7 @@ def _mask_text(text: str, allow: AbstractSet[str], findings: list[Finding]) -> s
 
 
 def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
-    """A value by itself; and then under its name, which may be all that makes it a secret."""
+    """Mask a value by itself and then together with its key, which may be all that makes it a secret."""
     value = _mask_text(value, allow, findings)
     before = f'"{key}": "'
     for finding in reversed(find(f'{before}{value}"', allow)):
@@ -159,22 +158,22 @@ def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Fi
 
 
 def _nested(value: Any, change: Change) -> Any:
-    """Strings at any depth of what JSON can hold, keys too. No recursion: a tool may nest as deep as it likes."""
+    """Return a JSON value with every text and key changed. Not recursive, because a tool may nest to any depth."""
     differs = False
     root: list[Any] = [value]
     todo: list[tuple[Any, Any, str]] = [(root, 0, "")]
     while todo:
-        holder, place, name = todo.pop()
-        here = holder[place]
-        if isinstance(here, str):
-            holder[place] = now = change(name, here) if here else here
-            differs = differs or now != here
-        elif isinstance(here, dict):
-            keys = [(key, change("", key) if isinstance(key, str) and key else key) for key in here]
-            holder[place] = copy = {now: here[key] for key, now in keys}
-            differs = differs or any(key != now for key, now in keys)
-            todo += [(copy, now, str(key)) for key, now in reversed(keys)]
-        elif isinstance(here, list | tuple):
-            holder[place] = items = list(here)
+        container, index, name = todo.pop()
+        current = container[index]
+        if isinstance(current, str):
+            container[index] = new = change(name, current) if current else current
+            differs = differs or new != current
+        elif isinstance(current, dict):
+            keys = [(key, change("", key) if isinstance(key, str) and key else key) for key in current]
+            container[index] = copy = {new: current[key] for key, new in keys}
+            differs = differs or any(key != new for key, new in keys)
+            todo += [(copy, new, str(key)) for key, new in reversed(keys)]
+        elif isinstance(current, list | tuple):
+            container[index] = items = list(current)
             todo += [(items, index, name) for index in reversed(range(len(items)))]
     return root[0] if differs else value

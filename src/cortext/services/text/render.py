@@ -1,8 +1,7 @@
-"""Messages as text for a model: delimited as data from a past conversation, never as instructions.
+"""Messages as text for a model, delimited as data from a past conversation, not as instructions.
 
-Every message stands between fence lines that carry a random mark which occurs nowhere in the conversation, and every
-stored value goes through `safety/framing`: so nothing in it can pretend to be a border, an end of the history, or a
-message of its own.
+Every message is between fence lines with a random string that occurs nowhere in the conversation, and every stored
+value goes through `safety/framing`. So nothing in it can imitate a delimiter, the end of the history, or a message.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT,
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 
-# A tool result that had to be cut shows its beginning and its end: errors stand at the end.
+# A tool result that was cut keeps its beginning and its end, where errors are.
 CUT_HEAD = 300
 CUT_TAIL = 100
 LEAST_CUT = 80
 
 
 def heading(message: Message, fence: str) -> str:
-    """The fence line above a message."""
+    """Return the fence line above a message."""
     when = f" · {field(message.timestamp)}" if message.timestamp else ""
     return f"---{fence} message {message.seq} · {field(message.role)}{when}"
 
 
 def body(message: Message, *, cut_results: bool = False) -> str:
-    """What was said and done in a message, as text. Thinking is left out: it was never said."""
+    """Return the text and the tool calls of a message as text, without thinking."""
     if not message.parts:
         return disarmed(message.content)
-    pieces = [text for part in message.parts if (text := _part(part, cut_results=cut_results))]
+    texts = [text for part in message.parts if (text := _part(part, cut_results=cut_results))]
     if message.content and not message.parts_of(TEXT):
-        pieces.insert(0, message.content)
-    return disarmed("\n".join(pieces))
+        texts.insert(0, message.content)
+    return disarmed("\n".join(texts))
 
 
 def _part(part: Part, *, cut_results: bool) -> str:
@@ -49,7 +48,7 @@ def _part(part: Part, *, cut_results: bool) -> str:
 
 
 def _shortened(output: str) -> str:
-    """The same of a result that may hold a secret: half of one has no form by which it could be known later."""
+    """Shorten a result, masked first: half a secret could not be recognised later."""
     if len(output) - CUT_HEAD - CUT_TAIL < LEAST_CUT:
         return output
 
@@ -57,7 +56,7 @@ def _shortened(output: str) -> str:
 
 
 def shorten(output: str) -> str:
-    """A long tool result as its beginning and its end, with a note of what is missing."""
+    """Return the beginning and the end of a long tool result, with a note of what is missing."""
     missing = len(output) - CUT_HEAD - CUT_TAIL
     if missing < LEAST_CUT:
         return output

@@ -1,4 +1,4 @@
-"""The sentences of a message: what was said, without the code, tables, logs and markup that came with it."""
+"""The sentences of a message, without code, tables, logs and markup."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 
 from cortext.model.message import Message, joined_text
 
-LONGEST = 400  # characters; a longer "sentence" is something pasted
+LONGEST = 400  # characters; a longer "sentence" was pasted
 
 _FENCE = re.compile(r"^[ >]*(```|~~~)")
-# Blocks that tools put into what the user said: they are not his words.
+# Blocks that tools insert into a prompt, which the user did not write.
 _MARKUP = re.compile(r"<(?P<tag>[a-z][\w-]{2,40})(?: [^<>]{0,200})?>.{0,20000}?</(?P=tag)>", re.DOTALL)
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
 _NOT_PROSE = re.compile(
@@ -23,14 +23,14 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])")
-_SIGNS = re.compile(r"[^\w ]|_")
+_SYMBOLS = re.compile(r"[^\w ]|_")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 
 _WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
-# A slash command, as each tool spells it; not a path.
+# A slash command in the syntax of any tool, but not a path.
 COMMAND = re.compile(r"^\s*(?:/[A-Za-z][\w.:-]*|\$workspace-[\w-]+)(?:\s+|$)")
-# Words that tell nothing about a talk: English, German, French, Spanish.
+# Words without a topic: English, German, French, Spanish.
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -47,24 +47,24 @@ _COMMON = frozenset(
 
 
 def is_cjk(text: str) -> bool:
-    """Whether the text is written without blanks between words, by its share of such characters."""
+    """Whether the text is mostly in a script without spaces between words."""
     return not text.isascii() and 3 * len(_CJK.findall(text)) > len(text)
 
 
 def sentences(text: str, most: int = 8_000) -> list[str]:
-    """The sentences in order, word for word; blanks are made one, marks of emphasis and of lists are dropped.
+    """Return the sentences in order, verbatim except for white space, emphasis and list bullets.
 
-    Of a text of more than `most` characters, the beginning and the end are read.
+    Of a text of more than `most` characters, only the beginning and the end are read.
     """
     if len(text) > most:
-        text = f"{_to_a_break(text[: most // 2])}\n\n{_from_a_break(text[-most // 2 :])}"
+        text = f"{_without_last(text[: most // 2])}\n\n{_without_first(text[-most // 2 :])}"
     if "</" in text:
         text = _MARKUP.sub("\n", text)
     return [sentence for paragraph in _paragraphs(text) for sentence in _split(paragraph)]
 
 
 def terms(text: str) -> frozenset[str]:
-    """The words of a text that can tell it from others; pairs of characters where there are no blanks."""
+    """Return the words of a text, without common ones; pairs of characters in a script without spaces."""
     if text.isascii():
         return frozenset(w for w in _WORD.findall(text.lower()) if len(w) > 2 or w.isdigit()) - _COMMON
     found: set[str] = set()
@@ -75,63 +75,63 @@ def terms(text: str) -> frozenset[str]:
     return frozenset(found) - _COMMON
 
 
-def words_of(message: Message) -> str:
-    """What was said in a message, without the parts that are not text."""
+def text_of(message: Message) -> str:
+    """Return the text of a message, without its other parts."""
     return message.content or joined_text(message.parts or [])
 
 
-def _to_a_break(text: str) -> str:
-    """Without the last sentence, which is torn."""
+def _without_last(text: str) -> str:
+    """Return the text without its last sentence, which is incomplete."""
     ends = [end.end() for end in _END.finditer(text)]
     return text[: max(ends[-1] if ends else 0, text.rfind("\n")) or len(text)]
 
 
-def _from_a_break(text: str) -> str:
-    """Without the first sentence, which is torn."""
-    end, line = _END.search(text), text.find("\n")
-    places = [place for place in (end.end() if end else -1, line) if place >= 0]
-    return text[min(places) :] if places else text
+def _without_first(text: str) -> str:
+    """Return the text without its first sentence, which is incomplete."""
+    end, newline = _END.search(text), text.find("\n")
+    starts = [offset for offset in (end.end() if end else -1, newline) if offset >= 0]
+    return text[min(starts) :] if starts else text
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Lines that belong together: a list item is one, and a line that was broken for its length goes on."""
+    """Return the paragraphs: a list item is one of its own, and lines that were wrapped are joined."""
     found: list[str] = []
-    fenced = goes_on = False
+    fenced = continues = False
     for raw in text.split("\n"):
         if _FENCE.match(raw):
-            fenced, goes_on = not fenced, False
+            fenced, continues = not fenced, False
             continue
         line = raw.strip().lstrip("> ")
         if fenced or not line or (raw.startswith(("    ", "\t")) and not _BULLET.match(line)) or _NOT_PROSE.match(line):
-            goes_on = False
+            continues = False
             continue
         item = _BULLET.match(line)
-        if goes_on and not item and not line.startswith("**"):
+        if continues and not item and not line.startswith("**"):
             found[-1] += line if _CJK.match(line[0]) else f" {line}"
         else:
             found.append(line[item.end() :] if item else line)
-        goes_on = len(line) >= 60 and line[-1] not in ".!?:。！？："
+        continues = len(line) >= 60 and line[-1] not in ".!?:。！？："
     return found
 
 
 def _split(paragraph: str) -> list[str]:
     paragraph = " ".join(_EMPHASIS.sub("", paragraph).split())
     found: list[str] = []
-    place, held = 0, ""
+    offset, unfinished = 0, ""
     for end in _END.finditer(paragraph):
-        piece = held + paragraph[place : end.end()]
-        place = end.end()
-        if _ABBREVIATION.search(piece[-16:].rstrip()):
-            held = piece
+        sentence = unfinished + paragraph[offset : end.end()]
+        offset = end.end()
+        if _ABBREVIATION.search(sentence[-16:].rstrip()):
+            unfinished = sentence
             continue
-        held = ""
-        found.append(piece.strip())
-    found.append((held + paragraph[place:]).strip())
-    return [sentence for sentence in found if _is_said(sentence)]
+        unfinished = ""
+        found.append(sentence.strip())
+    found.append((unfinished + paragraph[offset:]).strip())
+    return [sentence for sentence in found if _is_prose(sentence)]
 
 
-def _is_said(sentence: str) -> bool:
-    """Long enough to say something, short enough to be a sentence, and made of letters."""
+def _is_prose(sentence: str) -> bool:
+    """Whether the length is that of a sentence, and few characters are symbols."""
     if not 2 <= len(sentence) <= LONGEST:
         return False
-    return len(_SIGNS.findall(sentence)) <= 0.25 * len(sentence)
+    return len(_SYMBOLS.findall(sentence)) <= 0.25 * len(sentence)

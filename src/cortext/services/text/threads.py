@@ -1,4 +1,4 @@
-"""The talk of a stored session as it stands, read as it is asked for: however long it is, little of it is in memory."""
+"""The thread of a stored session, read lazily, so that little of it is in memory however long it is."""
 
 from __future__ import annotations
 
@@ -8,54 +8,56 @@ from cortext.model.message import BEGINNING, Message, Outline
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines, Skims
 
-_ASIDE, _CUT, _KEPT = range(3)
+_ASIDE, _PARTIAL, _COMPLETE = range(3)
 
 
 class StoredThread:
-    """What `model.message.thread` makes of a session, message by message, and again each time it is asked.
+    """The same messages as `model.message.thread` of a session, read again at each iteration.
 
-    Texts of many megabytes come cut (capabilities.Skims), unless the messages are to be `whole`.
+    Texts of many megabytes are cut (capabilities.Skims), unless `whole`.
     """
 
     def __init__(self, store: Store, session_id: str, *, whole: bool = False) -> None:
         self._store, self._id, self._whole = store, session_id, whole
-        self._way = _way(lambda: store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id))
+        self._in_thread = _in_thread(
+            lambda: store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id)
+        )
 
     def __iter__(self) -> Iterator[Message]:
         store = self._store
         messages = store.skim(self._id) if isinstance(store, Skims) and not self._whole else store.read(self._id)
-        # Which messages belong to it was looked at first: what came since is not part of this talk.
-        for there, message in zip(self._way, messages, strict=False):
-            if there:
+        # The thread was determined before: messages appended since are not part of it.
+        for is_in_thread, message in zip(self._in_thread, messages, strict=False):
+            if is_in_thread:
                 yield message
 
 
-def _way(outline: Callable[[], Iterable[Outline]]) -> bytearray:
-    """Of every message, whether it is in the thread: a byte each. Only branches are remembered by their ids."""
+def _in_thread(outline: Callable[[], Iterable[Outline]]) -> bytearray:
+    """Return, one byte per message, whether it is in the thread. Ids are held in memory only for branches."""
     kinds = bytearray()
     branches: dict[int, str] = {}
     before = ""
-    for place, message in enumerate(outline()):
-        kinds.append(_ASIDE if message.aside else _CUT if message.partial else _KEPT)
+    for index, message in enumerate(outline()):
+        kinds.append(_ASIDE if message.aside else _PARTIAL if message.partial else _COMPLETE)
         if message.aside:
             continue
         if message.parent and message.parent != before:
-            branches[place] = message.parent
+            branches[index] = message.parent
         before = message.id
-    wanted = set(branches.values()) - {BEGINNING}
-    places: dict[str, int] = {}
-    if wanted:
-        for place, message in zip(range(len(kinds)), outline(), strict=False):
-            if not message.aside and message.id in wanted:
-                places[message.id] = place
-    way = bytearray(len(kinds))
-    place = len(kinds) - 1
-    while place >= 0:
-        way[place] = kinds[place] == _KEPT
-        parent = branches.get(place, "")
+    parents = set(branches.values()) - {BEGINNING}
+    index_of: dict[str, int] = {}
+    if parents:
+        for index, message in zip(range(len(kinds)), outline(), strict=False):
+            if not message.aside and message.id in parents:
+                index_of[message.id] = index
+    in_thread = bytearray(len(kinds))
+    index = len(kinds) - 1
+    while index >= 0:
+        in_thread[index] = kinds[index] == _COMPLETE
+        parent = branches.get(index, "")
         if parent == BEGINNING:
             break
-        # A parent is always earlier: a file that says otherwise must not send us round in a circle.
-        earlier = places.get(parent, place)
-        place = earlier if earlier < place else place - 1
-    return way
+        # A parent comes earlier; a damaged file that says otherwise must not cause an endless loop.
+        earlier = index_of.get(parent, index)
+        index = earlier if earlier < index else index - 1
+    return in_thread

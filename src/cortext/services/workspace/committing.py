@@ -26,44 +26,44 @@ _LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
 _UNFINISHED = CommitResult(problem="its commit was not finished", hint="it is committed with the next save")
 
 
-def commit_session(place: NamedStore, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
+def commit_session(named_store: NamedStore, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
     """Commit one conversation, and those that could not be committed before.
 
     Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
     kind.
     """
-    git = Git(place.root)
+    git = Git(named_store.root)
     if not git.is_repository():
-        session = mask_stored(place.store, session)
+        session = mask_stored(named_store.store, session)
         why = CommitResult(problem="this workspace is not in git", hint="run git init, and the next save is committed")
         return session, why, {}
     # Recorded first: a tool may not wait for us and may end us while others use the repository.
-    _record(place.root, session.id, _UNFINISHED)
-    lock = locks.Lock(inside.inside(place.root, _LOCK))
+    _record(named_store.root, session.id, _UNFINISHED)
+    lock = locks.Lock(inside.inside(named_store.root, _LOCK))
     try:
         lock.acquire(TIMEOUT, "the git repository of this workspace")
     except SessionBusy as error:
         busy = CommitResult(problem=error.message, hint="it is committed with the next save")
-        _record(place.root, session.id, busy)
+        _record(named_store.root, session.id, busy)
         return session, busy, {}
     with lock:
-        session, done, masked = _commit(place, git, session)
-        for session_id in uncommitted(place.root):
+        session, done, masked = _commit(named_store, git, session)
+        for session_id in uncommitted(named_store.root):
             if session_id != session.id:
-                _retry_commit(place, git, session_id)
+                _retry_commit(named_store, git, session_id)
     return session, done, masked
 
 
-def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
+def _commit(named_store: NamedStore, git: Git, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
     """Commit one conversation: its folder and nothing else, after a final check for secrets."""
-    session = mask_stored(place.store, session)
-    folder = os.path.relpath(session.path, place.root)
+    session = mask_stored(named_store.store, session)
+    folder = os.path.relpath(session.path, named_store.root)
     inside = os.path.join(folder, SESSION)
     changed = git.changed([folder])
     notes = [path for path in changed if not path.startswith(inside + os.sep)]
-    masked = mask_notes(place.root, [path for path in notes if path.endswith(".md")])
+    masked = mask_notes(named_store.root, [path for path in notes if path.endswith(".md")])
     # A file that someone else wrote is not ours to change: if it contains a secret, it stays out of git.
-    secret = secrets_in(place.root, [path for path in notes if not path.endswith(".md")])
+    secret = secrets_in(named_store.root, [path for path in notes if not path.endswith(".md")])
     if changed and not notes:
         message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
     else:
@@ -72,8 +72,8 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
         )
 
     def restore(path: str, contents: bytes) -> None:
-        target = os.path.join(place.root, path)
-        with place.store.open(session.id):  # no one else writes to it meanwhile
+        target = os.path.join(named_store.root, path)
+        with named_store.store.open(session.id):  # no one else writes to it meanwhile
             if path.endswith(".jsonl"):
                 restore_log(target, contents)
             else:
@@ -84,16 +84,16 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
         kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
         done.note = f"{done.note}. {note}" if done.note else note
-    _record(place.root, session.id, done)
+    _record(named_store.root, session.id, done)
     return session, done, masked
 
 
-def _retry_commit(place: NamedStore, git: Git, session_id: str) -> None:
+def _retry_commit(named_store: NamedStore, git: Git, session_id: str) -> None:
     """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
-        _commit(place, git, place.store.get(session_id))
+        _commit(named_store, git, named_store.store.get(session_id))
     except SessionNotFound:
-        _record(place.root, session_id, CommitResult())
+        _record(named_store.root, session_id, CommitResult())
     except CortextError:
         return  # in use at the moment, for example
 

@@ -50,20 +50,20 @@ class StoreReport(msgspec.Struct, kw_only=True):
     findings: list[Finding]
 
 
-def examine(place: NamedStore) -> StoreReport:
+def examine(named_store: NamedStore) -> StoreReport:
     """Check every session of a store, and the folder or server that it is in."""
-    if is_address(place.root):
-        return _examine_server(place)
-    findings = list(_folder_findings(place))
+    if is_address(named_store.root):
+        return _examine_server(named_store)
+    findings = list(_folder_findings(named_store))
     sessions = messages = 0
-    for session in place.store.sessions():
+    for session in named_store.store.sessions():
         sessions += 1
         messages += session.message_count
         if not session.damage:
             continue
         todo = f"cortext repair {session.id}"
         try:
-            damage = place.store.check(session.id)
+            damage = named_store.store.check(session.id)
             what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
             if len(damage) > 3:
                 what += f"; and {len(damage) - 3} more places"
@@ -73,7 +73,7 @@ def examine(place: NamedStore) -> StoreReport:
             damage, what = [], str(error)
         findings.append(
             Finding(
-                store=place.label,
+                store=named_store.label,
                 level="damage",
                 session=session.id,
                 what=what or "cannot be read",
@@ -82,28 +82,35 @@ def examine(place: NamedStore) -> StoreReport:
             )
         )
     return StoreReport(
-        store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
+        store=named_store.label,
+        kind=named_store.kind,
+        path=named_store.root,
+        sessions=sessions,
+        messages=messages,
+        findings=findings,
     )
 
 
 def uncaptured_findings() -> list[StoreReport]:
     """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
-    marks = uncaptured.marks()
-    if not marks:
+    failures = uncaptured.failures()
+    if not failures:
         return []
     todo = "fix the cause, then run: cortext sync"
-    findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
+    findings = [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in failures]
     folder = folders.state()
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def _examine_server(place: NamedStore) -> StoreReport:
+def _examine_server(named_store: NamedStore) -> StoreReport:
     """Check the server's state, and its counts against its rows. The server itself looks after the rows."""
-    store: Any = place.store
-    examined = StoreReport(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
+    store: Any = named_store.store
+    examined = StoreReport(
+        store=named_store.label, kind=named_store.kind, path=named_store.root, sessions=0, messages=0, findings=[]
+    )
 
     def add(level: str, what: str, todo: str, session: str = "") -> None:
-        examined.findings.append(Finding(store=place.label, level=level, what=what, todo=todo, session=session))
+        examined.findings.append(Finding(store=named_store.label, level=level, what=what, todo=todo, session=session))
 
     try:
         state: ServerState = store.server()
@@ -129,58 +136,58 @@ def _is_local(address: str) -> bool:
     return host.startswith(("127.", "localhost", "[::1]")) or not host
 
 
-def _folder_findings(place: NamedStore) -> Iterator[Finding]:
-    if os.access(place.root, os.R_OK | os.X_OK) and os.statvfs(place.root).f_flag & os.ST_RDONLY:
+def _folder_findings(named_store: NamedStore) -> Iterator[Finding]:
+    if os.access(named_store.root, os.R_OK | os.X_OK) and os.statvfs(named_store.root).f_flag & os.ST_RDONLY:
         yield Finding(
-            store=place.label,
+            store=named_store.label,
             level="warning",
-            what=f"{place.root} is on a read-only file system",
+            what=f"{named_store.root} is on a read-only file system",
             todo="its content can be listed, searched, read and exported; make it writable to add to it",
         )
-    elif not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
+    elif not os.access(named_store.root, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(
-            store=place.label,
+            store=named_store.label,
             level="damage",
-            what=f"{place.root} cannot be read and written by this user",
+            what=f"{named_store.root} cannot be read and written by this user",
             todo="check who owns the folder and its permissions",
         )
-    kind = file_system_of(place.root)
+    kind = file_system_of(named_store.root)
     if kind in _NETWORK:
         yield Finding(
-            store=place.label,
+            store=named_store.label,
             level="warning",
-            what=f"{place.root} is on a network file system ({kind})",
+            what=f"{named_store.root} is on a network file system ({kind})",
             todo="a single writer is only guaranteed on one host: do not write from two hosts at once",
         )
-    if os.stat(place.root).st_mode & 0o077 and place.kind != "workspace":
+    if os.stat(named_store.root).st_mode & 0o077 and named_store.kind != "workspace":
         yield Finding(
-            store=place.label,
+            store=named_store.label,
             level="warning",
-            what=f"{place.root} can be read by other users",
-            todo=f"chmod 700 {place.root}",
+            what=f"{named_store.root} can be read by other users",
+            todo=f"chmod 700 {named_store.root}",
         )
-    yield from _invalid_names(place)
+    yield from _invalid_names(named_store)
 
 
-def _invalid_names(place: NamedStore) -> Iterator[Finding]:
+def _invalid_names(named_store: NamedStore) -> Iterator[Finding]:
     """Yield conversations that cannot be reached because of their name, or that share one."""
-    if place.kind not in ("workspace", "home"):
+    if named_store.kind not in ("workspace", "home"):
         return
     seen: dict[str, str] = {}
-    top = os.path.join(place.root, CONVERSATIONS)
+    top = os.path.join(named_store.root, CONVERSATIONS)
     for folder, names, _ in os.walk(top):
         if SESSION in names:
             name = os.path.basename(folder)
             if not is_id(name):
                 yield Finding(
-                    store=place.label,
+                    store=named_store.label,
                     level="damage",
                     what=f"{folder}: the name is not a legal id",
                     todo="rename the folder: a-z, 0-9, _ and - only",
                 )
             elif name in seen:
                 yield Finding(
-                    store=place.label,
+                    store=named_store.label,
                     level="damage",
                     session=name,
                     what=f"two conversations have this id: {seen[name]} and {folder}",

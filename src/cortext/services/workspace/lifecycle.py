@@ -47,7 +47,7 @@ class SaveResult(msgspec.Struct, kw_only=True):
 
 
 def begin(
-    place: NamedStore,
+    named_store: NamedStore,
     kind: str,
     topic: str,
     *,
@@ -61,7 +61,7 @@ def begin(
     `servers` are the MCP servers available to the AI tool there. `begun_by` is the command in a chat (`origin`) that
     begins it: if that is killed and repeated, the conversation it created is used.
     """
-    types = registry.load(place.root).types
+    types = registry.load(named_store.root).types
     entry = types.get(kind)
     if entry is None:
         raise UsageError(
@@ -74,7 +74,7 @@ def begin(
             kept="nothing was created",
             hint=f'set "sessions" of {kind} to true in {registry.RELATIVE} to change that',
         )
-    prompt_hash = registry.command_hash(place.root, kind)
+    prompt_hash = registry.command_hash(named_store.root, kind)
     topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit, which all go into git
     session = Session(
         id="",
@@ -88,15 +88,15 @@ def begin(
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
         ),
     )
-    made = _begun_before_kill(place, session) if begun_by else None
-    number = reserve_number(place) if made is None else 0
+    made = _begun_before_kill(named_store, session) if begun_by else None
+    number = reserve_number(named_store) if made is None else 0
     while made is None:
         session.id = _numbered(session, number)
         try:
-            made = place.store.create(session)
+            made = named_store.store.create(session)
         except SessionExists:  # another process took the number meanwhile
             number += 1
-    _write_notes(place.root, entry.template, kind, made)
+    _write_notes(named_store.root, entry.template, kind, made)
     return made
 
 
@@ -104,10 +104,10 @@ def _numbered(session: Session, number: int) -> str:
     return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
 
 
-def _begun_before_kill(place: NamedStore, wanted: Session) -> Session | None:
+def _begun_before_kill(named_store: NamedStore, wanted: Session) -> Session | None:
     """Return the last conversation begun here, if the same command of the same chat began it and it is empty."""
     try:
-        found = place.store.get(_numbered(wanted, last_number(place)))
+        found = named_store.store.get(_numbered(wanted, last_number(named_store)))
     except SessionNotFound:
         return None
     same = found.origin == wanted.origin and found.extra.get("begun_by") == wanted.extra["begun_by"]
@@ -135,19 +135,21 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
     fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
-def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> SaveResult:
+def save(
+    named_store: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False
+) -> SaveResult:
     """Set the status (paused or completed), bring title and summary up to date, and commit."""
-    messages = StoredThread(place.store, session_id)
+    messages = StoredThread(named_store.store, session_id)
     ending = list(deque(messages, maxlen=ENDING))
-    session = place.store.get(session_id)
+    session = named_store.store.get(session_id)
     change = Change(status=status, force=force)
     refresh(change, session, messages, ending)
     change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it
-    session = place.store.update(session_id, change)
+    session = named_store.store.update(session_id, change)
     done, notes = CommitResult(nothing_new=True), dict[str, int]()
     if commit:
-        session, done, notes = committing.commit_session(place, session)
-    masked = count_masked(place.store.read(session_id)) if commit else {}
+        session, done, notes = committing.commit_session(named_store, session)
+    masked = count_masked(named_store.store.read(session_id)) if commit else {}
     return SaveResult(
         session=session,
         stopped_at=stopping_point(ending) or session.summary,
@@ -158,7 +160,7 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
 
 def pause(found: Found, *, commit: bool) -> SaveResult:
     """Save and pause a conversation; one in a workspace is committed."""
-    return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
+    return save(found.named_store, found.session.id, PAUSED, commit=commit and found.named_store.kind == "workspace")
 
 
 def refresh(change: Change, session: Session, messages: Iterable[Message], ending: Sequence[Message]) -> None:
@@ -197,7 +199,7 @@ def sweep(
             seen = clock.to_epoch(row.last_active)
             if seen is None or seen >= now - idle * 60:
                 continue
-            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings.workspace.commit)
+            saved = save(listing.named_store(row.root), row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:
             if os.access(row.root, os.W_OK):  # in a read-only checkout nothing else is to be expected
                 notes.append(f'"{row.name}" could not be paused: {error}')
@@ -213,32 +215,32 @@ def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[s
     They keep their status. An active one is saved when its chat ends. Each workspace uses its own settings.
     """
     notes = []
-    for place, session_id in grown:
+    for named_store, session_id in grown:
         try:
-            status = place.store.peek(session_id).status
-            if status == ACTIVE or place.kind != "workspace":
+            status = named_store.store.peek(session_id).status
+            if status == ACTIVE or named_store.kind != "workspace":
                 continue
-            saved = save(place, session_id, status, commit=settings_of(place.root).workspace.commit)
+            saved = save(named_store, session_id, status, commit=settings_of(named_store.root).workspace.commit)
         except (CortextError, OSError) as error:
             notes.append(f"{session_id} could not be saved: {error}")
             continue
-        if saved.commit.problem and Git(place.root).is_repository():
+        if saved.commit.problem and Git(named_store.root).is_repository():
             notes.append(f"{session_id} is saved, but not committed to git yet: {saved.commit.problem}")
         notes += [saved.commit.note] if saved.commit.note else []
     return notes
 
 
-def active(place: NamedStore) -> Session:
+def active(named_store: NamedStore) -> Session:
     """Return the active conversation here: the one that was last active. Raises NotFound if there is none."""
-    sessions = [session for session in place.store.sessions() if session.status == ACTIVE]
+    sessions = [session for session in named_store.store.sessions() if session.status == ACTIVE]
     if not sessions:
         raise NotFound("no conversation is active here", hint="list them with `cortext list --here`")
     return max(sessions, key=lambda session: session.last_active)
 
 
-def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
+def fork(named_store: NamedStore, session: Session, after: int | None = None) -> Session:
     """Create a conversation with the messages of another, up to `after`; the original is unchanged."""
-    all_messages = thread(place.store.read(session.id))
+    all_messages = thread(named_store.store.read(session.id))
     if not all_messages:
         raise NotFound(f"{session.id} has no messages yet", hint=f"send a message first: cortext resume {session.id}")
     messages = [message for message in all_messages if after is None or message.seq <= after]
@@ -249,7 +251,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         raise NotFound(f"{session.id} has no message {after}", kept="nothing was changed", hint=numbers)
     kind = session.type or "fork"
     session = msgspec.structs.replace(session, title=mask(session.title).text)
-    session_id = f"{reserve_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
+    session_id = f"{reserve_number(named_store):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
     new = msgspec.structs.replace(
         session,
         id=ids.check_id(session_id[:96]),
@@ -271,11 +273,11 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
     else:
         change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
-    made = create_with(place.store, new, messages, change)
-    if place.kind == "workspace":
-        entry = registry.load(place.root).types.get(session.type)
-        _write_notes(place.root, entry.template if entry else "", kind, made)
-    return place.store.get(made.id)
+    made = create_with(named_store.store, new, messages, change)
+    if named_store.kind == "workspace":
+        entry = registry.load(named_store.root).types.get(session.type)
+        _write_notes(named_store.root, entry.template if entry else "", kind, made)
+    return named_store.store.get(made.id)
 
 
 def _inherited(extra: dict[str, Any]) -> dict[str, Any]:

@@ -23,33 +23,35 @@ TIMEOUT = 30.0  # seconds: the first scan of a long history may take some
 LONGEST = 6  # digits: a folder that someone named by a date does not count
 
 
-def reserve_number(place: NamedStore) -> int:
+def reserve_number(named_store: NamedStore) -> int:
     """Return one more than the highest number ever used; it is reserved when this returns."""
-    if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
-        taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
+    if named_store.kind not in KINDS or not os.path.isdir(named_store.root):  # a server, or a layout without folders
+        taken = [session.id for session in named_store.store.sessions()] + [
+            item.session_id for item in named_store.store.trash()
+        ]
         return _highest(taken) + 1
-    state = inside.inside(place.root, STATE)
-    fsio.ensure_folder(state, place.root)
+    state = inside.inside(named_store.root, STATE)
+    fsio.ensure_folder(state, named_store.root)
     lock = locks.Lock(os.path.join(state, LOCK))
     lock.acquire(TIMEOUT, "the number of the next conversation")
     with lock:
-        given, seen = _read(place.root, os.path.join(state, NUMBER_FILE))
-        git = Git(place.root)
+        given, seen = _read(named_store.root, os.path.join(state, NUMBER_FILE))
+        git = Git(named_store.root)
         head = git.head()
-        names = [item.session_id for item in place.store.trash()]
-        names += _folders(place.root)
+        names = [item.session_id for item in named_store.store.trash()]
+        names += _folders(named_store.root)
         if head != seen:
             names += [path.split("/")[2] for path in git.added(seen, CONVERSATIONS) if path.count("/") >= 3]
         number = max(given, _highest(names)) + 1
-        inside.write(place.root, os.path.join(state, NUMBER_FILE), f"{number} {head}\n".encode("ascii"))
+        inside.write(named_store.root, os.path.join(state, NUMBER_FILE), f"{number} {head}\n".encode("ascii"))
     return number
 
 
-def last_number(place: NamedStore) -> int:
+def last_number(named_store: NamedStore) -> int:
     """Return the number that was assigned last; 0 if unknown."""
-    if place.kind not in KINDS:
+    if named_store.kind not in KINDS:
         return 0
-    return _read(place.root, inside.inside(place.root, os.path.join(STATE, NUMBER_FILE)))[0]
+    return _read(named_store.root, inside.inside(named_store.root, os.path.join(STATE, NUMBER_FILE)))[0]
 
 
 def _highest(names: Iterable[str]) -> int:

@@ -23,7 +23,7 @@ class PrunePlan(msgspec.Struct, kw_only=True):
 
 def plan_prune(found: Found, keep: int) -> PrunePlan:
     """Plan to archive the messages older than the newest `keep`, with a summary of them."""
-    messages = list(found.place.store.read(found.session.id))
+    messages = list(found.store.read(found.session.id))
     older = messages[: max(0, len(messages) - keep)]
     if not older:
         return PrunePlan(before=0, to_archive=0, to_keep=len(messages), summary="")
@@ -38,9 +38,9 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
 
 def prune(found: Found, plan: PrunePlan) -> int:
     """Write the summary first, then move; return how many messages moved."""
-    store = found.place.store
+    store = found.store
     if not isinstance(store, Compacts):
-        raise UsageError(f"sessions of {found.place.label} cannot be pruned", kept="it is unchanged")
+        raise UsageError(f"sessions of {found.named_store.label} cannot be pruned", kept="it is unchanged")
     store.update(
         found.session.id,
         Change(

@@ -19,17 +19,17 @@ from cortext.tools.shared.entries import NAME
 
 
 def workspace_findings(
-    place: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
+    named_store: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
 ) -> Iterator[Finding]:
     """Yield what is missing here, each with what to do about it. Nothing is changed."""
 
     def warn(what: str, todo: str, session: str = "") -> Finding:
-        return Finding(store=place.label, level="warning", what=what, todo=todo, session=session)
+        return Finding(store=named_store.label, level="warning", what=what, todo=todo, session=session)
 
-    for session_id, why in uncommitted(place.root).items():
+    for session_id, why in uncommitted(named_store.root).items():
         yield warn(f"saved, but not committed to git yet: {why}", f"cortext stop {session_id}", session_id)
     try:
-        manifest = load_manifest(place.root)
+        manifest = load_manifest(named_store.root)
     except CortextError as error:
         yield warn(error.message, error.hint or "restore it from git")
         return
@@ -40,17 +40,17 @@ def workspace_findings(
             f"`{program[0]}` is not on PATH: hooks, MCP server and merge driver of this workspace cannot call it",
             "add the folder that it is installed in to PATH, for the AI tools too",
         )
-    yield from (warn(*found) for found in _git_findings(place.root))
-    missing = [path for path in manifest.files if not os.path.lexists(os.path.join(place.root, path))]
+    yield from (warn(*found) for found in _git_findings(named_store.root))
+    missing = [path for path in manifest.files if not os.path.lexists(os.path.join(named_store.root, path))]
     if missing:
         names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         yield warn(
             f"files installed by `cortext init` are missing, and with them their commands or hooks: {names}",
-            f"cortext upgrade, in {place.root}",
+            f"cortext upgrade, in {named_store.root}",
         )
     for tool in tools:
         if isinstance(tool, Installer) and tool.name in manifest.tools and tool.detect() is not None:
-            yield from (warn(*found) for found in _tool_findings(place.root, tool, program))
+            yield from (warn(*found) for found in _tool_findings(named_store.root, tool, program))
 
 
 def _git_findings(root: str) -> Iterator[tuple[str, str]]:

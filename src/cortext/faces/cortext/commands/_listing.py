@@ -48,12 +48,12 @@ def _without_workspace(here: str) -> list[str]:
 
 def _not_captured() -> list[str]:
     """Return a note about transcripts that could not be captured."""
-    found = uncaptured.marks()
+    found = uncaptured.failures()
     if len(found) > 1:
         return [
             f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` shows which and why"
         ]
-    return [mark.words for mark in found]
+    return [failure.text for failure in found]
 
 
 def _not_committed(roots: list[str]) -> list[str]:

@@ -20,7 +20,7 @@ from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, holds
+from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.handover import Plan
@@ -43,7 +43,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if row is None:
         return 130
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
-    command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
+    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
@@ -56,7 +56,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
-    topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
+    topicless = command_text(chosen.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
     if options.dry_run:
@@ -122,12 +122,12 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
 def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
     """Return the conversation that is meant; if several match, the user picks one. None if the user left."""
 
-    def contains(row: Row, words: Sequence[str]) -> bool:
-        texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
-        return any(all(holds(text, word) for word in words) for text in texts)
+    def mentions(row: Row, words: Sequence[str]) -> bool:
+        texts = (message.text.casefold() for message in listing.named_store(row.root).store.read(row.id))
+        return any(all(contains(text, word) for word in words) for text in texts)
 
     names = resolver(rows, stores.workspace)
-    matches = names.candidates(wanted, said=contains) if wanted is not None else rows
+    matches = names.candidates(wanted, said=mentions) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -204,7 +204,7 @@ def _only_tool() -> str:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    history = History(chosen.place.store, chosen.session)
+    history = History(chosen.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, exact
+from cortext.services.library.resolve import Resolver, with_exact_id
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
@@ -17,13 +17,13 @@ HELP = "the session: its row in the last list (3), its number (014), its id or a
 
 def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
     """Return the session that is meant. Without `words`, only numbers and ids count: for commands that change it."""
-    found = exact(stores.all(), wanted)
+    found = with_exact_id(stores.all(), wanted)
     if len(found) == 1:
         return found[0]
     listing = stores.listing()
     row = which_row(listing, stores.workspace, wanted, words=words)
-    place = listing.place(row.root)
-    return Found(place, place.store.get(row.id))
+    named_store = listing.named_store(row.root)
+    return Found(named_store, named_store.store.get(row.id))
 
 
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:

@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
     """Delete one session."""
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
-    trashed = found.place.store.delete(found.session.id)
+    trashed = found.store.delete(found.session.id)
     if options.json:
         print_json(trashed_json(trashed))
         return 0

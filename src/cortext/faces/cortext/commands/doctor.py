@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(location.exists for location in locations) and not uncaptured.marks():
+    if not any(location.exists for location in locations) and not uncaptured.failures():
         print("[]" if as_json else "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full

@@ -11,7 +11,7 @@ from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.export import json_pieces, markdown_pieces, masked_in_turn
+from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -37,10 +37,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = Stores()
     found = which(stores, " ".join(options.session))
-    messages: Iterable[Message] = StoredThread(found.place.store, found.session.id, whole=True)
+    messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
     kinds: Counter[str] = Counter()
     if not options.unmasked:
-        messages = masked_in_turn(messages, kinds)
+        messages = mask_lazily(messages, kinds)
     if options.format == "native":
         from cortext.services.resume.handover import project_of
 
@@ -49,12 +49,12 @@ def run(arguments: list[str]) -> int:
         title = found.session.title if options.unmasked else mask(found.session.title).text
         written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
         # The next import finds it in the tool's store and must recognise it as this conversation.
-        stores.capture().attach(found.place, found.session.id, tool.name, written.key)
+        stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
-        _write(json_pieces(found, messages, unmasked=options.unmasked))
+        _write(json_chunks(found, messages, unmasked=options.unmasked))
     else:
-        _write(markdown_pieces(found.session, messages, unmasked=options.unmasked))
+        _write(markdown_chunks(found.session, messages, unmasked=options.unmasked))
     for kind, count in kinds.items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return 0

@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     """Fork it."""
     options = parser().parse_args(arguments)
     found = which(Stores(), " ".join(options.session))
-    made = fork(found.place, found.session, options.at)
+    made = fork(found.named_store, found.session, options.at)
     if options.json:
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0

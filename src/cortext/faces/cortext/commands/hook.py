@@ -51,7 +51,7 @@ def _record_failure(arguments: list[str], error: BaseException) -> None:
 
         if isinstance(error, Exception) and FAILURE_RECORDED not in getattr(error, "__notes__", ()):
             tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"
-            uncaptured.failed(tool, "", "", why, hook=True)
+            uncaptured.record(tool, "", "", why, hook=True)
     except Exception as second:
         print(f"cortext: {second}", file=sys.stderr)
 

@@ -81,7 +81,7 @@ def _save_grown(capture: Capture) -> list[str]:
         return []
     from cortext.services.workspace.lifecycle import save_grown
 
-    grown = [(place, name) for root, name in capture.grown if (place := capture.place_at(root)) is not None]
+    grown = [(named_store, name) for root, name in capture.grown if (named_store := capture.store_at(root)) is not None]
     return save_grown(grown, settings_of)
 
 

@@ -27,8 +27,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Create it and print its path."""
     options = parser().parse_args(arguments)
-    place = Stores().workspace_store()
-    session = begin(place, options.type, " ".join(options.topic))
+    named_store = Stores().workspace_store()
+    session = begin(named_store, options.type, " ".join(options.topic))
     if options.json:
         print(json.dumps({"id": session.id, "path": session.path, "title": session.title}, ensure_ascii=False))
         return 0

@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     """Repair the session, or in a dry run only report."""
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
-    report = found.place.store.repair(found.session.id, dry_run=options.dry_run)
+    report = found.store.repair(found.session.id, dry_run=options.dry_run)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0

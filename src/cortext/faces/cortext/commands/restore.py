@@ -31,12 +31,12 @@ def run(arguments: list[str]) -> int:
     """List the trash, or restore the most recently deleted session of that name."""
     options = parser().parse_args(arguments)
     stores = Stores()
-    items = [(place, item) for place in stores.all() for item in place.store.trash()]
+    items = [(named_store, item) for named_store in stores.all() for item in named_store.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
     hint = "list the trash with `cortext restore`, then give the key"
-    place, item = resolve_trashed(items, options.session, here=stores.workspace, hint=hint)
-    session = place.store.restore(item.key)
+    named_store, item = resolve_trashed(items, options.session, here=stores.workspace, hint=hint)
+    session = named_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
         return 0
@@ -46,12 +46,12 @@ def run(arguments: list[str]) -> int:
 
 def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
     if as_json:
-        print_json([trashed_json(item, place.label) for place, item in items])
+        print_json([trashed_json(item, named_store.label) for named_store, item in items])
         return 0
     if not items:
         print("The trash is empty.")
         return 0
-    rows = [(item.session_id, clock.ago(item.deleted_at), place.label, item.key) for place, item in items]
+    rows = [(item.session_id, clock.ago(item.deleted_at), named_store.label, item.key) for named_store, item in items]
     print(table(("SESSION", "DELETED", "STORE", "KEY"), rows, styles=("cyan", "", "", "dim")))
     print("Restore one with `cortext restore` and its number, id or key.")
     return 0

@@ -45,12 +45,12 @@ def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
     found = which(Stores(), " ".join(options.session))
-    session, store = found.session, found.place.store
+    session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
-        from cortext.services.library.export import json_pieces
+        from cortext.services.library.export import json_chunks
 
-        sys.stdout.writelines(json_pieces(found, messages, unmasked=True))
+        sys.stdout.writelines(json_chunks(found, messages, unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
         pager.write(paint(terminal.line(session.title or session.id), "bold"))

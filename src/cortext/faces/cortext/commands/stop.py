@@ -43,8 +43,8 @@ def run(arguments: list[str], name: str = "stop") -> int:
         if options.session is not None:
             found = which(stores, options.session, words=False)
         else:
-            place = stores.workspace_store()
-            found = Found(place, active(place))
+            named_store = stores.workspace_store()
+            found = Found(named_store, active(named_store))
     except NotFound as error:
         if not options.in_tool:
             raise
@@ -55,11 +55,13 @@ def run(arguments: list[str], name: str = "stop") -> int:
         written = Change(
             summary=" ".join(options.summary.split()), summary_by="agent", summary_covers=found.session.message_count
         )
-        found.place.store.update(found.session.id, written)
+        found.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
-    place = found.place
-    commit = place.kind == "workspace" and settings_of(place.root).workspace.commit and not options.no_commit
-    saved = save(place, found.session.id, status, commit=commit)
+    named_store = found.named_store
+    commit = (
+        named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit and not options.no_commit
+    )
+    saved = save(named_store, found.session.id, status, commit=commit)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0

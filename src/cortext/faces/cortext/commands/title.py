@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
         new_title = " ".join(" ".join(options.title).split())
         if not new_title:
             raise UsageError("the new title is empty", kept="the old one stays", hint="use cortext title ID WORDS")
-        session = found.place.store.update(found.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER)))
+        session = found.store.update(found.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER)))
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
         print(terminal.line(found.session.title))
