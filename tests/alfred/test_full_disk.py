@@ -13,7 +13,7 @@ from cortext.errors import WriteFailed
 from cortext.faces.telegram import bot as bot_module
 from cortext.faces.telegram.answering import Answering
 from cortext.faces.telegram.bot import TelegramBot
-from cortext.store.assistant import Taken
+from cortext.store.assistant import PendingUpdate
 from cortext.store.files.assistant import FileUpdates
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import messages_of
@@ -36,7 +36,7 @@ class FullDisk(FileUpdates):
             self.refused.append(kind)
             raise WriteFailed("no space left on device", kept="everything stored before")
 
-    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
+    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[PendingUpdate]:
         if arrived:
             self._refuse_if_full("take")
         return super().take(arrived)

@@ -210,7 +210,7 @@ def test_damaged_records_are_reported_and_the_rest_is_imported(tmp_path: Path) -
 
     done = cortext("import", cwd=tmp_path, env=env)
     assert done.code == 0, done.out + done.err
-    assert "claude: 6 records without content left out" in done.out
+    assert "claude: 6 records without content skipped" in done.out
     assert "nested too deeply × 1" in done.out and "token count out of range × 2" in done.out
     assert "id used twice × 1" in done.out
     assert "Traceback" not in done.err

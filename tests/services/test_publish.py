@@ -103,7 +103,7 @@ def test_a_lock_of_another_git_process_is_explained(tmp_path: Path, monkeypatch:
     talk = _conversation(repo)
     (repo / ".git" / "index.lock").write_text("", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr(publish, "PATIENCE", 0.2)
+        patch.setattr(publish, "LOCK_TIMEOUT", 0.2)
         assert Git(str(repo)).commit([talk], "a talk").problem == "another git process is running"
     (repo / ".git" / "index.lock").unlink()
     assert Git(str(repo)).commit([talk], "a talk").commit

@@ -52,7 +52,7 @@ class Chats(Protocol):
         """Make a session the active one of this chat (empty: none), durably."""
 
 
-class Taken(msgspec.Struct, kw_only=True):
+class PendingUpdate(msgspec.Struct, kw_only=True):
     """An update that was accepted for answering, and the progress of its answer."""
 
     update: int
@@ -66,7 +66,7 @@ class Taken(msgspec.Struct, kw_only=True):
 class Updates(Protocol):
     """The messenger's updates: stored durably before they are confirmed, done when the answer is delivered."""
 
-    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
+    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[PendingUpdate]:
         """Store these (number, chat, body) durably; return only those that were not stored before."""
 
     def sent(self, update: int, message: int) -> None:
@@ -78,7 +78,7 @@ class Updates(Protocol):
     def done(self, update: int) -> None:
         """Record that the answer is delivered, or that nothing more can be done."""
 
-    def waiting(self) -> list[Taken]:
+    def waiting(self) -> list[PendingUpdate]:
         """Return the updates that are not done, in the order of arrival."""
 
 
@@ -99,7 +99,7 @@ class SharedUpdates(Updates, Protocol):
     def working(self, chat: str) -> AbstractContextManager[None]:
         """Return a context in which this thread's appends raise TakenOver once the claim on the chat is lost."""
 
-    def waiting(self, chat: str = "") -> list[Taken]:
+    def waiting(self, chat: str = "") -> list[PendingUpdate]:
         """Return the updates of one chat that are not done, in the order of their numbers."""
 
     def unattended(self) -> dict[str, int]:

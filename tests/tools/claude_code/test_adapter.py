@@ -44,7 +44,7 @@ def companion_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
     [
         ("echo '2.1.325 (Claude Code)'", "2.1.325", True),
         ("echo '9.9.9 (Claude Code)'", "9.9.9", False),
-        ("exit 3", "unknown", False),
+        ("exit 3", "", False),
     ],
 )
 def test_the_executable_is_found_on_the_path(tmp_path: Path, script: str, version: str, tested: bool) -> None:

@@ -96,7 +96,7 @@ def test_a_session_that_reads_back_differently_is_removed(
 
     monkeypatch.setattr(claude_code_write, "_lines", lossy)
 
-    with pytest.raises(DamagedData, match="did not come back"):
+    with pytest.raises(DamagedData, match="is different"):
         tool.write(CONVERSATION, project=str(tmp_path), key=KEY)
 
     assert list(tool.transcripts()) == []

@@ -293,7 +293,7 @@ def test_the_executable_and_its_version_are_detected(tmp_path: Path) -> None:
     newer = Codex(environ=environment(tmp_path / "b", "echo codex-cli 1.2.3-beta.4; exit 1")).detect()
     assert newer is not None and (newer.version, newer.tested) == ("1.2.3-beta.4", False)
     broken = Codex(environ=environment(tmp_path / "c", "exit 3")).detect()
-    assert broken is not None and (broken.version, broken.tested) == ("unknown", False)
+    assert broken is not None and (broken.version, broken.tested) == ("", False)
     assert not (tmp_path / "a" / "home").exists()
 
 

@@ -194,7 +194,7 @@ def test_a_thread_that_reads_back_differently_is_removed(tmp_path: Path, monkeyp
         codex_write, "_lines", lambda *arguments: [line for line in lines(*arguments) if b"green" not in line]
     )
 
-    with pytest.raises(DamagedData, match="did not come back"):
+    with pytest.raises(DamagedData, match="is different"):
         write(tmp_path, CONVERSATION)
 
     assert list(Codex(home=str(tmp_path)).transcripts()) == []

@@ -168,7 +168,7 @@ def test_a_session_that_is_not_read_back_is_removed(
 
     monkeypatch.setattr(gemini_cli_write, "Rendering", altered)
 
-    with pytest.raises(DamagedData, match="read back"):
+    with pytest.raises(DamagedData, match="message 2 of 7 is different"):
         tool.write(conversation(), project=str(project))
     assert list(tool.transcripts()) == []
 

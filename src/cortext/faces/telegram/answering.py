@@ -15,7 +15,7 @@ import msgspec
 from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
-from cortext.services.assistant.chat_claims import Taken, Updates
+from cortext.services.assistant.chat_claims import PendingUpdate, Updates
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.services.library.stores import settle
@@ -76,7 +76,7 @@ class Answering:
         self._talks: dict[str, Talk] = {}
         self._stopping = False
 
-    def answer(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+    def answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         """Return the answer to an update, or None if there is none. Errors become text, except transient ones."""
         try:
             return self._answer(taken, incoming, grown)
@@ -85,7 +85,7 @@ class Answering:
         except CortextError as error:
             return Answer(_error_text(error))
 
-    def _answer(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         if incoming.kind == COMMAND:
             return self._command(taken, incoming)
         if incoming.kind == EDIT:
@@ -116,7 +116,7 @@ class Answering:
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _command(self, taken: Taken, incoming: Incoming) -> Answer:
+    def _command(self, taken: PendingUpdate, incoming: Incoming) -> Answer:
         if incoming.text.split()[0] == "/start":
             return Answer(GREETING)
         if incoming.text == STOP:
@@ -133,7 +133,7 @@ class Answering:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _words(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer:
+    def _words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer:
         assistant = self._assistant
         if not assistant.auto_create and not assistant.sessions.active(taken.chat) and "session" not in taken.facts:
             return Answer(NO_SESSION)
@@ -172,7 +172,7 @@ class Answering:
             assistant.models.give_back(model)
             assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])
 
-    def _again(self, taken: Taken, grown: Grown) -> Answer:
+    def _again(self, taken: PendingUpdate, grown: Grown) -> Answer:
         """Handle /retry and /continue: answer what has no answer yet, or write the rest of one that was cut off."""
         assistant = self._assistant
         noted = taken.facts.get("session")
@@ -201,7 +201,7 @@ class Answering:
             assistant.models.give_back(model)
             assistant.end_turn(session_id, [talk.reply] if talk.reply is not None else [])
 
-    def _session(self, taken: Taken) -> tuple[str, bool]:
+    def _session(self, taken: PendingUpdate) -> tuple[str, bool]:
         """Return the session of this update: the recorded one, or the active one of the chat."""
         noted = taken.facts.get("session")
         if isinstance(noted, str) and self._assistant.sessions.exists(noted):
@@ -212,14 +212,14 @@ class Answering:
             self._updates.note(taken.update, {"made": True})
         return session_id, made or bool(taken.facts.get("made"))
 
-    def _stored(self, taken: Taken, session_id: str) -> Message | None:
+    def _stored(self, taken: PendingUpdate, session_id: str) -> Message | None:
         """Return the user's message of this update, if it is already in the session."""
         store = self._assistant.store
         start = taken.facts.get("seq") if taken.facts.get("session") == session_id else None
         messages = store.read(session_id, start) if isinstance(start, int) else store.tail(session_id, _LOOK_BACK)
         return next((message for message in messages if _update_of(message) == (self._bot, taken.update)), None)
 
-    def _note(self, taken: Taken, session_id: str, stored: Message) -> Message:
+    def _note(self, taken: PendingUpdate, session_id: str, stored: Message) -> Message:
         self._updates.note(taken.update, {"session": session_id, "seq": stored.seq})
         return stored
 
@@ -247,7 +247,13 @@ class Answering:
         return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
 
     def _decline_media(
-        self, taken: Taken, incoming: Incoming, media: Media, session_id: str, made: bool, stored: Message | None
+        self,
+        taken: PendingUpdate,
+        incoming: Incoming,
+        media: Media,
+        session_id: str,
+        made: bool,
+        stored: Message | None,
     ) -> Answer:
         """Keep a reference to a voice message, photo or file without text, and ask the user to describe it."""
         kept = "I kept a reference to it" if media.ref else "I kept a note of it, but not its content"
@@ -264,7 +270,7 @@ class Answering:
 
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────
 
-    def _record_edit(self, taken: Taken, incoming: Incoming) -> None:
+    def _record_edit(self, taken: PendingUpdate, incoming: Incoming) -> None:
         """Store an edit as another message that says what it replaces; nothing in the log is changed."""
         session_id = self._assistant.sessions.active(taken.chat)
         if not session_id or self._stored(taken, session_id) is not None:

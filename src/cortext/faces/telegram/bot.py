@@ -24,7 +24,7 @@ from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
-from cortext.services.assistant.chat_claims import Taken, Updates
+from cortext.services.assistant.chat_claims import PendingUpdate, Updates
 from cortext.services.assistant.commands import COMMANDS, Answer
 
 POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
@@ -55,7 +55,7 @@ class TelegramBot:
         self._line = Line(bot)
         self._allowed, self._longest, self._how_to_allow = frozenset(allowed), longest, how_to_allow
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="turn")
-        self._queues: dict[str, deque[tuple[Taken, Incoming]]] = {}
+        self._queues: dict[str, deque[tuple[PendingUpdate, Incoming]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers: dict[int, float] = {}
         self.stopping = asyncio.Event()
@@ -125,7 +125,7 @@ class TelegramBot:
 
     # ── outgoing answers ─────────────────────────────────────────────────────────────────────────────
 
-    def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
+    def _enqueue(self, taken: PendingUpdate, incoming: Incoming) -> None:
         queue = self._queues.get(taken.chat)
         if queue is None:
             queue = self._queues[taken.chat] = deque()
@@ -134,7 +134,7 @@ class TelegramBot:
         if incoming.text == STOP:
             self._answering.interrupt(taken.chat)  # now, not when its turn comes
 
-    async def _serve(self, chat: str, queue: deque[tuple[Taken, Incoming]]) -> None:
+    async def _serve(self, chat: str, queue: deque[tuple[PendingUpdate, Incoming]]) -> None:
         """Answer the updates of one chat, one after another."""
         # The queue is empty until the first update is put into it, right after this task is created.
         await asyncio.sleep(0)
@@ -148,7 +148,7 @@ class TelegramBot:
         if not queue:
             del self._queues[chat]
 
-    async def _answer_with_retries(self, taken: Taken, incoming: Incoming) -> None:
+    async def _answer_with_retries(self, taken: PendingUpdate, incoming: Incoming) -> None:
         """Answer one update, retrying for as long as the disk or a lock refuses."""
         pause = 1.0
         while not self.stopping.is_set():
@@ -178,7 +178,7 @@ class TelegramBot:
             raise Stopped
         await self._finish(taken)
 
-    async def _finish(self, taken: Taken) -> None:
+    async def _finish(self, taken: PendingUpdate) -> None:
         """Record that an update is done. While the disk refuses, only this is retried, not the answer."""
         while True:
             try:
@@ -192,7 +192,7 @@ class TelegramBot:
                 if self.stopping.is_set():
                     raise Stopped from None
 
-    async def _answer(self, taken: Taken, incoming: Incoming) -> None:
+    async def _answer(self, taken: PendingUpdate, incoming: Incoming) -> None:
         reply = Reply(self._line_of(taken.chat), self._updates, taken.update, incoming.address, taken.sent)
         growing = _Growing(asyncio.get_running_loop())
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
@@ -225,7 +225,7 @@ class TelegramBot:
         """Return the connection to Telegram for one chat."""
         return self._line
 
-    def _work(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         """Compute the answer; runs in a thread."""
         return self._answering.answer(taken, incoming, grown)
 

@@ -18,7 +18,7 @@ from cortext.faces.telegram.bot import TelegramBot
 from cortext.faces.telegram.incoming import Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import Line
-from cortext.services.assistant.chat_claims import ChatClaims, Taken
+from cortext.services.assistant.chat_claims import ChatClaims, PendingUpdate
 from cortext.services.assistant.commands import Answer
 
 T = TypeVar("T")
@@ -49,12 +49,12 @@ class SharedBot(TelegramBot):
         await super().stop()
         await asyncio.to_thread(self._chats.close)
 
-    def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
+    def _enqueue(self, taken: PendingUpdate, incoming: Incoming) -> None:
         if incoming.text == STOP:
             self._answering.interrupt(taken.chat)  # if another process writes the answer, that one looks for /stop
         self._attend(taken.chat)
 
-    def _look_for_stop(self, chat: str, waiting: list[Taken]) -> None:
+    def _look_for_stop(self, chat: str, waiting: list[PendingUpdate]) -> None:
         """Obey a /stop that another process received."""
         if any(_text(taken) == STOP for taken in waiting[1:]):
             self._answering.interrupt(chat)
@@ -106,7 +106,7 @@ class SharedBot(TelegramBot):
             await asyncio.to_thread(self._chats.release_chat, chat)
         return True
 
-    async def _answer_claimed(self, taken: Taken) -> None:
+    async def _answer_claimed(self, taken: PendingUpdate) -> None:
         try:
             incoming = read(taken.body, longest=self._longest, bot_name=self._name)
             check_user(incoming, self._allowed)
@@ -116,14 +116,14 @@ class SharedBot(TelegramBot):
             return
         await self._answer_with_retries(taken, incoming)
 
-    async def _answer(self, taken: Taken, incoming: Incoming) -> None:
+    async def _answer(self, taken: PendingUpdate, incoming: Incoming) -> None:
         try:
             await super()._answer(taken, incoming)
         except TakenOver as error:
             LOG.warning("update %d is left to another process: %s", taken.update, error.message)
             raise Stopped from None
 
-    async def _finish(self, taken: Taken) -> None:
+    async def _finish(self, taken: PendingUpdate) -> None:
         try:
             await super()._finish(taken)
         except TakenOver as error:
@@ -133,7 +133,7 @@ class SharedBot(TelegramBot):
     def _line_of(self, chat: str) -> Line:
         return _OwnLine(self._line, lambda: self._chats.check(chat))
 
-    def _work(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         with self._chats.working(taken.chat):
             return super()._work(taken, incoming, grown)
 
@@ -153,7 +153,7 @@ class _OwnLine(Line):
         return await super().call(checked, patient=patient)
 
 
-def _text(taken: Taken) -> str:
+def _text(taken: PendingUpdate) -> str:
     message = taken.body.get("message")
     text = message.get("text") if isinstance(message, dict) else None
     return text.strip().partition("@")[0] if isinstance(text, str) else ""

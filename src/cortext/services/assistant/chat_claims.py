@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from cortext.errors import CortextError, TakenOver
-from cortext.store.assistant import SharedUpdates, Taken, Updates
+from cortext.store.assistant import PendingUpdate, SharedUpdates, Updates
 
-__all__ = ["ChatClaims", "Taken", "Updates"]  # faces import the types of updates from here
+__all__ = ["ChatClaims", "PendingUpdate", "Updates"]  # faces import the types of updates from here
 
 
 class ChatClaims:
@@ -27,7 +27,7 @@ class ChatClaims:
         self._closed = threading.Event()
         self._heartbeat: threading.Thread | None = None
         self.on_lost: Callable[[str], None] = lambda chat: None
-        self.on_updates: Callable[[str, list[Taken]], None] = lambda chat, waiting: None
+        self.on_updates: Callable[[str, list[PendingUpdate]], None] = lambda chat, waiting: None
 
     @property
     def seconds(self) -> float:
@@ -65,7 +65,7 @@ class ChatClaims:
         """See assistant.SharedUpdates."""
         return self._updates.working(chat)
 
-    def waiting(self, chat: str) -> list[Taken]:
+    def waiting(self, chat: str) -> list[PendingUpdate]:
         """Return the unanswered updates of a chat, in order."""
         return self._updates.waiting(chat)
 

@@ -15,7 +15,7 @@ from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
-from cortext.store.assistant import KINDS, Fact, Taken
+from cortext.store.assistant import KINDS, Fact, PendingUpdate
 from cortext.store.files.fields import text_field
 from cortext.store.files.metadata import load_fields, save_fields
 from cortext.store.files.records import RecordFile
@@ -121,7 +121,7 @@ class FileUpdates:
         folder, name = os.path.split(path)
         self._lock = locks.Lock(os.path.join(folder, f".{name}.bot.lock"))
         self._seen: dict[int, str] = {}
-        self._open: dict[int, Taken] = {}
+        self._open: dict[int, PendingUpdate] = {}
         self._mutex = threading.Lock()  # threads of this process answer several chats at once
 
     def hold(self) -> None:
@@ -148,14 +148,14 @@ class FileUpdates:
         self._file.close()
         self._lock.release()
 
-    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
-        fresh: list[Taken] = []
+    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[PendingUpdate]:
+        fresh: list[PendingUpdate] = []
         numbers: set[int] = set()
         with self._mutex:
             for update, chat, body in arrived:
                 if update not in self._seen and update not in numbers:
                     numbers.add(update)
-                    fresh.append(Taken(update=update, chat=chat, at=clock.now(), body=body))
+                    fresh.append(PendingUpdate(update=update, chat=chat, at=clock.now(), body=body))
             self._file.append(*map(_taken_record, fresh))
             for taken in fresh:
                 self._seen[taken.update] = taken.at
@@ -179,7 +179,7 @@ class FileUpdates:
             if not self._open and _size(self._file.path) > SHRINK_SIZE:
                 self._shrink()
 
-    def waiting(self) -> list[Taken]:
+    def waiting(self) -> list[PendingUpdate]:
         return list(self._open.values())
 
     def _replay(self, record: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ class FileUpdates:
             return
         kind = record.get("type")
         if kind == "taken":
-            taken = Taken(
+            taken = PendingUpdate(
                 update=update,
                 chat=text_field(record, "chat"),
                 at=text_field(record, "at"),
@@ -226,7 +226,7 @@ class FileUpdates:
                 yield {"type": "note", "update": update, "facts": taken.facts}
 
 
-def _taken_record(taken: Taken) -> dict[str, Any]:
+def _taken_record(taken: PendingUpdate) -> dict[str, Any]:
     return {"type": "taken", "update": taken.update, "chat": taken.chat, "at": taken.at, "body": taken.body}
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from cortext.errors import SessionBusy, TakenOver
 from cortext.model import clock
-from cortext.store.assistant import Taken
+from cortext.store.assistant import PendingUpdate
 from cortext.store.claims import Claim
 from cortext.store.files.lines import decode_value, encode
 from cortext.store.postgres.claims import ServerClaims, lock_claim
@@ -45,7 +45,7 @@ class ServerUpdates:
         self.seconds = seconds
         self._claims = ServerClaims(connections)
         self._bot_claim: Claim | None = None
-        self._pending: dict[int, Taken] = {}
+        self._pending: dict[int, PendingUpdate] = {}
         self._claimed: dict[str, Claim] = {}
         self._lock = threading.Lock()  # threads of this process answer several chats at once
 
@@ -98,11 +98,13 @@ class ServerUpdates:
 
     # ── updates ──────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
+    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[PendingUpdate]:
         if self._bot_claim is not None and not self._claims.renew(self._bot_claim, BOT_SECONDS):
             raise SessionBusy("another process serves this bot now", kept="nothing was changed", hint="stop this one")
         token = secrets.token_hex(8)
-        wanted = {number: Taken(update=number, chat=chat, at=clock.now(), body=body) for number, chat, body in arrived}
+        wanted = {
+            number: PendingUpdate(update=number, chat=chat, at=clock.now(), body=body) for number, chat, body in arrived
+        }
         rows = [
             (taken.chat, self._bot, taken.update, taken.at, encode(taken.body).decode("utf-8"), token)
             for taken in wanted.values()
@@ -150,7 +152,7 @@ class ServerUpdates:
         with self._lock:
             self._pending.pop(update, None)
 
-    def waiting(self, chat: str = "") -> list[Taken]:
+    def waiting(self, chat: str = "") -> list[PendingUpdate]:
         """See assistant.SharedUpdates; without a chat, the updates of all chats."""
         query = """
         SELECT number, chat, arrived_at, body, sent, facts FROM cortext.updates
@@ -192,5 +194,5 @@ class ServerUpdates:
         self._connections.run(change)
 
 
-def _taken(number: int, chat: str, at: str, body: Any, sent: Any, facts: Any) -> Taken:
-    return Taken(update=number, chat=chat, at=at, body=body, sent=sent, facts=facts)
+def _taken(number: int, chat: str, at: str, body: Any, sent: Any, facts: Any) -> PendingUpdate:
+    return PendingUpdate(update=number, chat=chat, at=at, body=body, sent=sent, facts=facts)
