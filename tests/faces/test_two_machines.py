@@ -436,7 +436,7 @@ def test_a_failed_commit_is_reported_and_made_at_the_next_save(desk: Machine) ->
     assert "not committed" in listed.err and "not today" in listed.err
     assert "not committed" in desk.cortext("doctor").out
     hook.unlink()
-    _begin(desk, "PendingUpdate").end()
+    _begin(desk, "Taken").end()
     desk.assert_committed()
     assert "Refused" in desk.git("log", "--format=%s")
     assert "not committed" not in desk.cortext("list").err

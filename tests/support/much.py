@@ -20,7 +20,7 @@ print(os.waitstatus_to_exitcode(status), usage.ru_maxrss)
 """
 
 
-class PendingUpdate(NamedTuple):
+class Measured(NamedTuple):
     """Exit code and peak memory of a command in MB, including its child processes (git)."""
 
     code: int
@@ -28,13 +28,13 @@ class PendingUpdate(NamedTuple):
     err: str
 
 
-def taken(command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> PendingUpdate:
+def taken(command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Measured:
     """Run a command and measure it; its output is discarded."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", _MEASURE, *command], cwd=cwd, env=env, capture_output=True, text=True, check=True
     )
     code, most = map(int, done.stdout.split())
-    return PendingUpdate(code, most / (1024 if sys.platform == "linux" else MEGABYTE), done.stderr)
+    return Measured(code, most / (1024 if sys.platform == "linux" else MEGABYTE), done.stderr)
 
 
 def write_log(log: str, *, messages: int = 20, line: int = 0, hole: int = 0) -> None:

@@ -1,6 +1,6 @@
 """The facts of earlier messages, without a model: goal, decisions, files, identifiers and open requests.
 
-PendingUpdate from the messages and the tool calls themselves, so every name in it is exact.
+Taken from the messages and the tool calls themselves, so every name in it is exact.
 """
 
 from __future__ import annotations
