@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_a_folder_with_any_name_is_followed(folder: str, tmp_path: Path, monkeyp
 def test_an_unreadable_fingerprint_is_ignored(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     before = world.rows()
-    with sqlite3.connect(world.folder / "cache" / "catalogue.db") as database:
+    with closing(sqlite3.connect(world.folder / "cache" / "catalogue.db")) as database, database:
         database.execute("UPDATE store SET signs = ?", ("[('HEAD', 1)]",))
     database.close()
     assert world.rows() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,10 @@ def workspace(folder: Path) -> Path:
 @pytest.mark.req("SAFE-07", "FIND-03")
 def test_a_locked_database_is_not_called_a_full_disk(home: Path, tmp_path: Path) -> None:
     """Another program holds the index's database: the error says so and does not mention space."""
-    with sqlite3.connect(tmp_path / "state.db") as holder, sqlite3.connect(tmp_path / "state.db", timeout=0) as other:
+    with (
+        closing(sqlite3.connect(tmp_path / "state.db")) as holder,
+        closing(sqlite3.connect(tmp_path / "state.db", timeout=0)) as other,
+    ):
         holder.execute("CREATE TABLE fact (name)")
         holder.commit()
         holder.execute("BEGIN EXCLUSIVE")
@@ -86,7 +90,7 @@ def test_a_damaged_catalogue_is_empty_and_accepts_entries_again(tmp_path: Path) 
     catalogue.put(Entry("claude", "k", "/root", "s"))
     catalogue.close()
     path = tmp_path / "catalogue.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         [page] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'transcript'").fetchone()
         [size] = connection.execute("PRAGMA page_size").fetchone()

@@ -12,6 +12,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -174,7 +175,7 @@ def every_tool(home: Path) -> None:
 def test_bad_transcripts_do_not_affect_the_others(home: Path) -> None:
     every_tool(home)
     database = home / ".local" / "share" / "opencode" / "opencode.db"
-    with sqlite3.connect(database) as opened:
+    with closing(sqlite3.connect(database)) as opened, opened:
         opened.execute("UPDATE session SET id = CAST(id AS BLOB)")
     opened.close()
     done = checked(cortext("import", cwd=home), 3)

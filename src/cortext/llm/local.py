@@ -21,13 +21,16 @@ def first_model(url: str, key: str = "") -> str:
 def models(url: str, key: str = "") -> list[str]:
     """Return the models listed at an address (`data` as OpenAI, `models` as Ollama); empty if it does not answer."""
     import http.client
-    from urllib.error import URLError
+    from urllib.error import HTTPError, URLError
     from urllib.request import Request
 
     try:
         request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
         with opener(url).open(request, timeout=_SECONDS) as answer:
             found = json.loads(answer.read(_LARGEST))
+    except HTTPError as error:
+        error.close()  # it holds the connection
+        return []
     except (URLError, OSError, ValueError, http.client.HTTPException):
         return []
     listed = (found.get("data") or found.get("models")) if isinstance(found, dict) else None

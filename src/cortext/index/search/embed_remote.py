@@ -61,6 +61,7 @@ class EndpointModel:
             rows = [item["embedding"] for item in sorted(data, key=lambda item: item["index"])]
             vectors = np.array(rows, dtype=np.float32)
         except urllib.error.HTTPError as error:
+            error.close()  # it holds the connection
             kind = ModelBusy if error.code in (429, 500, 502, 503, 529) else ModelRefused
             hint = "check search.model and the API key"
             if 300 <= error.code < 400:
