@@ -180,7 +180,7 @@ def test_output_failures_are_reported_and_json_is_always_utf_8(made: Path, tmp_p
     assert latin.returncode == 0 and b"? ??" in latin.stdout
     assert "→ 日本" in _latin([name, "list", "--json"], env, here).stdout.decode("utf-8")
     gone = _removed_folder([name, "list"], env, here)
-    assert gone.returncode == 1 and b"current folder does not exist" in gone.stderr
+    assert gone.returncode == 1 and b"current folder no longer exists" in gone.stderr
     a_file = _run([name, "init", "README.md"], env, here)
     assert a_file.returncode == 2 and b"is a file" in a_file.stderr
 

@@ -388,7 +388,7 @@ def test_a_custom_type_is_a_command_in_the_tool(tmp_path: Path, tool: str) -> No
     _init(tmp_path, tool)
     done = cortext("type", "add", "adr", "--description", "record a decision", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "edit .workspace/commands/adr.md" in done.out
+    assert "Edit .workspace/commands/adr.md" in done.out
     assert "record a decision" in (tmp_path / COMMANDS[tool].format("adr")).read_text(encoding="utf-8")
     made = cortext("new", "adr", "Use", "SQLite", "--json", cwd=tmp_path).json
     assert made["id"] == "001-adr-use-sqlite"

@@ -304,7 +304,7 @@ def test_the_receipt_of_gemini_cli_counts_what_it_omits_and_repeats(desk: Desk) 
     receipt = planned["receipt"]
     assert "? what is this" not in texts and "A question mark." in texts
     assert receipt["of_messages"] - receipt["messages"] == 1
-    assert any("begin with /" in kind and count == 1 for kind, count in receipt["left_out"].items())
+    assert any("begins with /" in kind and count == 1 for kind, count in receipt["left_out"].items())
     doubled = sum(count for kind, count in receipt["changed"].items() if "more than once" in kind)
     assert receipt["tool_calls"] == 3
     assert results == 3 + doubled

@@ -62,7 +62,8 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
 
     None if it is not valid JSON: then only the whole line can tell what it is.
     """
-    text = re.compile(rb'(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+    # An atomic group and not `*+`: Python 3.11.2 continues wrongly after half an escape.
+    text = re.compile(rb'(?>(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)')
     decoder = codecs.getincrementaldecoder("utf-8")()
     found = bytearray()
     inside, begin, rest = False, 0, b""
@@ -102,7 +103,7 @@ def _truncate(found: bytearray, begin: int, most: int) -> None:
         return
     pair = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     single = rb'["\\/bfnrt]|u(?![dD][89abAB])[0-9a-fA-F]{4}'
-    whole = re.compile(rb'(?:[^"\\]+|\\(?:' + single + rb"|" + pair + rb"))*+").match(found, begin, begin + most)
+    whole = re.compile(rb'(?>(?:[^"\\]+|\\(?:' + single + rb"|" + pair + rb"))*)").match(found, begin, begin + most)
     del found[whole.end() if whole else begin :]
     try:
         found[begin:].decode("utf-8")

@@ -39,12 +39,13 @@ _ENDW = r"(?![A-Za-z0-9_-])"
 _MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
 _HEX = "9f3ab07c52de41b86a1d" * 8
 _WORD = "kT9mZqXw2R"
+# Atomic groups and not `*+`: Python 3.11.2 continues wrongly after a group that matched in part.
 # What separates the lines of a quoted key block: escapes, indentation, line numbers, diff markers, string syntax.
-_GAP = r"(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*+"
+_GAP = r"(?>(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*)"
 _KEY_BLOCK = (
     r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
-    rf"(?:{_GAP}(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): ?[^\n\\]{{0,120}})*+"
-    rf"(?:{_GAP}[A-Za-z0-9/][A-Za-z0-9+/=]{{15,}}+)++"
+    rf"(?>(?:{_GAP}(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): ?[^\n\\]{{0,120}})*)"
+    rf"(?>(?:{_GAP}[A-Za-z0-9/][A-Za-z0-9+/=]{{15,}}+)+)"
     rf"(?:{_GAP}(?:[A-Za-z0-9+/]{{1,76}}={{1,2}}|[A-Za-z0-9+/]{{1,19}}(?={_GAP}-----END)))?"
     rf"(?:{_GAP}=[A-Za-z0-9+/]{{4}}(?={_GAP}-----END))?(?:{_GAP}-----END [A-Za-z0-9 ]{{3,40}}-----)?"
 )
@@ -69,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "private-key",
         ("Private-Lines:",),
-        r"Private-Lines: [0-9]{1,3}\s{1,4}(?P<s>[A-Za-z0-9+/=]{40,}+(?:\s{1,2}[A-Za-z0-9+/=]{40,}+)*+)",
+        r"Private-Lines: [0-9]{1,3}\s{1,4}(?P<s>[A-Za-z0-9+/=]{40,}+(?>(?:\s{1,2}[A-Za-z0-9+/=]{40,}+)*))",
         f"Private-Lines: 1\n{_MIX[:64]}",
         check.whole,
     ),

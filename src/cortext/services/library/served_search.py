@@ -94,7 +94,7 @@ class ServedSearch(Search):
                     backfill(store, session.id, embedder)
                     claims.finish(claim, version=count)
             vector = embedder.embed([text])[0].tolist()
-            return [tuple(hit) for hit in store.find_alike(vector, embedder.name, limit)] if any(vector) else []
+            return [tuple(hit) for hit in store.find_similar(vector, embedder.name, limit)] if any(vector) else []
         pairs = [(session, message) for session in recent for message in store.tail(session.id, NEWEST_MESSAGES)]
         pairs = [pair for pair in pairs if is_embedded(pair[1])]
         if not pairs:
