@@ -41,7 +41,7 @@ def is_shortened(original: Any, short: Any) -> bool:
 
 
 @given(RECORDS, st.booleans(), st.integers(8, 30))
-@example({"role": ":::\x7f"}, ascii_only=True, most=8)
+@example(record={"role": ":::\x7f"}, ascii_only=True, most=8)
 def test_every_text_is_truncated_between_two_characters(record: dict[str, Any], ascii_only: bool, most: int) -> None:
     raw = json.dumps(record, ensure_ascii=ascii_only).encode() + b"\n"
     assert shortened(raw, 1000) == raw
