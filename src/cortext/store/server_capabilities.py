@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.store.claims import Claims
 
 
 class ServerState(msgspec.Struct, kw_only=True):
@@ -35,6 +36,7 @@ class Hit(NamedTuple):
     score: float
 
 
+@runtime_checkable
 class ServerQueries(Protocol):
     """A store on a server."""
 
@@ -54,6 +56,9 @@ class ServerQueries(Protocol):
 
     def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
         """Return the messages with the nearest vectors of this model, nearest first; empty without vectors."""
+
+    def claims(self) -> Claims:
+        """Return the claims of workers on tasks."""
 
     def miscounted(self) -> Iterator[str]:
         """Yield the ids of sessions whose counts differ from their rows, because rows were changed by hand."""

@@ -270,7 +270,7 @@ class Capture:
     def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
         """Copy the transcript next to our log (in the home store only), before it is read.
 
-        If the copy fails, the messages are captured all the same and the error is raised afterwards, so that the next
+        If the copy fails, the messages are captured anyway and the error is raised afterwards, so that the next
         run tries again.
         """
         failure: Exception | None = None

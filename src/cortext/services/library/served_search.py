@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from itertools import islice
-from typing import Any
 
 from cortext.index.search.models import Models
 from cortext.index.search.query import Query
@@ -80,7 +79,7 @@ class ServedSearch(Search):
 
     def _similar(self, source: ServerSource, text: str, limit: int) -> list[tuple[Session, Message, float]]:
         """Return messages that are near a text in meaning, with their similarity."""
-        store: Any = source.store
+        store = source.store
         embedder = self._embedder()
         recent = store.listed(limit=RECENT_SESSIONS)
         if store.has_vectors():
@@ -94,7 +93,8 @@ class ServedSearch(Search):
                     backfill(store, session.id, embedder)
                     claims.finish(claim, version=count)
             vector = embedder.embed([text])[0].tolist()
-            return [tuple(hit) for hit in store.find_similar(vector, embedder.name, limit)] if any(vector) else []
+            hits = store.find_similar(vector, embedder.name, limit) if any(vector) else []
+            return [(hit.session, hit.message, hit.score) for hit in hits]
         pairs = [(session, message) for session in recent for message in store.tail(session.id, NEWEST_MESSAGES)]
         pairs = [pair for pair in pairs if is_embedded(pair[1])]
         if not pairs:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
-from cortext.safety.addresses import is_address
 from cortext.services.capture import uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
-from cortext.store.server_capabilities import ServerState
+from cortext.store.server_capabilities import ServerQueries
 
 CAPTURE = "capture"
 MOUNTS = "/proc/self/mounts"
@@ -52,8 +50,8 @@ class StoreReport(msgspec.Struct, kw_only=True):
 
 def examine(named_store: NamedStore) -> StoreReport:
     """Check every session of a store, and the folder or server that it is in."""
-    if is_address(named_store.root):
-        return _examine_server(named_store)
+    if isinstance(named_store.store, ServerQueries):
+        return _examine_server(named_store, named_store.store)
     findings = list(_folder_findings(named_store))
     sessions = messages = 0
     for session in named_store.store.sessions():
@@ -102,9 +100,8 @@ def uncaptured_findings() -> list[StoreReport]:
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def _examine_server(named_store: NamedStore) -> StoreReport:
+def _examine_server(named_store: NamedStore, server: ServerQueries) -> StoreReport:
     """Check the server's state, and its counts against its rows. The server itself looks after the rows."""
-    store: Any = named_store.store
     examined = StoreReport(
         store=named_store.label, kind=named_store.kind, path=named_store.root, sessions=0, messages=0, findings=[]
     )
@@ -113,7 +110,7 @@ def _examine_server(named_store: NamedStore) -> StoreReport:
         examined.findings.append(Finding(store=named_store.label, level=level, what=what, todo=todo, session=session))
 
     try:
-        state: ServerState = store.server()
+        state = server.server()
         examined.sessions, examined.messages = state.sessions, state.messages
         if abs(state.clock_ahead_s) > CLOCK_TOLERANCE:
             add(
@@ -123,7 +120,7 @@ def _examine_server(named_store: NamedStore) -> StoreReport:
             )
         if not state.encrypted and not _is_local(state.address):
             add("warning", "data travels to the server unencrypted", "add ?sslmode=verify-full to the address")
-        for session_id in store.miscounted():
+        for session_id in server.miscounted():
             add("damage", "its counts do not match its rows", f"cortext repair {session_id}", session_id)
     except CortextError as error:
         add("damage", error.message, error.hint)
