@@ -161,7 +161,7 @@ def test_enter_starts_the_tool_or_says_why_not(screen: Terminal) -> None:
 
 def test_a_window_that_is_too_small_says_so_and_can_be_closed(pond: Pond, tmp_path: Path) -> None:
     with Terminal(pond, tmp_path, "30x8") as screen:
-        screen.wait_for("too small")
+        screen.wait_for("too small: at least 40×10 is needed")
         screen.press("Escape")
         assert screen.wait_for_end() == 0
 

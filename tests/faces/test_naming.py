@@ -208,8 +208,8 @@ def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(wor
         assert aur("spawn", "--delete-session", name.replace("sess_", "session-"), "--yes").code == 0
     for name in (API, "002-plan-newer"):
         store.delete(name)
-    refused = [cortext("restore", "00", cwd=workspace).err, cortext("restore", "00x", cwd=workspace).err]
-    assert all("is not in the trash" in said for said in refused)
+    for name in ("00", "00x"):
+        assert f"'{name}' is not in the trash" in cortext("restore", name, cwd=workspace).err
     assert "'session-aaa' could be: session-aaa2, session-aaa1" in aur("spawn", "--restore", "session-aaa").err
     with pytest.raises(AmbiguousId, match="'sess_aaa' could be: sess_aaa2, sess_aaa1"):
         assistant.sessions.restore("cli", "sess_aaa")
