@@ -154,7 +154,7 @@ class ChatResumer:
             )
             return [done, *notes]
         before = self.current()
-        if before is not None and before[0].root == chosen.root and before.session.id == session.id:
+        if before is not None and before.root == chosen.root and before.session.id == session.id:
             before = None
         if before is not None and before.session.status == ACTIVE and self._save is not None:
             self._save(before)
