@@ -1,33 +1,44 @@
-"""A machine with all four AI programs and `cortext`: one HOME, one model server."""
+"""A machine with several AI programs and `cortext`: one HOME, one model server."""
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from tests.support.cli import SCRIPTS, Ran, cortext
 from tests.support.model_server import ModelServer, Reply
-from tests.support.runners import TOOLS, Tool, make_tool
+from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
 
-# Our names of the programs, and those of their runners.
+# Our names of the programs, and those of their runners: the four that most tests use, and the others.
 NAMES = {"claude": "claude-code", "gemini": "gemini-cli", "opencode": "opencode", "codex": "codex"}
+MORE_NAMES = {
+    "copilot": "copilot",
+    "qwen": "qwen-code",
+    "pi": "pi",
+    "kimi": "kimi-code",
+    "continue": "continue",
+    "vibe": "mistral-vibe",
+    "gptme": "gptme",
+    "aider": "aider",
+}
 
 
 class Desk:
     """One user's machine, with the programs on PATH under their own names."""
 
-    def __init__(self, folder: Path, server: ModelServer) -> None:
+    def __init__(self, folder: Path, server: ModelServer, names: Iterable[str] = NAMES) -> None:
         self.server = server
         self.home = folder / "home"
         self.bin = folder / "bin"
         self.bin.mkdir(parents=True)
-        self.tools: dict[str, Tool] = {ours: make_tool(theirs, self.home, server.url) for ours, theirs in NAMES.items()}
-        assert set(NAMES.values()) == set(TOOLS)
+        runners = NAMES | MORE_NAMES
+        self.tools: dict[str, Tool] = {name: make_tool(runners[name], self.home, server.url) for name in names}
         self.env: dict[str, str] = {}
-        for name, tool in self.tools.items():
-            (self.bin / name).symlink_to(tool.program)
+        for tool in self.tools.values():
+            (self.bin / Path(tool.program).name).symlink_to(tool.program)
             self.env |= tool.env
         self.env["PATH"] = os.pathsep.join([str(self.bin), str(SCRIPTS), os.environ["PATH"]])
         for who in ("AUTHOR", "COMMITTER"):

@@ -19,6 +19,7 @@ __all__ = [
     "API_KEY",
     "CLOSED_PROXY",
     "MODEL",
+    "MORE_TOOLS",
     "TOOLS",
     "ClaudeCode",
     "Codex",
@@ -29,8 +30,10 @@ __all__ = [
 ]
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
+# The others: only the tests of their own adapters and of pairs run them.
+MORE_TOOLS: dict[str, type[Tool]] = {}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
     """Return the tool of that name with its home in the folder, using the model at the URL."""
-    return TOOLS[name](folder, server_url, proxy=proxy)
+    return (TOOLS | MORE_TOOLS)[name](folder, server_url, proxy=proxy)
