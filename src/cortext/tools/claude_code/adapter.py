@@ -249,9 +249,11 @@ class ClaudeCode:
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """Translate a hook payload; return None if it names no event or no session."""
+        """Translate a hook payload; return None if it names no event or no session of Claude Code."""
         event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-        if not event or not key:
+        path = text_of(payload, "transcript_path")
+        # Copilot runs the hooks in Claude Code's settings, too. Only Claude Code names its transcript with every event.
+        if not event or not key or not path or os.path.basename(path) == "events.jsonl":
             return None
         kind = _KINDS.get(event, "other")
         text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
@@ -264,7 +266,7 @@ class ClaudeCode:
         return HookEvent(
             kind=kind,
             key=key,
-            path=text_of(payload, "transcript_path"),
+            path=path,
             project=text_of(payload, "cwd"),
             text=text,
             command=command.removeprefix("/"),
