@@ -251,9 +251,8 @@ class ClaudeCode:
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session of Claude Code."""
         event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-        path = text_of(payload, "transcript_path")
-        # Copilot runs the hooks in Claude Code's settings, too. Only Claude Code names its transcript with every event.
-        if not event or not key or not path or os.path.basename(path) == "events.jsonl":
+        # Copilot runs the hooks in Claude Code's settings, too, for sessions of its own. It sets this variable for hooks.
+        if not event or not key or self._environ.get("COPILOT_PROJECT_DIR"):
             return None
         kind = _KINDS.get(event, "other")
         text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
@@ -266,7 +265,7 @@ class ClaudeCode:
         return HookEvent(
             kind=kind,
             key=key,
-            path=path,
+            path=text_of(payload, "transcript_path"),
             project=text_of(payload, "cwd"),
             text=text,
             command=command.removeprefix("/"),
