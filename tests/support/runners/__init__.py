@@ -14,6 +14,7 @@ from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.mistral_vibe import MistralVibe
 from tests.support.runners.opencode import OpenCode
 
 __all__ = [
@@ -32,7 +33,7 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Copilot,)}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Copilot, MistralVibe)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
