@@ -26,6 +26,7 @@ __all__ = [
     "ClaudeCode",
     "Codex",
     "GeminiCli",
+    "MistralVibe",
     "OpenCode",
     "Tool",
     "make_tool",

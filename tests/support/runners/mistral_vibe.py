@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,7 +50,10 @@ alias = "test"
         return Reply.call(self.shell_tool, command=command)  # it refuses a description
 
     def trust(self, project: Path) -> None:
-        pass
+        path = self.home / ".vibe" / "trusted_folders.toml"
+        folders = tomllib.loads(path.read_text(encoding="utf-8"))["trusted"] if path.exists() else []
+        listed = json.dumps([*folders, str(project)])  # also a TOML list
+        path.write_text(f"trusted = {listed}\nuntrusted = []\n", encoding="utf-8")
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
         resumed = ["--resume", resume] if resume else []
@@ -56,7 +61,7 @@ alias = "test"
 
     def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
         resumed = ["--resume", resume] if resume else []
-        return [self.program, "--trust", *resumed, *([prompt] if prompt else [])]
+        return [self.program, *resumed, *([prompt] if prompt else [])]
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".vibe/logs/session/unified").glob("*/CURRENT"))
