@@ -24,6 +24,7 @@ __all__ = [
     "TOOLS",
     "ClaudeCode",
     "Codex",
+    "Continue",
     "GeminiCli",
     "OpenCode",
     "Tool",
