@@ -40,7 +40,11 @@ def answered(text: str, *calls: Json) -> Json:
 def call(key: str, name: str, arguments: str, status: str = "", output: str | None = None) -> Json:
     """Return a call with its state."""
     function = {"name": name, "arguments": arguments}
-    state: Json = {"toolCallId": key, "toolCall": {"id": key, "type": "function", "function": function}, "status": status}
+    state: Json = {
+        "toolCallId": key,
+        "toolCall": {"id": key, "type": "function", "function": function},
+        "status": status,
+    }
     if output is not None:
         state["output"] = [{"content": output, "name": "Tool Result", "description": "Tool execution result"}]
     return state
