@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
+from tests.support.runners.continue_cli import Continue
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.opencode import OpenCode
 
@@ -23,6 +24,7 @@ __all__ = [
     "TOOLS",
     "ClaudeCode",
     "Codex",
+    "Continue",
     "GeminiCli",
     "OpenCode",
     "Tool",
@@ -31,7 +33,7 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Continue,)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
