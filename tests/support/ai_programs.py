@@ -127,7 +127,7 @@ PROGRAMS: dict[str, Program] = {
             ("node_modules/opencode-*-baseline/bin/opencode", "node_modules/opencode-*/bin/opencode"),
         ),
         NpmProgram("codex", "@openai/codex", "0.166.0", ("node_modules/@openai/codex-*/vendor/*/bin/codex",)),
-        NodeProgram("copilot", "@github/copilot", "1.0.102", ("bin/copilot",), heavy=True),
+        NodeProgram("copilot", "@github/copilot", "1.0.102", ("bin/copilot",)),
         NodeProgram("qwen-code", "@qwen-code/qwen-code", "0.24.4", ("bin/qwen",), heavy=True),
         NodeProgram("pi", "@earendil-works/pi-coding-agent", "0.87.1", ("bin/pi",), heavy=True),
         NodeProgram("kimi-code", "@moonshot-ai/kimi-code", "2.1.0", ("bin/kimi",)),
