@@ -251,7 +251,7 @@ class ClaudeCode:
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session of Claude Code."""
         event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-        # Copilot runs the hooks in Claude Code's settings, too, for sessions of its own. It sets this variable for hooks.
+        # Copilot, too, runs the hooks in Claude Code's settings, for sessions of its own. It sets this variable for them.
         if not event or not key or self._environ.get("COPILOT_PROJECT_DIR"):
             return None
         kind = _KINDS.get(event, "other")
