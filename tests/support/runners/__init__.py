@@ -14,6 +14,7 @@ from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
     "API_KEY",
@@ -25,13 +26,14 @@ __all__ = [
     "Codex",
     "GeminiCli",
     "OpenCode",
+    "QwenCode",
     "Tool",
     "make_tool",
 ]
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (QwenCode,)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:

@@ -14,6 +14,7 @@ from cortext.io import files as fsio
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -75,12 +76,12 @@ class ClaudeCode:
             real = os.path.realpath(project)
             yield from self._in_folder(os.path.join(self._projects, folder_name(real)), real)
             return
-        for folder in _entries(self._projects):
+        for folder in entries(self._projects):
             if folder.is_dir():
                 yield from self._in_folder(folder.path, "")
 
     def _in_folder(self, folder: str, project: str) -> Iterator[Transcript]:
-        for entry in _entries(folder):
+        for entry in entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
             if entry.is_symlink() and os.path.isfile(entry.path):
                 continue  # a second name of another transcript; a dangling link is reported when it is read
@@ -135,7 +136,7 @@ class ClaudeCode:
 
     def _path_of(self, key: str) -> str | None:
         """Return the path of this session in the tool's store, in any project; None if it has none."""
-        for folder in _entries(self._projects):
+        for folder in entries(self._projects):
             path = os.path.join(folder.path, key + _SUFFIX)
             if os.path.lexists(path):
                 return path
@@ -291,23 +292,13 @@ class ClaudeCode:
         return headless.ask(question)
 
 
-def is_uuid(text: str) -> bool:
-    """Whether a text is a session id as Claude Code writes it: a UUID with hyphens."""
-    try:
-        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False
-
-
 def folder_name(project: str) -> str:
     """Return the name of a project's folder: `-` for all but letters and digits; a long name is cut and hashed."""
-    raw = project.encode("utf-16-le", "surrogatepass")
-    units = [int.from_bytes(raw[offset : offset + 2], "little") for offset in range(0, len(raw), 2)]
-    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
+    name = dashed(project)
     if len(name) <= _LONGEST_FOLDER:
         return name
     value = 0
-    for unit in units:
+    for unit in utf16_units(project):
         value = (value * 31 + unit) & 0xFFFFFFFF
     value = abs(value - (1 << 32) if value >= 1 << 31 else value)
     digits = ""
@@ -324,7 +315,7 @@ def companion_files(path: str) -> list[tuple[str, str]]:
     waiting = [root]
     while waiting:
         folder = waiting.pop()
-        for entry in _entries(folder):
+        for entry in entries(folder):
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
             elif entry.is_file(follow_symlinks=False):
@@ -341,14 +332,6 @@ def _mirror_companions(source: str, target: str, later: newfiles.Later | None = 
         copy = os.path.join(_companion_folder(target), name)
         newfiles.ensure_folder(os.path.dirname(copy), later)
         newfiles.mirror_file(path, copy, later)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []
 
 
 def _session_in(path: str) -> str:

@@ -33,12 +33,10 @@ from cortext.tools.base import About, Counts
 from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Record, attached_decoder
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.typed import is_resume_block
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
-# The marker of our block begins a line. A user who only mentions it writes an ordinary message.
-_RESUME_BLOCK = re.compile(r"^\[RESUMED CONVERSATION\]", re.MULTILINE)
-_RESUME_MARKER = "[RESUMED CONVERSATION]"
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
 _LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
@@ -327,11 +325,6 @@ class MessageBuilder:
 
     def _is_aside(self, record: Record) -> bool:
         return self.aside or bool(record.isSidechain)
-
-
-def is_resume_block(text: str) -> bool:
-    """Whether a text of role user is the context block that we added at a resume."""
-    return _RESUME_MARKER in text and _RESUME_BLOCK.search(text) is not None
 
 
 def timestamp(record: Record) -> str:
