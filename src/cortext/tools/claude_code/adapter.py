@@ -15,7 +15,7 @@ from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
@@ -233,44 +233,16 @@ class ClaudeCode:
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
-        from cortext.tools.shared.jsonc import read_object
-
         user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
-        folders = (user, os.path.join(project, ".claude"))
-        off = ""
-        for path in (
-            *(os.path.join(folder, "settings.json") for folder in folders),
-            os.path.join(project, ".claude", "settings.local.json"),
-        ):
-            settings = read_object(path)
-            if "disableAllHooks" in settings:
-                off = path if settings["disableAllHooks"] is True else ""
-        return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []
+        own = os.path.join(project, ".claude")
+        names = ("settings.json", "settings.local.json")
+        return all_hooks_off([os.path.join(user, names[0]), *(os.path.join(own, name) for name in names)])
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session."""
-        event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-        if not event or not key:
-            return None
-        kind = _KINDS.get(event, "other")
-        text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
-        command, arguments = text_of(payload, "command_name"), text_of(payload, "command_args")
-        typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None
-        if typed:
-            command, arguments = typed[1], typed[2]
-        if kind == "compacted":
-            text = text_of(payload, "compact_summary")
-        return HookEvent(
-            kind=kind,
-            key=key,
-            path=text_of(payload, "transcript_path"),
-            project=text_of(payload, "cwd"),
-            text=text,
-            command=command.removeprefix("/"),
-            arguments=arguments,
-        )
+        return event_of(payload, _KINDS)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the context as JSON for the hook's output; empty if Claude Code would not pass on all of it."""
@@ -353,8 +325,8 @@ def _session_in(path: str) -> str:
         for record in lines.decode(line, decoder, Record):
             session = session or record.sessionId or ""
             if record.type in MESSAGE_TYPES:
-                if record.isSidechain:
-                    return ""
+                if record.isSidechain or (record.message is not None and record.message.content is None):
+                    return ""  # of a subagent, or of Qwen Code, whose messages have `parts` instead
                 return name if is_uuid(name) else record.sessionId or session
             if record.type not in KNOWN:
                 session = ""
