@@ -23,6 +23,7 @@ BUILT_IN = {
     "codex": "cortext.tools.codex.adapter:Codex",
     "continue": "cortext.tools.continue_cli.adapter:Continue",
     "copilot": "cortext.tools.copilot.adapter:Copilot",
+    "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -16,6 +16,7 @@ from tests.support.runners.continue_cli import Continue
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
     "API_KEY",
@@ -26,8 +27,10 @@ __all__ = [
     "ClaudeCode",
     "Codex",
     "Continue",
+    "Copilot",
     "GeminiCli",
     "OpenCode",
+    "QwenCode",
     "Tool",
     "make_tool",
 ]
@@ -39,6 +42,7 @@ MORE_TOOLS: dict[str, type[Tool]] = {
     for kind in (
         Continue,
         Copilot,
+        QwenCode,
     )
 }
 

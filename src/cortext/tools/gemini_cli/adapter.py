@@ -192,7 +192,7 @@ class GeminiCli:
             return None
         event = HookEvent(kind=kind, key=key, path=text_of(payload, "transcript_path"), project=text_of(payload, "cwd"))
         if kind == "prompt":
-            from cortext.tools.gemini_cli.messages import COMMAND_MARK, RESUMED
+            from cortext.tools.shared.typed import COMMAND_MARK, RESUMED
 
             gate.wait(self._environ)
             event.text = text_of(payload, "prompt")
