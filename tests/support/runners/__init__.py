@@ -13,6 +13,7 @@ from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.gptme import Gptme
 from tests.support.runners.opencode import OpenCode
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Gptme,)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
