@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.runners.aider import Aider
 from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
@@ -32,7 +33,7 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Gptme,)}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Gptme, Aider)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:

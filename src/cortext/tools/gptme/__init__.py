@@ -1,1 +1,1 @@
-"""gptme."""
+"""gptme: reading its conversations and writing native sessions."""

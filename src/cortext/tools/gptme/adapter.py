@@ -29,7 +29,7 @@ class Gptme:
         self._environ = os.environ if environ is None else environ
         home = home or self._environ.get("HOME") or os.path.expanduser("~")
         self._own_environ = {} if home != self._environ.get("HOME") else self._environ
-        self._program = Program("gptme", self._environ)
+        self._program = Program("gptme", self._environ, distribution="gptme")
         self._store = GptmeStore(home, self._own_environ)
 
     def detect(self) -> Detected | None:
