@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.support.installing import one_at_a_time, refusal
 
+HEAVY_TOOLS = "CORTEXT_HEAVY_TOOLS"  # set to 1 to run the tests of heavy programs, too
 _INSTALL_SECONDS = 900
 _VERSION_SECONDS = 60
 NODE_VERSION = "24.21.0"

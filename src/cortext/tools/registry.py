@@ -24,6 +24,8 @@ BUILT_IN = {
     "continue": "cortext.tools.continue_cli.adapter:Continue",
     "copilot": "cortext.tools.copilot.adapter:Copilot",
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
+    "gptme": "cortext.tools.gptme.adapter:Gptme",
+    "aider": "cortext.tools.aider.adapter:Aider",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

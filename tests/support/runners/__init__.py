@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.runners.aider import Aider
 from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.continue_cli import Continue
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.gptme import Gptme
 from tests.support.runners.opencode import OpenCode
 from tests.support.runners.qwen_code import QwenCode
 
@@ -24,11 +26,13 @@ __all__ = [
     "MODEL",
     "MORE_TOOLS",
     "TOOLS",
+    "Aider",
     "ClaudeCode",
     "Codex",
     "Continue",
     "Copilot",
     "GeminiCli",
+    "Gptme",
     "OpenCode",
     "QwenCode",
     "Tool",
@@ -40,8 +44,10 @@ TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiC
 MORE_TOOLS: dict[str, type[Tool]] = {
     kind.name: kind
     for kind in (
+        Aider,
         Continue,
         Copilot,
+        Gptme,
         QwenCode,
     )
 }
