@@ -13,7 +13,18 @@ from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import (
+    CommandFile,
+    Counts,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Purge,
+    Transcript,
+    Withheld,
+    Written,
+)
 from cortext.tools.shared.hooks import additional_context, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -65,9 +76,12 @@ class ClaudeCode:
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
     @property
+    def _config_folder(self) -> str:
+        return self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+
+    @property
     def _projects(self) -> str:
-        config = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
-        return os.path.join(config, "projects")
+        return os.path.join(self._config_folder, "projects")
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield every `<session>.jsonl` of every project folder. Files of subagents belong to their session."""
@@ -234,8 +248,7 @@ class ClaudeCode:
         """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
         from cortext.tools.shared.jsonc import read_object
 
-        user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
-        folders = (user, os.path.join(project, ".claude"))
+        folders = (self._config_folder, os.path.join(project, ".claude"))
         off = ""
         for path in (
             *(os.path.join(folder, "settings.json") for folder in folders),
@@ -245,6 +258,26 @@ class ClaudeCode:
             if "disableAllHooks" in settings:
                 off = path if settings["disableAllHooks"] is True else ""
         return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []
+
+    # ── what it deletes ──────────────────────────────────────────────────────────────────────────────
+
+    def purge(self) -> Purge | None:
+        """Return what it will delete: transcripts that did not change for `cleanupPeriodDays`."""
+        from cortext.tools.claude_code.purge import purge
+
+        return purge(self._config_folder, self.transcripts())
+
+    def raise_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Set `cleanupPeriodDays` in the user's settings to ten years."""
+        from cortext.tools.claude_code.purge import retention
+
+        return retention(self._config_folder).raise_it(dry_run=dry_run)
+
+    def restore_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Undo `raise_retention`."""
+        from cortext.tools.claude_code.purge import retention
+
+        return retention(self._config_folder).restore(dry_run=dry_run)
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
