@@ -60,6 +60,11 @@ def top_of(folder: str) -> str:
     return folder
 
 
+def is_below(folder: str, above: str) -> bool:
+    """Whether a folder is another one or below it; both are absolute, or both relative to the top of a work tree."""
+    return not above or f"{folder}/".startswith(f"{above}/")
+
+
 def ask_git(top: str) -> Repository:
     """Return the repository whose work tree is this folder."""
     from cortext.services.workspace.git import Git
