@@ -35,8 +35,9 @@ class Place(msgspec.Struct, kw_only=True):
         return History(found.store, found.session, self.paths.message)
 
     def shown(self, session: Session) -> Session:
-        """Return a session for the context block, with the paths in its summary mapped."""
-        return msgspec.structs.replace(session, summary=self.paths.text(session.summary))
+        """Return a session as it is described to the model, with the paths in its title and summary mapped."""
+        title, summary = self.paths.text(session.title), self.paths.text(session.summary)
+        return msgspec.structs.replace(session, title=title, summary=summary)
 
     def count(self, receipt: Receipt, carried: Sequence[Message]) -> None:
         """Add to a receipt what was mapped in these messages."""
