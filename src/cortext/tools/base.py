@@ -87,6 +87,7 @@ class About(msgspec.Struct, kw_only=True):
     title: str = ""
     model: str = ""
     project: str = ""
+    remote: str = ""  # the address of the project's git remote, if the tool recorded it
     created_at: str = ""
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
