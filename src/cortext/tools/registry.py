@@ -21,6 +21,7 @@ BUILT_IN = {
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
+    "cursor": "cortext.tools.cursor.adapter:Cursor",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []
