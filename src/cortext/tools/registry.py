@@ -22,6 +22,8 @@ BUILT_IN = {
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
     "cursor": "cortext.tools.cursor.adapter:Cursor",
+    "chatgpt": "cortext.tools.chatgpt.adapter:ChatGpt",
+    "claude-ai": "cortext.tools.claude_ai.adapter:ClaudeAi",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -35,9 +35,8 @@ def list_of(data: bytes | str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def salvaged(data: bytes | str, is_record: Callable[[Object], bool]) -> Iterator[Object]:
-    """Yield the complete records in a damaged document, in order: a file that was cut loses only its last one."""
-    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+def spans(text: str, is_record: Callable[[Object], bool]) -> Iterator[tuple[int, int, Object]]:
+    """Yield the begin, the end and the value of every complete record in a damaged document, in order."""
     decoder = json.JSONDecoder(strict=False)
     position = attempts = 0
     while (position := text.find("{", position)) >= 0 and attempts < _MOST_ATTEMPTS:
@@ -48,5 +47,13 @@ def salvaged(data: bytes | str, is_record: Callable[[Object], bool]) -> Iterator
             position += 1
             continue
         if is_record(value):
-            yield value
-        position = end  # an object that is no record was part of one
+            yield position, end, value
+            position = end
+        else:
+            position += 1  # it may contain records: the rest of the object around them is lost
+
+
+def salvaged(data: bytes | str, is_record: Callable[[Object], bool]) -> Iterator[Object]:
+    """Yield the complete records in a damaged document: a file that was cut loses only its last one."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    return (value for _, _, value in spans(text, is_record))
