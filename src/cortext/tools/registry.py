@@ -24,6 +24,9 @@ BUILT_IN = {
     "cursor": "cortext.tools.cursor.adapter:Cursor",
     "chatgpt": "cortext.tools.chatgpt.adapter:ChatGpt",
     "claude-ai": "cortext.tools.claude_ai.adapter:ClaudeAi",
+    "cline": "cortext.tools.cline.adapter:Cline",
+    "roo": "cortext.tools.cline.adapter:Roo",
+    "kilo": "cortext.tools.cline.adapter:Kilo",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -13,7 +13,7 @@ from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of, salvaged
 from cortext.tools.shared.exports import ExportTool, Raw
-from cortext.tools.shared.lines import derived_id, note
+from cortext.tools.shared.lines import note
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import field, moment, objects, word
 
@@ -83,7 +83,7 @@ class ClaudeAiReading(WholeReading):
             note(self.counts.unknown, f"message of {word(record, 'sender') or 'nobody'}")
             return []
         text = word(record, "text")
-        identity = word(record, "uuid") or derived_id(self.transcript.key, role, text)
+        identity = word(record, "uuid") or self._builder.identity(self.transcript.key, role, text)
         content = _with_call_ids(objects(record, "content"), identity)
         parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
         if not parts and text:

@@ -57,7 +57,7 @@ class CursorReading(RowReading):
             return []
         identity = word(bubble, "bubbleId") or word(bubble, "id")
         text = word(bubble, "text") or word(bubble, "rawText")
-        identity = identity or derived_id(self.transcript.key, role, text)
+        identity = identity or self._builder.identity(self.transcript.key, role, text)
         usage = field(bubble, "tokenCount")
         made = self._builder.messages(
             list(_parts(bubble, text, f"{self.transcript.key}#{identity}")),

@@ -20,7 +20,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.tools.base import About, Counts
-from cortext.tools.shared.lines import note
+from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.values import field, word
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -33,6 +33,13 @@ class MessageBuilder:
     def __init__(self, about: About, counts: Counts) -> None:
         self.about, self.counts = about, counts
         self._names: dict[str, str] = {}  # of the tools that were called, by call id
+        self._derived: dict[str, int] = {}
+
+    def identity(self, *parts: str) -> str:
+        """Return an id for a record without one: derived from its content, and how often that came before."""
+        found = derived_id(*parts)
+        repeated = self._derived[found] = self._derived.get(found, -1) + 1
+        return f"{found}.{repeated}" if repeated else found
 
     def messages(self, parts: list[Part], *, role: str, identity: str, **fields: Any) -> list[Message]:
         """Return the messages of one record: the results of calls are messages of their own.
