@@ -117,8 +117,10 @@ class TaskReading(WholeReading):
             note(self.counts.unknown, f"message of role {word(record, 'role')}" if "role" in record else "without role")
             return []
         identity = word(record, "id") or self._builder.identity(self.transcript.key, role, str(content))
-        parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
         reasoning = word(record, "text") or word(record, "reasoning_content")
+        if content is None and word(record, "type") == "reasoning":
+            content = []
+        parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
         if reasoning and role == ASSISTANT:
             parts.insert(0, Part(THINKING, text=reasoning))
         parts = list(self._said(parts, identity) if role == ASSISTANT else self._asked(parts))

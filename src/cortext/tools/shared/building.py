@@ -73,11 +73,16 @@ class MessageBuilder:
             part.name = part.name or self._names.get(part.call_id, "")
 
     def parts(self, content: Any, reference: str) -> list[Part]:
-        """Return the parts of a message's content: a text, or a list of blocks. `reference` names the message."""
+        """Return the parts of a message's content, a text or a list of blocks; raise TypeError if it is neither.
+
+        `reference` names the message.
+        """
         if isinstance(content, str):
             return [Part(TEXT, text=content)] if content else []
+        if not isinstance(content, list):
+            raise TypeError("neither text nor blocks")
         found: list[Part] = []
-        for number, block in enumerate(content if isinstance(content, list) else ()):
+        for number, block in enumerate(content):
             if isinstance(block, str):
                 found.append(Part(TEXT, text=block))
             else:
