@@ -27,6 +27,7 @@ BUILT_IN = {
     "cline": "cortext.tools.cline.adapter:Cline",
     "roo": "cortext.tools.cline.adapter:Roo",
     "kilo": "cortext.tools.cline.adapter:Kilo",
+    "llm": "cortext.tools.llm.adapter:Llm",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -8,6 +8,7 @@ import msgspec
 
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.exports import ExportTool, Raw
+from cortext.tools.shared.values import milliseconds
 
 
 class _Head(msgspec.Struct):
@@ -37,9 +38,8 @@ class ChatGpt(ExportTool):
             head = _decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        changed = head.update_time or head.create_time
         key = head.conversation_id or head.id or ""
-        return (key, int(changed * 1000) if isinstance(changed, int | float) else 1) if key else None
+        return (key, milliseconds(head.update_time or head.create_time)) if key else None
 
     def reading(self, transcript: Transcript, data: bytes) -> TranscriptReading:
         """Return the messages of one conversation."""

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.clock import to_epoch
 from cortext.model.message import ASSISTANT, BEGINNING, FILE, TEXT, USER, Message, Part
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.building import MessageBuilder
@@ -15,7 +14,7 @@ from cortext.tools.shared.documents import Object, object_of, salvaged
 from cortext.tools.shared.exports import ExportTool, Raw
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.values import field, moment, objects, word
+from cortext.tools.shared.values import field, milliseconds, moment, objects, word
 
 _ROLES = {"human": USER, "user": USER, "assistant": ASSISTANT}
 
@@ -44,7 +43,7 @@ class ClaudeAi(ExportTool):
             head = _decoder.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
-        return head.uuid, int((to_epoch(head.updated_at or head.created_at) or 0.001) * 1000)
+        return head.uuid, milliseconds(head.updated_at or head.created_at)
 
     def reading(self, transcript: Transcript, data: bytes) -> TranscriptReading:
         """Return the messages of one conversation."""

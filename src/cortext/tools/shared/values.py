@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cortext.model.clock import from_epoch, normalise
+from cortext.model.clock import from_epoch, normalise, to_epoch
 
 # Times since 1970 as numbers: a value above one of these is in a smaller unit than seconds.
 _UNITS = ((1e16, 1e9), (1e14, 1e6), (1e11, 1e3))
@@ -46,3 +46,8 @@ def moment(value: Any) -> str:
         return normalise(from_epoch(seconds))
     except (OverflowError, ValueError, OSError):
         return ""
+
+
+def milliseconds(value: Any) -> int:
+    """Return the same time as milliseconds since 1970; 1 if it is unknown, because a fingerprint is never 0."""
+    return max(1, round((to_epoch(moment(value)) or 0) * 1000))
