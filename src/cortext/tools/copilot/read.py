@@ -21,7 +21,7 @@ from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.copilot import records
 from cortext.tools.copilot.messages import MESSAGES, message_of, original
 from cortext.tools.copilot.records import Event, decoder, is_bookkeeping
-from cortext.tools.shared import cursor as cursors
+from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
 
 _TYPE = re.compile(rb'\{"type":"([\w.]{1,60})",')
@@ -40,8 +40,8 @@ class CopilotReading:
         self.counts = Counts()
         self.cursor: dict[str, Any] | None = None
         self._path, self._key = transcript.path, transcript.key
-        self._start = cursors.start_of(cursor, self._path)
-        state = cursor if cursor and self._start else {}
+        state = usable(cursor, self._path) or {}
+        self._start = state.get("offset", 0)
         self._usage: dict[str, Any] = _dict(state.get("usage"))
         self._names: dict[str, str] = {str(call): str(name) for call, name in _dict(state.get("calls")).items()}
         self.about.model, self.about.command = str(state.get("model", "")), str(state.get("command", ""))
@@ -67,7 +67,7 @@ class CopilotReading:
                     yield message
         calls = dict(list(self._names.items())[-_KEPT_CALLS:])
         state = {"usage": self._usage, "calls": calls, "model": self.about.model, "command": self.about.command}
-        self.cursor = {**cursors.position(self._path, lines.end), **state}
+        self.cursor = {"offset": lines.end, "seen": fingerprint(self._path, lines.end), **state}
 
     def _message(self, event: Event) -> Message | None:
         """Return the message that an event is; None if it is none."""

@@ -1,4 +1,4 @@
-"""Where the next reading of a file that only grows may start, and how it is noticed that the file was rewritten."""
+"""The cursor of a file that only grows: the offset that was reached, and a fingerprint of the file up to there."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from typing import Any
 
 from cortext.io import files as fsio
 
-_HEAD, _TAIL = 4096, 512  # bytes at the beginning and before the offset that are compared
+_HEAD, _TAIL = 4096, 512  # bytes that the fingerprint covers
 
 
-def position(path: str, offset: int) -> dict[str, Any]:
-    """Return the part of a cursor that says how far a file was read; empty if the file is shorter."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+def usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
+    """Return the cursor if the file still has the content that it was made for; else None."""
+    if not cursor or not isinstance(cursor.get("offset"), int) or not cursor.get("seen"):
+        return None
+    return cursor if cursor["seen"] == fingerprint(path, cursor["offset"]) else None
+
+
+def fingerprint(path: str, offset: int) -> str:
+    """Return a hash of a file's first bytes and of those before an offset; empty if the file is shorter."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
     try:
         if os.fstat(descriptor).st_size < offset:
-            return {}
-        start = max(0, offset - _TAIL)
-        head, tail = os.pread(descriptor, min(_HEAD, offset), 0), os.pread(descriptor, offset - start, start)
+            return ""
+        tail = max(0, offset - _TAIL)
+        data = os.pread(descriptor, min(_HEAD, offset), 0) + b"\0" + os.pread(descriptor, offset - tail, tail)
     finally:
         os.close(descriptor)
-    return {"offset": offset, "head": _digest(head), "tail": _digest(tail)}
-
-
-def start_of(cursor: dict[str, Any] | None, path: str) -> int:
-    """Return the offset to read from: 0 if there is no cursor, or if the file is not the one that was read before."""
-    offset = cursor.get("offset") if cursor else None
-    if cursor is None or not isinstance(offset, int) or isinstance(offset, bool) or offset <= 0:
-        return 0
-    reached = position(path, offset)
-    return offset if reached and reached == {name: cursor.get(name) for name in reached} else 0
-
-
-def _digest(block: bytes) -> str:
-    return hashlib.blake2b(block, digest_size=8).hexdigest()
+    return hashlib.blake2b(data, digest_size=12).hexdigest()

@@ -24,7 +24,7 @@ from cortext.tools.shared.jsonc import JsonError, JsonText, parse
 from cortext.tools.shared.mcp_servers import named
 
 _FILE = "file"  # stands for the file itself among the containers to keep
-_NOTE = "what cortext added to the settings beside this file; `cortext uninstall` needs it"
+_NOTE = "what cortext changed in the settings beside this file; it is needed to undo that"
 
 
 class Change(NamedTuple):
