@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext.io.batch import Later
+from cortext.errors import DamagedData
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program, check_argument
 from cortext.tools.vibe.records import CURRENT
-from cortext.tools.vibe.store import TOOL, VibeStore, is_key
+from cortext.tools.vibe.store import TOOL, VibeStore
 
 if TYPE_CHECKING:
     from cortext.tools.vibe.read import VibeReading
 
 
-class Vibe:
+class Vibe(BundleTool):
     """The adapter for Mistral Vibe."""
 
     name = TOOL
@@ -56,28 +58,33 @@ class Vibe:
                 yield transcript
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the transcript in this file; None if it is not a transcript of Vibe."""
-        return self._store.transcript_at(path)
+        """Return the transcript in this file, which may be a copy of ours; None if it is none."""
+        return self.copied_transcript(path) or self._store.transcript_at(path)
 
-    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> VibeReading:
-        """Return a reading of all messages: Vibe rewrites its files, so there is no cursor."""
+    def pieces(self, transcript: Transcript) -> Iterator[Piece]:
+        """Yield the files of a session."""
+        return self._store.pieces(transcript.path)
+
+    def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> VibeReading:
+        """Return the reading of these files."""
         from cortext.tools.vibe.read import VibeReading
 
-        return VibeReading(self._store, transcript)
-
-    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
-        """Copy all files of the session into one."""
-        self._store.copy(transcript, target, later)
+        return VibeReading(transcript, pieces)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
-        return self._store.put_back(copy)
+        found = self.copied_transcript(copy)
+        if found is None or not is_uuid(found.key):
+            raise DamagedData(f"{copy} is not a session of {self.title}", kept="nothing was changed")
+        if not any(transcript.key == found.key for transcript in self._store.transcripts()):
+            self._store.restore(pieces_in(copy))
+        return found.key
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
         """Return an empty report, because Vibe sends everything; None if the session was compacted."""
         from cortext.tools.vibe.read import is_compacted
 
-        return None if is_compacted(self._store, transcript.path) else Withheld()
+        return None if is_compacted(self.pieces(transcript)) else Withheld()
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
@@ -160,7 +167,7 @@ class Vibe:
         Vibe names the session that it made of an imported one; we know it by its first id.
         """
         key = text_of(payload, "session_id")
-        if text_of(payload, "hook_event_name") != "post_agent" or not is_key(key) or payload.get("parent_session_id"):
+        if text_of(payload, "hook_event_name") != "post_agent" or not is_uuid(key) or payload.get("parent_session_id"):
             return None
         path = os.path.join(self._store.unified, key, CURRENT)
         transcript = self._store.transcript_at(path)

@@ -21,10 +21,10 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
-from cortext.safety.framing import BEGIN
+from cortext.tools.shared.typed import is_resume_block
+from cortext.tools.shared.values import objects, word
 from cortext.tools.vibe.records import Line
 
-_BLOCK = re.compile(rf"^{re.escape(BEGIN)}", re.MULTILINE)
 _COMMAND = re.compile(r"/workspace[.-]([\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -36,12 +36,11 @@ def command_of(text: str) -> str:
 
 def from_context(message: dict[str, Any]) -> Message | None:
     """Return a message that the model gets; None if it is not part of a conversation."""
-    role, content = message.get("role"), message.get("content")
-    parts = [_part(item) for item in content if isinstance(item, dict)] if isinstance(content, list) else []
+    role, parts = message.get("role"), [_part(item) for item in objects(message, "content")]
     if role == TOOL:
         output = "\n\n".join(part.text for part in parts if part.type == TEXT)
         failed = message.get("outcome") == "failure"
-        return _result(_text(message, "tool_call_id"), _text(message, "name"), output, is_error=failed)
+        return _result(word(message, "tool_call_id"), word(message, "name"), output, is_error=failed)
     return spoken(role, parts) if role in (USER, ASSISTANT) else None
 
 
@@ -63,10 +62,8 @@ def from_line(line: Line) -> Message | None:
     if line.reasoning_content:
         parts.insert(0, Part(THINKING, text=line.reasoning_content))
     for call in line.tool_calls or ():
-        function = call.get("function")
-        function = function if isinstance(function, dict) else {}
-        given = _json(_text(function, "arguments"))
-        parts.append(Part(TOOL_CALL, id=_text(call, "id"), name=_text(function, "name"), input=given))
+        given = _json(word(call, "function", "arguments"))
+        parts.append(Part(TOOL_CALL, id=word(call, "id"), name=word(call, "function", "name"), input=given))
     return spoken(line.role, parts)
 
 
@@ -74,7 +71,7 @@ def spoken(role: str, parts: list[Part]) -> Message:
     """Return what the user or the model said."""
     content = joined_text(parts)
     message = Message(role=role, content=content, parts=None if all(part.type == TEXT for part in parts) else parts)
-    if role == USER and BEGIN in content and _BLOCK.search(content):
+    if role == USER and is_resume_block(content):
         message.aside, message.extra = True, {"resume_block": True}
     return message
 
@@ -84,24 +81,19 @@ def _result(call: str, name: str, output: str, *, is_error: bool = False) -> Mes
 
 
 def _part(item: dict[str, Any]) -> Part:
-    kind = _text(item, "type")
+    kind = word(item, "type")
     if kind == "text":
-        return Part(TEXT, text=_text(item, "text"))
+        return Part(TEXT, text=word(item, "text"))
     if kind == "reasoning":
-        content = item.get("content")
-        pieces = content if isinstance(content, list) else []
-        return Part(THINKING, text="\n\n".join(_text(piece, "text") for piece in pieces if isinstance(piece, dict)))
+        return Part(THINKING, text="\n\n".join(word(piece, "text") for piece in objects(item, "content")))
     if kind == "tool_call":
-        arguments = item.get("arguments")
-        raw = _text(item, "arguments_json") or (_text(arguments, "raw") if isinstance(arguments, dict) else "")
-        return Part(TOOL_CALL, id=_text(item, "id"), name=_text(item, "name"), input=_json(raw))
+        raw = word(item, "arguments_json") or word(item, "arguments", "raw")
+        return Part(TOOL_CALL, id=word(item, "id"), name=word(item, "name"), input=_json(raw))
     if kind == "resource":
-        resource = item.get("resource")
-        resource = resource if isinstance(resource, dict) else {}
-        return Part(FILE, ref=_text(resource, "uri"), text=_text(resource, "text"))
+        return Part(FILE, ref=word(item, "resource", "uri"), text=word(item, "resource", "text"))
     if kind in ("image", "image_url"):
-        return Part(IMAGE, ref=_text(item, "uri"), media_type=_text(item, "mime_type") or _text(item, "mimeType"))
-    return Part(kind or "unknown", text=_text(item, "text"))
+        return Part(IMAGE, ref=word(item, "uri"), media_type=word(item, "mime_type") or word(item, "mimeType"))
+    return Part(kind or "unknown", text=word(item, "text"))
 
 
 def _json(text: str) -> Any:
@@ -110,8 +102,3 @@ def _json(text: str) -> Any:
         return msgspec.json.decode(text) if text else {}
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-def _text(item: dict[str, Any], name: str) -> str:
-    value = item.get(name)
-    return value if isinstance(value, str) else ""

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cortext.errors import CortextError
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, is_empty_message
-from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.base import Transcript
+from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
@@ -24,31 +24,28 @@ from cortext.tools.shared.lines import (
     note,
     without_lone_surrogates,
 )
+from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.written import Restored
 from cortext.tools.vibe import records
 from cortext.tools.vibe.messages import command_of, from_answer, from_context, from_line, spoken
-from cortext.tools.vibe.store import Files, Session, VibeStore
+from cortext.tools.vibe.store import ERRORS, Session, contents_of
 
 T = TypeVar("T")
 Pairs = list[tuple[Message, Message | None]]
 
 
-class VibeReading:
-    """The messages of a session."""
+class VibeReading(WholeReading):
+    """The messages of a session, from its files."""
 
-    def __init__(self, store: VibeStore, transcript: Transcript) -> None:
-        self.about = About(project=transcript.project)
-        self.counts = Counts()
-        self.cursor: dict[str, Any] | None = None
-        self._store, self._path, self._key = store, transcript.path, transcript.key
+    def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
+        super().__init__(transcript)
+        self._pieces, self._key = pieces, transcript.key
 
     def __iter__(self) -> Iterator[Message]:
         try:
-            session = self._store.session_at(self._path)
-        except (OSError, CortextError, *RECORD_ERRORS):
-            session = None
-        if session is None:
-            self._damage("session cannot be read")
+            session = Session(contents_of(self._pieces))
+        except ERRORS:
+            self.damaged("session cannot be read", "its main files")
             return
         meta, config = session.meta, session.meta.config
         self.about.title, self.about.created_at = meta.title or "", clock.normalise(meta.start_time or "")
@@ -59,16 +56,14 @@ class VibeReading:
 
     def _messages(self, session: Session) -> Iterable[Message]:
         if not session.is_unified:
-            return (original for _, original in self._vibe_2(session.files) if original is not None)
-        if session.old is None:
-            return self._unified(session)
+            return (original for _, original in self._vibe_2(session) if original is not None)
         try:
-            self.about.title = self.about.title or (
-                msgspec.json.decode(session.old.read(records.META), type=records.Meta).title or ""
-            )
-            pairs = self._vibe_2(session.old)
-        except (OSError, CortextError, *RECORD_ERRORS):
-            pairs = []
+            old = session.old
+            pairs = self._vibe_2(old) if old is not None else []
+        except ERRORS:
+            return self._unified(session)
+        if old is not None:
+            self.about.title = self.about.title or old.meta.title or ""
         return Restored.of(self._unified(session), pairs)
 
     def _describe(self, message: Message) -> None:
@@ -79,23 +74,18 @@ class VibeReading:
         if message.role == USER and not about.command:
             about.command = command_of(message.content)
 
-    def _damage(self, kind: str, name: str = "") -> None:
-        note(self.counts.damaged, kind)
-        self.counts.places.append(f"{self._path}{f': {name}' if name else ''}")
-        del self.counts.places[20:]
-
     # ── Vibe 2 ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _vibe_2(self, files: Files) -> Pairs:
+    def _vibe_2(self, session: Session) -> Pairs:
         """Return each message of a Vibe 2 session as it is read, and as it was before we wrote it."""
         pairs: Pairs = []
-        for number, line in enumerate(self._lines(files, records.LINES, records.line_decoder, records.Line)):
+        for number, line in enumerate(self._lines(session, records.LINES, records.line_decoder, records.Line)):
             try:
                 message = from_line(line)
                 mark = line.cortext
                 original = mark.original() if mark is not None else None
             except RECORD_ERRORS:
-                self._damage(NOT_UNDERSTOOD, records.LINES)
+                self.damaged(NOT_UNDERSTOOD, f"{records.LINES}, record {number + 1}")
                 continue
             if line.role == "system" or line.injected:
                 note(self.counts.skipped, "text of the program")
@@ -113,9 +103,9 @@ class VibeReading:
                 pairs.append((message, message))
         return pairs
 
-    def _lines(self, files: Files, name: str, decoder: msgspec.json.Decoder[T], kind: type[T]) -> Iterator[T]:
+    def _lines(self, session: Session, name: str, decoder: msgspec.json.Decoder[T], kind: type[T]) -> Iterator[T]:
         """Yield the records of a file of lines; a last line without an end may still be being written."""
-        lines = files.read(name).split(b"\n")
+        lines = session.read(name).split(b"\n")
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
@@ -130,15 +120,15 @@ class VibeReading:
                 try:
                     yield msgspec.json.decode(msgspec.json.encode(without_lone_surrogates(value)), type=kind)
                 except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-                    self._damage("unexpected shape", f"{name}, line {number}")
+                    self.damaged("unexpected shape", f"{name}, line {number}")
             if not is_complete:
-                self._damage("not JSON", f"{name}, line {number}")
+                self.damaged("not JSON", f"{name}, line {number}")
 
     # ── Vibe 3 ───────────────────────────────────────────────────────────────────────────────────────
 
     def _unified(self, session: Session) -> Iterator[Message]:
-        context = self._chunks(session.files, session.manifest.checkpoint.names, list[records.Context])
-        entries = self._chunks(session.files, session.manifest.projection_state.names, list[records.Entry])
+        context = self._chunks(session, session.manifest.checkpoint.names, list[records.Context])
+        entries = self._chunks(session, session.manifest.projection_state.names, list[records.Entry])
         shown = [entry for entry in entries if entry.type == "message" and entry.role in (USER, ASSISTANT)]
         spoken_before = _is_compacted(session)
         thread = _Thread(self._key, self.about.model, shown)
@@ -152,24 +142,24 @@ class VibeReading:
                 yield from thread.add(message, with_earlier=spoken_before)
         journal = session.manifest.recovery_journal_segment.path
         if journal:
-            yield from self._journal(session.files, journal, thread)
+            yield from self._journal(session, journal, thread)
 
-    def _chunks(self, files: Files, names: Sequence[str], kind: type[list[T]]) -> list[T]:
+    def _chunks(self, session: Session, names: Sequence[str], kind: type[list[T]]) -> list[T]:
         found: list[T] = []
         for name in names:
             try:
-                found += msgspec.json.decode(files.read(name), type=kind)
-            except (OSError, CortextError, *RECORD_ERRORS):
-                self._damage("chunk cannot be read", name)
+                found += session.decode(name, kind)
+            except ERRORS:
+                self.damaged("chunk cannot be read", name)
         return found
 
-    def _journal(self, files: Files, name: str, thread: _Thread) -> Iterator[Message]:
+    def _journal(self, session: Session, name: str, thread: _Thread) -> Iterator[Message]:
         try:
-            for record in self._lines(files, name, records.journal_decoder, records.JournalRecord):
+            for record in self._lines(session, name, records.journal_decoder, records.JournalRecord):
                 try:
                     yield from self._record(record, thread)
                 except RECORD_ERRORS:
-                    self._damage(NOT_UNDERSTOOD, name)
+                    self.damaged(NOT_UNDERSTOOD, name)
         except FileNotFoundError:
             return  # nothing was said since
 
@@ -263,15 +253,15 @@ def _content(entry: records.Entry) -> str:
     return message.content if message is not None else ""
 
 
-def is_compacted(store: VibeStore, path: str) -> bool:
+def is_compacted(pieces: Iterable[Piece]) -> bool:
     """Whether the model gets only a summary of a part of this session, or nobody knows."""
     try:
-        session = store.session_at(path)
-        return session is None or (session.is_unified and _is_compacted(session))
-    except (OSError, CortextError, *RECORD_ERRORS):
+        session = Session(contents_of(pieces))
+        return session.is_unified and _is_compacted(session)
+    except ERRORS:
         return True
 
 
 def _is_compacted(session: Session) -> bool:
-    data = session.files.read(f"{session.generation}/checkpoint.json")
-    return msgspec.json.decode(data, type=records.Checkpoint).compaction_count > 0
+    checkpoint: records.Checkpoint = session.decode(f"{session.generation}/checkpoint.json", records.Checkpoint)
+    return checkpoint.compaction_count > 0

@@ -1,4 +1,4 @@
-"""Where Mistral Vibe keeps its sessions, and our copies of them.
+"""Where Mistral Vibe keeps its sessions, and which files belong to one.
 
 A session is known by the id under which it was first stored: one that Vibe imported from a Vibe 2 folder keeps the id
 of that folder, and `vibe --resume` accepts it for both.
@@ -8,107 +8,65 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
-from cortext.errors import CortextError, DamagedData
-from cortext.io import batch as newfiles
+from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.tools.base import Transcript
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
 
 TOOL = "vibe"
+OLD = "vibe2/"  # where the files of a session are that another one was imported from
+ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _LARGEST = 1 << 31
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
 _VIBE_2 = "session_"
-_OLD = "vibe2/"  # where a copy holds the Vibe 2 session that a session was imported from
-_ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-T = TypeVar("T")
 
-
-def is_key(text: str) -> bool:
-    """Whether a text is a session id."""
-    return _UUID.fullmatch(text) is not None
-
-
-class Files(Protocol):
-    """The files of one session."""
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file; raise OSError if it does not exist."""
-
-
-class Folder:
-    """The files of a session in Vibe's store."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def read(self, name: str) -> bytes:
-        return fsio.read_file(inside(self.path, name), _LARGEST)
-
-
-class _CopiedFile(msgspec.Struct, omit_defaults=True):
-    """A file in a copy; `data` instead of `text` if it is not UTF-8."""
-
-    name: str
-    text: str = ""
-    data: bytes = b""
-
-
-class _CopyHead(msgspec.Struct):
-    """The first line of a copy: which session it is, in which folder, and the fingerprint of what was copied."""
-
-    cortext: str = ""
-    folder: str = ""
-    old_folder: str = ""
-    size: int = 0
-    changed: int = 0
-
-
-class Copied:
-    """The files of a session in a copy of ours; `below` selects those of a folder."""
-
-    def __init__(self, contents: dict[str, bytes], below: str = "") -> None:
-        self._contents, self._below = contents, below
-
-    def read(self, name: str) -> bytes:
-        try:
-            return self._contents[self._below + name]
-        except KeyError:
-            raise FileNotFoundError(name) from None
+Contents = dict[str, bytes]
 
 
 class Session:
-    """A session of Vibe 3 (`files` has a `CURRENT`) or of Vibe 2; `old` is the Vibe 2 session that Vibe 3 imported."""
+    """The files of a session by name: of Vibe 3, with a `CURRENT`, or of Vibe 2. Raise an error if it is incomplete."""
 
-    def __init__(self, files: Files, *, is_unified: bool, old: Files | None = None) -> None:
-        self.files, self.is_unified, self.old = files, is_unified, old
-        self.meta = msgspec.json.decode(files.read(META), type=Meta)
-        self.generation = ""
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.is_unified = CURRENT in contents
+        self.meta = self.decode(META, Meta)
+        self.id, self.generation = self.meta.session_id, ""
         self.manifest, self.runtime = Manifest(), Runtime()
-        self.id = self.meta.session_id
-        if is_unified:
-            current = msgspec.json.decode(files.read(CURRENT), type=Current)
-            self.generation, self.id = f"generations/{current.generation}", current.session_id
-            self.manifest = msgspec.json.decode(files.read(f"{self.generation}/manifest.json"), type=Manifest)
-            self.runtime = msgspec.json.decode(files.read(f"{self.generation}/runtime-state.json"), type=Runtime)
-        self.key = self.runtime.imported_from or self.id
+        if self.is_unified:
+            current = self.decode(CURRENT, Current)
+            self.id, self.generation = current.session_id, f"generations/{current.generation}"
+            self.manifest = self.decode(f"{self.generation}/manifest.json", Manifest)
+            self.runtime = self.decode(f"{self.generation}/runtime-state.json", Runtime)
 
-    def names(self) -> Iterator[str]:
-        """Yield the files that belong to it; the journal may not exist yet."""
-        if not self.is_unified:
-            yield from (META, LINES)
-            return
-        manifest = self.manifest
-        chunks = (*manifest.checkpoint.names, *manifest.projection_state.names, *manifest.runtime_state.names)
-        yield from (CURRENT, META, *(f"{self.generation}/{state}.json" for state in _STATES), *dict.fromkeys(chunks))
-        if manifest.recovery_journal_segment.path:
-            yield manifest.recovery_journal_segment.path
+    @property
+    def key(self) -> str:
+        """Its first id."""
+        return self.runtime.imported_from or self.id
+
+    @property
+    def old(self) -> Session | None:
+        """The Vibe 2 session that it was imported from, if that still exists."""
+        found = {name.removeprefix(OLD): data for name, data in self.contents.items() if name.startswith(OLD)}
+        return Session(found) if found else None
+
+    def read(self, name: str) -> bytes:
+        """Return a file; raise FileNotFoundError if it does not exist."""
+        try:
+            return self.contents[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def decode(self, name: str, kind: Any) -> Any:
+        """Return a JSON file as this type."""
+        return msgspec.json.decode(self.read(name), type=kind)
 
 
 class VibeStore:
@@ -124,7 +82,7 @@ class VibeStore:
         """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
         found: dict[str, Transcript] = {}
         for name in _listed(self.unified):
-            transcript = self.transcript_at(os.path.join(self.unified, name, CURRENT)) if is_key(name) else None
+            transcript = self.transcript_at(os.path.join(self.unified, name, CURRENT)) if is_uuid(name) else None
             if transcript is not None:
                 other = found.get(transcript.key)
                 found[transcript.key] = max(transcript, other, key=_changed) if other else transcript
@@ -136,45 +94,19 @@ class VibeStore:
                     yield transcript
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the transcript in this file: `CURRENT`, `messages.jsonl`, or a copy of ours."""
+        """Return the transcript in this `CURRENT` or `messages.jsonl`."""
+        if os.path.basename(path) not in (CURRENT, LINES):
+            return None
         try:
-            session = self.session_at(path)
-            if session is None or not is_key(session.key) or session.runtime.identity.depth:
-                return None
+            session = Session(dict(_heads(path)))
             size, changed = _fingerprint(path)
-        except _ERRORS:
+        except ERRORS:
+            return None
+        if not is_uuid(session.key) or session.runtime.identity.depth:
             return None
         return Transcript(
             tool=TOOL, key=session.key, path=path, project=session.meta.project, size=size, changed=changed
         )
-
-    def session_at(self, path: str) -> Session | None:
-        """Return the session in this file; None if the file is something else. Raise an error if it is incomplete."""
-        name, folder = os.path.basename(path), os.path.dirname(path)
-        if name == LINES and os.path.exists(os.path.join(folder, META)):
-            return Session(Folder(folder), is_unified=False)
-        if name == CURRENT:
-            session = Session(Folder(folder), is_unified=True)
-            if old := session.runtime.imported_from:
-                session.old = self._vibe_2(old, os.path.dirname(os.path.dirname(folder)))
-            return session
-        head, contents = _copy(path)
-        if head is None:
-            return None
-        old_files = Copied(contents, _OLD) if head.old_folder else None
-        return Session(Copied(contents), is_unified=CURRENT in contents, old=old_files)
-
-    def _vibe_2(self, key: str, root: str) -> Folder | None:
-        """Return the Vibe 2 folder of this id."""
-        for name in _listed(root) if is_key(key) else ():
-            if name.startswith(_VIBE_2) and name.endswith(key[:8]):
-                folder = Folder(os.path.join(root, name))
-                try:
-                    if msgspec.json.decode(folder.read(META), type=Meta).session_id == key:
-                        return folder
-                except _ERRORS:
-                    continue
-        return None
 
     def has(self, key: str) -> bool:
         """Whether there is a session with this id, or a folder that begins like it: Vibe accepts the beginning."""
@@ -182,54 +114,61 @@ class VibeStore:
             return True
         return os.path.lexists(os.path.join(self.unified, key)) or any(item.key == key for item in self.transcripts())
 
-    # ── copies ───────────────────────────────────────────────────────────────────────────────────────
+    # ── the files of a session ───────────────────────────────────────────────────────────────────────
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None) -> None:
-        """Write a session into one file, unless the file is up to date."""
-        session = self.session_at(transcript.path)
-        if session is None:
-            raise DamagedData(f"{transcript.path} is not a session of Mistral Vibe", kept="an earlier copy, if any")
-        folder, old = session.files, session.old
-        head = _CopyHead(
-            cortext=TOOL,
-            folder=os.path.basename(folder.path) if isinstance(folder, Folder) else "",
-            old_folder=os.path.basename(old.path) if isinstance(old, Folder) else "",
-            size=transcript.size,
-            changed=transcript.changed,
-        )
-        if isinstance(folder, Copied):  # a copy of a copy
-            newfiles.mirror_file(transcript.path, target, later)
-        elif later is not None:
-            newfiles.new_file(target, _copied_lines(session, head), later)
-        elif not os.path.exists(target) or _copy(target)[0] != head:
-            fsio.replace_file(target, _copied_lines(session, head))
+    def pieces(self, path: str) -> Iterator[Piece]:
+        """Yield the files of a session: the folder that it was imported from, too."""
+        folder = os.path.dirname(path)
+        yield Piece("folder", {"name": os.path.basename(folder)})
+        yield from _file_pieces(folder, _names(Session(dict(_heads(path)))))
+        if os.path.basename(path) == CURRENT:
+            old = self._vibe_2(Session(dict(_heads(path))).runtime.imported_from)
+            if old:
+                yield Piece("old folder", {"name": os.path.basename(old)})
+                yield from _file_pieces(old, (META, LINES), OLD)
 
-    def put_back(self, copy: str) -> str:
-        """Restore a copy file by file if Vibe has lost the session; return the session's key."""
-        try:
-            head, contents = _copy(copy)
-            session = self.session_at(copy) if head is not None else None
-        except _ERRORS:
-            head = session = None
-        if head is None or session is None or not is_key(session.key):
-            raise DamagedData(f"{copy} is not a session of Mistral Vibe", kept="nothing was changed")
-        if not any(item.key == session.key for item in self.transcripts()):
-            target = os.path.join(self.unified if session.is_unified else self.root, head.folder)
-            _restore(target, {name: data for name, data in contents.items() if not name.startswith(_OLD)})
-        if head.old_folder:
-            old = {name.removeprefix(_OLD): data for name, data in contents.items() if name.startswith(_OLD)}
-            _restore(os.path.join(self.root, head.old_folder), old)
-        return session.key
+    def _vibe_2(self, key: str) -> str:
+        """Return the Vibe 2 folder of this id; empty if there is none."""
+        for name in _listed(self.root) if is_uuid(key) else ():
+            if name.startswith(_VIBE_2) and name.endswith(key[:8]):
+                folder = os.path.join(self.root, name)
+                try:
+                    if Session(dict(_heads(os.path.join(folder, LINES)))).id == key:
+                        return folder
+                except ERRORS:
+                    continue
+        return ""
+
+    def restore(self, pieces: Iterable[Piece]) -> None:
+        """Write the folders of a session that do not exist."""
+        pieces = list(pieces)
+        names = {kind: str(values.get("name", "")) for kind, values in pieces if kind in ("folder", "old folder")}
+        contents = contents_of(pieces)
+        own = {name: data for name, data in contents.items() if not name.startswith(OLD)}
+        old = {name.removeprefix(OLD): data for name, data in contents.items() if name.startswith(OLD)}
+        _restore(self.unified if CURRENT in own else self.root, names.get("folder", ""), own)
+        if old:
+            _restore(self.root, names.get("old folder", ""), old)
 
 
-def _restore(folder: str, contents: dict[str, bytes]) -> None:
+def contents_of(pieces: Iterable[Piece]) -> Contents:
+    """Return the files among these pieces, by name."""
+    return {
+        str(values.get("name")): str(values.get("text", "")).encode("latin-1" if values.get("latin1") else "utf-8")
+        for kind, values in pieces
+        if kind == "file"
+    }
+
+
+def _restore(parent: str, name: str, contents: Contents) -> None:
     """Write the files of a session, unless its folder exists."""
-    if os.path.basename(folder) in ("", os.curdir, os.pardir) or os.path.lexists(folder):
+    folder = os.path.join(parent, name)
+    if not re.fullmatch(r"[\w-]+", name) or os.path.lexists(folder):
         return
     fsio.ensure_folder(folder)
     try:
-        for name, data in contents.items():
-            path = inside(folder, name)
+        for file, data in contents.items():
+            path = inside(folder, file)
             fsio.ensure_folder(os.path.dirname(path))
             fsio.replace_file(path, [data])
     except BaseException:
@@ -237,35 +176,45 @@ def _restore(folder: str, contents: dict[str, bytes]) -> None:
         raise
 
 
-def _copied_lines(session: Session, head: _CopyHead) -> Iterator[bytes]:
-    yield msgspec.json.encode(head) + b"\n"
-    sources = [("", session.files, session.names())]
-    if session.old is not None:
-        sources.append((_OLD, session.old, iter((META, LINES))))
-    for below, files, names in sources:
-        for name in names:
-            try:
-                data = files.read(name)
-            except OSError:  # not written yet
-                continue
-            try:
-                file = _CopiedFile(below + name, text=data.decode("utf-8"))
-            except UnicodeDecodeError:
-                file = _CopiedFile(below + name, data=data)
-            yield msgspec.json.encode(file) + b"\n"
+def _heads(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that say which session this is, without its messages."""
+    folder = os.path.dirname(path)
+    yield META, _read(folder, META)
+    if os.path.basename(path) == CURRENT:
+        data = _read(folder, CURRENT)
+        yield CURRENT, data
+        generation = msgspec.json.decode(data, type=Current).generation
+        for state in ("manifest", "runtime-state"):
+            name = f"generations/{generation}/{state}.json"
+            yield name, _read(folder, name)
 
 
-def _copy(path: str) -> tuple[_CopyHead | None, dict[str, bytes]]:
-    """Return the head and the files of a copy; None if this file is not one."""
-    try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
-            head = msgspec.json.decode(file.readline(1 << 16), type=_CopyHead)
-            if head.cortext != TOOL:
-                return None, {}
-            lines = [msgspec.json.decode(line, type=_CopiedFile) for line in file]
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None, {}
-    return head, {line.name: line.data or line.text.encode("utf-8") for line in lines}
+def _names(session: Session) -> Iterator[str]:
+    """Yield the files of a session."""
+    if not session.is_unified:
+        yield from (META, LINES)
+        return
+    manifest = session.manifest
+    chunks = (*manifest.checkpoint.names, *manifest.projection_state.names, *manifest.runtime_state.names)
+    yield from (CURRENT, META, *(f"{session.generation}/{state}.json" for state in _STATES), *dict.fromkeys(chunks))
+    if manifest.recovery_journal_segment.path:
+        yield manifest.recovery_journal_segment.path
+
+
+def _file_pieces(folder: str, names: Iterable[str], below: str = "") -> Iterator[Piece]:
+    for name in names:
+        try:
+            data = _read(folder, name)
+        except OSError:  # not written yet, or already replaced by another generation
+            continue
+        try:
+            yield Piece("file", {"name": below + name, "text": data.decode("utf-8")})
+        except UnicodeDecodeError:
+            yield Piece("file", {"name": below + name, "text": data.decode("latin-1"), "latin1": True})
+
+
+def _read(folder: str, name: str) -> bytes:
+    return fsio.read_file(inside(folder, name), _LARGEST)
 
 
 def _fingerprint(path: str) -> tuple[int, int]:
@@ -274,7 +223,7 @@ def _fingerprint(path: str) -> tuple[int, int]:
     if os.path.basename(path) == CURRENT:
         journal = os.path.join(folder, "journal")
         paths += [os.path.join(folder, META), *(os.path.join(journal, name) for name in _listed(journal))]
-    elif os.path.basename(path) == LINES:
+    else:
         paths.append(os.path.join(folder, META))
     found = [os.stat(name) for name in paths]
     return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)

@@ -20,11 +20,12 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Text, Turn, Turns, standalone, whole_characters
 from cortext.tools.base import Transcript, Written
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.verify import same_message, verify
 from cortext.tools.vibe.read import VibeReading
 from cortext.tools.vibe.records import LINES, META
-from cortext.tools.vibe.store import TOOL, VibeStore, is_key
+from cortext.tools.vibe.store import TOOL, VibeStore
 
 Json = dict[str, Any]
 
@@ -84,7 +85,7 @@ def write_session(
     rendering = Rendering(messages, note)
     if not rendering.lines:
         raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
-    if not is_key(key) or store.has(key):
+    if not is_uuid(key) or store.has(key):
         key = str(uuid.uuid4())
         while store.has(key):
             key = str(uuid.uuid4())
@@ -96,7 +97,7 @@ def write_session(
     try:
         fsio.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
         fsio.replace_file(os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))])
-        reading = VibeReading(store, Transcript(tool=TOOL, key=key, path=path, project=project))
+        reading = VibeReading(Transcript(tool=TOOL, key=key, path=path, project=project), store.pieces(path))
         verify("Mistral Vibe", rendering.expected, reading, reading.counts, same_message)
     except BaseException:
         fsio.remove_tree(folder)
