@@ -78,6 +78,10 @@ class Change(StrEnum):
     ERROR_NAMED = "text added to an empty error"
     ERROR_FLAG = "error flag left out"
     QUOTED = "text that the tool would drop quoted"
+    CALLS_AS_TEXT = "tool call and its result turned into text"
+    CODE_FENCE = "code block marked so that the tool does not run it"
+    INDENTED = "line indented that the tool would leave out"
+    LINE_LEFT_OUT = "line that begins with # or > left out"
 
 
 class Text(msgspec.Struct, frozen=True):
