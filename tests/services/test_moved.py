@@ -130,6 +130,18 @@ def test_a_subfolder_keeps_its_path_inside_the_repository(
     assert place.paths.text(f"{pond}/api/x {pond}/web/y") == f"{now}/api/x {now}/web/y"
 
 
+def test_a_folder_that_the_repository_no_longer_has_is_the_current_one(
+    pond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = hold(pond / "api")
+    shutil.rmtree(pond / "api")
+    (pond / "web").mkdir()
+    for here, folder in ((pond / "web", pond / "web"), (pond.parent, pond)):
+        monkeypatch.chdir(here)
+        Projects().repository(str(pond))
+        assert place_of(found).folder == str(folder)
+
+
 def test_the_same_folder_maps_nothing(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = hold(pond)
     for folder in (pond, pond / "api", pond.parent):
@@ -311,3 +323,13 @@ def test_a_conversation_whose_folder_is_gone_is_known_by_the_remote_that_codex_r
     assert (row["project"], row["repository"]) == ("/gone/pond", {"remotes": ["host/ann/pond"]})
     planned = cortext("resume", row["id"], "--ai", "claude", "--dry-run", "--json", cwd=pond).json
     assert (planned["cwd"], planned["receipt"]["moved"]) == (str(pond), {"/gone/pond": str(pond)})
+
+
+def test_a_native_export_has_the_paths_of_today(pond: Path) -> None:
+    claude_transcript(pond)
+    assert cortext("import", cwd=pond).code == 0
+    now = renamed(pond)
+    done = cortext("export", f"claude-{KEY}", "--format", "native", "--ai", "codex", cwd=now)
+    written = Path(done.out.strip()).read_text(encoding="utf-8")
+    assert f"cat {now}/a.txt" in written
+    assert f"{pond}/" not in written
