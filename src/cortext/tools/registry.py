@@ -28,6 +28,8 @@ BUILT_IN = {
     "roo": "cortext.tools.cline.adapter:Roo",
     "kilo": "cortext.tools.cline.adapter:Kilo",
     "llm": "cortext.tools.llm.adapter:Llm",
+    "goose": "cortext.tools.goose.adapter:Goose",
+    "crush": "cortext.tools.crush.adapter:Crush",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []
