@@ -30,6 +30,9 @@ BUILT_IN = {
     "llm": "cortext.tools.llm.adapter:Llm",
     "goose": "cortext.tools.goose.adapter:Goose",
     "crush": "cortext.tools.crush.adapter:Crush",
+    "openhands": "cortext.tools.openhands.adapter:OpenHands",
+    "amp": "cortext.tools.amp.adapter:Amp",
+    "droid": "cortext.tools.droid.adapter:Droid",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []
