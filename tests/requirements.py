@@ -81,6 +81,7 @@ PROMISES: dict[str, str] = {
     "TOOL-03": "Import reads every transcript, sync only what is new; what the tool deletes is kept; repeating changes nothing.",
     "TOOL-04": "A damaged or unknown record is counted and reported, never fatal.",
     "TOOL-05": "What must happen is done by a hook or a command, not by asking the model.",
+    "TOOL-07": "Conversations of tools and exports that cannot be run here are read, and marked as tested with samples.",
     # The models
     "MODEL-01": "A model is named provider/name: four APIs and four programs; with none named, the first usable here.",
     "MODEL-02": "Streaming, tool calls, usage, errors and cut streams behave the same for all; no text is ever shown twice.",

@@ -11,7 +11,7 @@ import pytest
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.amp.adapter import Amp
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "T-019b9d03-62e3-772f-9780-3e637f90eaec"
 PROJECT = "/work/reed bed"

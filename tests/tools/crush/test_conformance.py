@@ -13,7 +13,7 @@ import pytest
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.crush.adapter import Crush
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "7f6f2f0e-0000-4000-8000-000000000001"
 TABLES = """

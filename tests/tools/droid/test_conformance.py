@@ -11,7 +11,7 @@ import pytest
 from cortext.testing import LineReaderConformance, LineSamples
 from cortext.tools.droid.adapter import Droid
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "b2f4f0aa-0000-4000-8000-000000000001"
 PROJECT = "/work/pond"

@@ -13,7 +13,7 @@ import pytest
 from cortext.testing import LineReaderConformance, LineSamples, ReaderConformance, Samples
 from cortext.tools.goose.adapter import Goose
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "20261102_1"
 PROJECT = "/work/pond"

@@ -13,7 +13,7 @@ from cortext.model.message import BEGINNING, Message, thread
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.openhands.adapter import OpenHands
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "0123456789abcdef0123456789abcdef"
 PROJECT = "/work/pond"

@@ -75,18 +75,15 @@ class Amp:
         key = _KEY.search(begin) if begin.startswith(b"{") else None
         if key is None:
             return None
-        project = ""
         try:
             head = _decoder.decode(read_document(path))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            head = None
-        else:
-            project = _project(head.env)
+            head = _Head(key[1].decode("ascii"), msgspec.Raw())  # reading it reports the damage
         return Transcript(
             tool=self.name,
-            key=head.id if head is not None else key[1].decode("ascii"),
+            key=head.id,
             path=path,
-            project=project,
+            project=_project(head.env),
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
