@@ -20,6 +20,7 @@ from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all, note_failure
 from cortext.services.capture.intake import reason_of
+from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
 from cortext.wiring import tools
@@ -36,7 +37,9 @@ def parser(name: str = "import") -> ArgumentParser:
         epilog=f"examples:  cortext {name} --from claude  ·  cortext {name} chatgpt-export.zip  ·  "
         "Ctrl-C stops it at any time; the next run continues there.",
     )
-    made.add_argument("--from", dest="tool", choices=tools.names(), help="only from this tool")
+    made.add_argument(
+        "--from", dest="tool", metavar="TOOL", choices=tools.names(), help="only from this tool: claude, cursor, …"
+    )
     made.add_argument(
         "path",
         metavar="PATH",
@@ -61,7 +64,8 @@ def run(arguments: list[str]) -> int:
         note_failure(reports, tool, "", path, reason_of(error))
 
     work = in_folder(sources, path, failed) if path else work_for(sources, failed)
-    capture = Stores().capture()
+    stores = Stores()
+    capture = stores.capture()
     capture.remember_all()
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
@@ -72,6 +76,7 @@ def run(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_missing()
+    record_repositories(capture.home, stores.listing().index)
     for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:

@@ -7,9 +7,12 @@ from argparse import ArgumentParser
 
 import msgspec
 
+from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
+from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.installed_tools import ToolHere, overview
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tools as all_tools
 
 
@@ -18,7 +21,8 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext tools",
         description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
-        "it, and how many conversations the tool has stored. Tools that are not here are only named.",
+        "it, how many conversations the tool has stored, and which of them it is about to delete. Tools that are not "
+        "here are only named.",
         epilog="example:  cortext tools --json",
     )
     made.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -32,9 +36,12 @@ def run(arguments: list[str]) -> int:
     def failed(name: str, error: Exception) -> None:
         print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
 
-    rows = overview(all_tools(), failed)
+    tools = all_tools()
+    endangered = {item.tool: item for item in Rescue(Stores().capture(), tools).warnings}
+    rows = overview(tools, failed)
     if options.json:
-        print(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        listed = [{**msgspec.to_builtins(row), "endangered": endangered.get(row.name)} for row in rows]
+        print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return 0
     here = [row for row in rows if row.version or row.conversations]
     if here:
@@ -44,6 +51,8 @@ def run(arguments: list[str]) -> int:
         print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
     if others := ", ".join(row.name for row in rows if row not in here):
         print(f"Not installed, and without conversations here: {others}")
+    for item in endangered.values():
+        print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
 
 
