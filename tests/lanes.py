@@ -1,11 +1,16 @@
-"""Which tests `bin/check --quick` leaves out, and which may be rerun.
+"""Which tests `bin/check --quick` leaves out, which `bin/check` itself leaves out, and which may be rerun.
 
-A test that runs a real AI program is decorated with `real_tool`; other slow tests are marked by folder or file.
+A test that runs a real AI program is decorated with `real_tool`, and also with `heavy_tool` if the program is too large
+for the test command; other slow tests are marked by folder or file.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from tests.support.ai_programs import HEAVY_TOOLS
 
 # Folders and files, and the marker of their tests.
 MARKERS = {
@@ -46,8 +51,11 @@ MARKERS = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests by their path; let a failing `real_tool` test, and no other, be run once more."""
+    """Mark slow tests by their path, skip heavy programs, let a failing `real_tool` test (no other) run once more."""
+    without_heavy = pytest.mark.skip(reason=f"needs a program of several hundred MB: set {HEAVY_TOOLS}=1")
     for item in items:
+        if item.get_closest_marker("heavy_tool") and os.environ.get(HEAVY_TOOLS) != "1":
+            item.add_marker(without_heavy)
         for path, marker in MARKERS.items():
             if item.nodeid.startswith(path):
                 item.add_marker(marker)

@@ -21,7 +21,7 @@ from cortext.services.digest.shell import simple_commands
 from cortext.services.digest.unfinished import steps
 from cortext.services.text.decision_words import sounds_decided, states_decision
 
-pytestmark = pytest.mark.req("SESS-003c")
+pytestmark = pytest.mark.req("SESS-003c", "TOOL-11")
 _ids = count()
 
 

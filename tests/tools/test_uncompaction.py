@@ -52,7 +52,7 @@ def _received(desk: Desk, folder: Path, key: str, prompt: str) -> str:
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("FLOW-06")
+@pytest.mark.req("TOOL-11")
 def test_after_a_compaction_the_model_gets_back_what_the_summary_dropped(desk: Desk, workspace: Path) -> None:
     key = _compacted(desk, workspace)
 
@@ -67,7 +67,7 @@ def test_after_a_compaction_the_model_gets_back_what_the_summary_dropped(desk: D
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("FLOW-06")
+@pytest.mark.req("TOOL-11")
 def test_with_the_setting_at_zero_the_model_gets_only_the_summary(desk: Desk, workspace: Path) -> None:
     desk.tools["claude"].env["CORTEXT_RESUME_COMPACTION_TOKENS"] = "0"
     key = _compacted(desk, workspace)
