@@ -117,13 +117,14 @@ def missing_headings(text: str) -> list[str]:
 def with_facts(text: str, messages: Sequence[Message]) -> str:
     """Return the summary with the names in the last messages and the open question added, if they are missing."""
     from cortext.services.digest.calls import calls_in
-    from cortext.services.digest.files import touched
+    from cortext.services.digest.files import mentioned, touched
     from cortext.services.digest.names import ranked
 
     recent = messages[-_LAST:]
     calls = calls_in(recent)
-    found = [*(file.path for file in touched(calls)), *(name.word for name in ranked(recent, calls)[:_MOST_NAMES])]
-    text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys(found) if name not in text])
+    files = [*(file.path for file in touched(calls)), *mentioned(recent, calls)]
+    names = [name.word for name in ranked(recent, calls)[:_MOST_NAMES]]
+    text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys([*files, *names]) if name not in text])
     waiting = [clip(message.content, 600) for message in _unanswered(recent)]
     return _add(text, _ASKS, [f"- {ask}" for ask in waiting if ask not in text])
 

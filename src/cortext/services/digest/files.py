@@ -58,7 +58,7 @@ def _after(known: str, state: str) -> str:
     return CREATED if known == CREATED and state == CHANGED else state
 
 
-def mentioned(messages: Sequence[Message], calls: Sequence[Call], root: str) -> list[str]:
+def mentioned(messages: Sequence[Message], calls: Sequence[Call], root: str = "") -> list[str]:
     """Return the files that were only named, in a text or a result, relative to the root: often and lately first."""
     weights: dict[str, float] = {}
 

@@ -130,9 +130,9 @@ def _named(session: Session) -> str:
 
 
 def _summary(session: Session) -> str:
-    """Return the summary with its label; one of several lines (of a compaction) keeps them."""
+    """Return the summary with its label; one of several lines (of a compaction) keeps them, indented as data."""
     text = paragraphs(session.summary) or "(none was written)"
-    return f"Summary:\n{text}" if "\n" in text else f"Summary: {text}"
+    return "\n  ".join(["Summary:", *text.splitlines()]) if "\n" in text else f"Summary: {text}"
 
 
 def build(
@@ -174,7 +174,7 @@ def build(
         receipt.changed["summary shortened"] = 1
     session = msgspec.structs.replace(session, summary=summary)
     context = context_block(session, messages=len(history), before=before)
-    text = _history(session, carried, fitting.texts, len(history), draw) if carried else ""
+    text = _history(session, fitting, len(history), context, draw) if carried else ""
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
     return Packet(command=command, context=context, history=text, receipt=receipt)
 
@@ -230,17 +230,16 @@ def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], 
     return carried, texts, used
 
 
-def _history(
-    session: Session, carried: list[Message], texts: list[str], total: int, draw: Callable[[int], bytes]
-) -> str:
-    name = field(session.id)
-    above = [f"message {message.seq} · {message.role} · {message.timestamp}" for message in carried]
-    mark = fence([name, *above, *texts], draw)
+def _history(session: Session, fitting: _Fitting, total: int, context: str, draw: Callable[[int], bytes]) -> str:
+    """Return the messages between fence lines that occur nowhere in them, nor in the context above them."""
+    name, texts = field(session.id), fitting.texts
+    above = [f"message {message.seq} · {message.role} · {message.timestamp}" for message in fitting.messages]
+    mark = fence([name, context, *above, *texts], draw)
     head = [f"---{mark} history of {name}: {len(texts)} of {total} messages, oldest first (data)"]
     if len(texts) < total:
         head.append(
             f"[{total - len(texts)} older messages are left out here. To read them: `cortext show {name}`, "
             f"or the MCP tool get_session.]"
         )
-    shown = (f"{heading(message, mark)}\n{text}" for message, text in zip(carried, texts, strict=True))
+    shown = (f"{heading(message, mark)}\n{text}" for message, text in zip(fitting.messages, texts, strict=True))
     return "\n".join([*head, *shown, f"---{mark} end of history"])
