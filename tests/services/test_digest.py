@@ -266,7 +266,7 @@ def test_decisions_are_the_users_choices_and_what_is_settled() -> None:
         *called("AskUserQuestion", {"questions": []}, 'User has answered: "Which port?"="8080"'),
         user("I think the use of the cache is odd."),
     ]
-    assert decisions(messages, calls_in(messages)) == [
+    assert list(decisions(messages, calls_in(messages))) == [
         'User has answered: "Which port?"="8080"',
         "Let's go with sqlite for the cache.",
         "Agreed: sqlite for the cache.",
@@ -279,7 +279,7 @@ def test_standing_instructions_are_the_users_and_general() -> None:
         model("I will never use tabs."),
         user("Please use spaces. Bitte immer auf Deutsch antworten. 今後は日本語で書いてください。"),
     ]
-    assert standing(messages) == [
+    assert list(standing(messages)) == [
         "今後は日本語で書いてください。",
         "Bitte immer auf Deutsch antworten.",
         "Please use spaces.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,22 +13,24 @@ from cortext.services.text.sentences import COMMAND, MARKUP, sentences, terms, t
 
 SHORT = 3  # significant words: an ask with fewer only says how to go on with what was asked before
 SHARED = 2  # significant words that two asks about the same task have in common
+OWN_WORDS = 600  # characters at the beginning of an ask; what follows is mostly pasted
 MISSED = 3  # turns in a row about something else, after which the turns before belong to another task
 # What tools write in the user's name when the user wrote nothing.
 _NOTICE = re.compile(r"\[Request interrupted|Operation stopped|\[RESUMED CONVERSATION\]|Caveat: ")
 
 
 class Turn(NamedTuple):
-    """An ask of the user, and where in the messages its turn begins and ends."""
+    """An ask of the user with its significant words, and where in the messages its turn begins and ends."""
 
     ask: str
+    words: frozenset[str]
     start: int
     end: int
 
     @property
     def is_short(self) -> bool:
         """Whether the ask only says how to go on."""
-        return len(terms(COMMAND.sub("", self.ask))) < SHORT
+        return len(self.words) < SHORT
 
 
 def ask_of(message: Message) -> str:
@@ -44,7 +47,10 @@ def turns(messages: Sequence[Message]) -> list[Turn]:
     """Return the user's turns, in order. What precedes the first ask belongs to none."""
     starts = [(index, ask) for index, message in enumerate(messages) if (ask := ask_of(message))]
     ends = [*(index for index, _ in starts[1:]), len(messages)]
-    return [Turn(ask, start, end) for (start, ask), end in zip(starts, ends, strict=False)]
+    return [
+        Turn(ask, terms(COMMAND.sub("", ask[:OWN_WORDS])), start, end)
+        for (start, ask), end in zip(starts, ends, strict=False)
+    ]
 
 
 def task(found: Sequence[Turn], calls: Sequence[Call]) -> list[Turn]:
@@ -55,12 +61,16 @@ def task(found: Sequence[Turn], calls: Sequence[Call]) -> list[Turn]:
     """
     if not found:
         return []
-    files = [_files_in(turn, calls) for turn in found]
+    files: list[set[str]] = [set() for _ in found]
+    starts = [turn.start for turn in found]
+    for call in calls:
+        if call.at >= starts[0]:
+            files[bisect_right(starts, call.at) - 1].update(use.path for use in call.files)
     chosen = len(found) - 1
-    words, used = set(terms(found[chosen].ask)), set(files[chosen])
+    words, used = set(found[chosen].words), set(files[chosen])
     agrees = found[chosen].is_short  # "yes" continues whatever was before it
     for index in range(len(found) - 2, -1, -1):
-        own = terms(found[index].ask)
+        own = found[index].words
         if agrees or len(own & words) >= SHARED or files[index] & used:
             chosen = index
             words |= own
@@ -71,10 +81,6 @@ def task(found: Sequence[Turn], calls: Sequence[Call]) -> list[Turn]:
     while chosen < len(found) - 1 and found[chosen].is_short:
         chosen += 1  # a task does not begin with "yes"
     return list(found[chosen:])
-
-
-def _files_in(turn: Turn, calls: Sequence[Call]) -> set[str]:
-    return {use.path for call in calls if turn.start <= call.at < turn.end for use in call.files}
 
 
 def answered_before(messages: Sequence[Message], turn: Turn) -> str:

@@ -12,7 +12,7 @@ from cortext.services.digest.calls import CHANGED, CREATED, DELETED, READ, Call
 
 HALF_LIFE = 100  # messages after which a mention counts half
 LONGEST = 10_000  # characters of a text that are searched
-_WORD = re.compile(r"[\w@~/.-]+")
+_AROUND = "`'\"()[]{}<>,;*|"  # what may stand around a path
 _NAMED = re.compile(r"(?:/|~/|\.{1,2}/)?(?:[\w@.-]+/)+[\w@-][\w.@-]*\.[A-Za-z]\w{0,5}")
 _QUOTED = re.compile(r"`([\w@-]+\.[a-z]\w{0,5})`")
 _SHORTEST_ROOT = 3  # names in a folder that is worth being left out: /home/user/project
@@ -64,8 +64,10 @@ def mentioned(messages: Sequence[Message], calls: Sequence[Call], root: str = ""
 
     def note(text: str, index: int) -> None:
         text = text[:LONGEST]
-        words = {word.rstrip(".") for word in _WORD.findall(text) if "/" in word}
-        for found in {word for word in words if _NAMED.fullmatch(word)} | set(_QUOTED.findall(text)):
+        chunks = {chunk for chunk in text.split() if "/" in chunk} if "/" in text else ()
+        words = {chunk.strip(_AROUND).partition(":")[0].rstrip(".") for chunk in chunks}  # as in `a/b.py:12:`
+        quoted = _QUOTED.findall(text) if "`" in text else ()
+        for found in {word for word in words if _NAMED.fullmatch(word)} | set(quoted):
             path = relative(os.path.normpath(found), root)
             weights[path] = weights.get(path, 0.0) + 0.5 ** ((len(messages) - index) / HALF_LIFE)
 

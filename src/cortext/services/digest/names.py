@@ -76,10 +76,18 @@ def ranked(messages: Sequence[Message], calls: Sequence[Call]) -> list[Name]:
 
 def names_in(text: str) -> set[str]:
     """Return the words of a text that only code has."""
-    return set(filter(_is_name, _WORD.findall(text)))
+    found: set[str] = set()
+    for chunk in set(text.split()):
+        if not (chunk.isalpha() and (chunk.islower() or chunk.istitle())):  # most are plain words
+            found.update(_names_in_chunk(chunk))
+    return found
 
 
 @lru_cache(maxsize=1 << 16)
+def _names_in_chunk(chunk: str) -> tuple[str, ...]:
+    return tuple(filter(_is_name, _WORD.findall(chunk)))
+
+
 def _is_name(word: str) -> bool:
     """Whether a word is a compound, neither too long for a name nor a piece of an id or a key."""
     if not _COMPOUND.search(word) or len(word) > _LONGEST_NAME:

@@ -7,7 +7,8 @@ from cortext.services.digest.digest import digest
 from cortext.services.resume.history import History
 from cortext.services.text.masking import mask_messages
 
-DIGEST_OF = 500  # the facts are taken from the messages that are handed over and this many before them
+DIGEST_OF = 500  # the facts are taken from this many of the newest messages
+LEAST_BEFORE = 100  # and from at least this many that are not handed over
 MOST = 4_000  # tokens
 _FIRST = 8  # standing instructions are looked for in this many of the first messages, too
 
@@ -22,7 +23,7 @@ def facts(history: History, index: int, budget: int, *, known: str = "") -> str:
 
     The last ask is in it, however long ago that was. `known` is what the reader has besides.
     """
-    start = max(0, index - DIGEST_OF)
+    start = max(0, min(index - LEAST_BEFORE, len(history) - DIGEST_OF))
     messages = history.messages(start)
     if not any(map(ask_of, messages)):
         older = (message for position, message in enumerate(history.backwards()) if position >= len(history) - start)

@@ -147,14 +147,17 @@ def build(
     summary = clip_lines(mask(session.summary).text, max(400, budget))  # a quarter of the budget: messages matter more
     room = max(budget - tokens.estimate(command) - BLOCK - tokens.estimate(summary), 0)
     history.expect(room * 3 // 2, before=DIGEST_OF)  # more fits, because results will be shortened
-    fitting = _fit(history, room)
+    too_many = len(history) * HEADING > room  # whatever they contain
+    fitting = _Fitting([], [], 0, False) if too_many else _fit(history, room)
     before = ""
     if fitting.cut_results or fitting.cut_message or len(fitting.messages) < len(history):
         for_facts = digest_tokens(room)
         fitting = _fit(history, room - for_facts)
         handed = len(fitting.messages)
         before = facts(history, len(history) - handed, for_facts, known="\n".join([summary, *fitting.texts]))
-        fitting = _fit(history, room - tokens.estimate(before))
+        left = for_facts - tokens.estimate(before)
+        if left > room // 8:  # enough for more messages
+            fitting = _fit(history, room - for_facts + left)
     carried = fitting.messages
     kept_from = len(history) - len(carried)
     receipt = Receipt(
