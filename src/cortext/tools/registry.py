@@ -22,6 +22,7 @@ BUILT_IN = {
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
     "continue": "cortext.tools.continue_cli.adapter:Continue",
+    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -14,6 +14,7 @@ from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.continue_cli import Continue
 from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.kimi_code import KimiCode
 from tests.support.runners.opencode import OpenCode
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Codex",
     "Continue",
     "GeminiCli",
+    "KimiCode",
     "OpenCode",
     "Tool",
     "make_tool",
@@ -33,7 +35,13 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (Continue,)}
+MORE_TOOLS: dict[str, type[Tool]] = {
+    kind.name: kind
+    for kind in (
+        Continue,
+        KimiCode,
+    )
+}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
