@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
+from cortext.tools.kimi_code.store import workspace_name
+from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
 
 # The name that it gives to the model in its environment variables.
 ALIAS = "__kimi_env_model__"
@@ -28,7 +29,8 @@ class KimiCode(Tool):
         }
 
     def trust(self, project: Path) -> None:
-        pass  # only MCP servers of a project need it
+        path = self.home / ".kimi-code" / "workspace-trust" / workspace_name(str(project))
+        write_json(path, {"root": str(project), "trustedAt": 1794921432132})
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
         resumed = ["-S", resume] if resume else []

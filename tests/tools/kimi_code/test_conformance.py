@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from cortext.model.message import BEGINNING
 from cortext.testing import LineSamples, LineToolConformance
-from cortext.tools.base import NativeWriter
+from cortext.tools.base import CommandFile, Hooks, Installer, NativeWriter
 from cortext.tools.kimi_code.adapter import KimiCode
+from cortext.tools.kimi_code.install import EVENTS
 from cortext.tools.kimi_code.read import KimiReading
 
 pytestmark = pytest.mark.req("LIB-02", "TOOL-03", "TOOL-04", "SESS-001d", "SESS-004d", "STORE-13")
@@ -114,6 +116,10 @@ def save(home: Path, records: list[Json]) -> Path:
     return path
 
 
+class FullTool(NativeWriter, Installer, Hooks, Protocol):
+    """What the adapter can do."""
+
+
 class KimiSamples(LineSamples):
     project = PROJECT
     lines = tuple(json.dumps(line, ensure_ascii=False).encode() for line in RECORDS)
@@ -126,12 +132,35 @@ class KimiSamples(LineSamples):
         b'{"type":"context.append_message","message":{"role":"user","content":"x","origin":{"kind":"telepathy"}}}',
     )
     broken = (b'{"type":"context.append_message","message":{"role":"user","content":7}}',)
+    settings = (
+        {".kimi-code/mcp.json": '{"mcpServers": {"mine": {"command": "x"}}}', ".kimi-code/notes.md": "mine"},
+        {".kimi-code/mcp.json": "{}"},
+        {".kimi-code/mcp.json": '{\n  "mcpServers": {}\n}\n'},
+        {".kimi-code/mcp.json": '{\r\n    "a": {"b": [1,2]}\r\n}\r\n'},
+    )
+    broken_settings = (
+        *({".kimi-code/mcp.json": text} for text in ("{", "[]", '"text"')),
+        {".kimi-code/mcp.json": '{"mcpServers": 1}'},
+    )
 
-    def tool(self, home: Path) -> NativeWriter:
+    def tool(self, home: Path) -> FullTool:
         return KimiCode(home=str(home), environ={"PATH": "/nowhere"})
 
     def path(self, home: Path) -> Path:
         return log_path(home)
+
+    def payloads(self, home: Path, project: Path) -> Sequence[tuple[str, Json]]:
+        common = {"session_id": KEY, "cwd": str(project), "client_type": "kimi_code_cli"}
+        skill = '<skill-loaded name="workspace-tide" trigger="user-slash" dir="/x" args="&lt;now&gt;">\nWhen is it?'
+        events: list[tuple[str, Json]] = [
+            ("started", {"hook_event_name": "SessionStart", "source": "startup"}),
+            ("prompt", {"hook_event_name": "UserPromptSubmit", "prompt": [{"type": "text", "text": "And here?"}]}),
+            ("command", {"hook_event_name": "TurnStarted", "origin_kind": "skill_activation", "prompt": skill}),
+            ("answered", {"hook_event_name": "Stop", "stop_hook_active": False}),
+            ("compacted", {"hook_event_name": "PostCompact", "trigger": "auto"}),
+            ("ended", {"hook_event_name": "SessionEnd", "reason": "exit"}),
+        ]
+        return [(kind, {**common, **fields}) for kind, fields in events]
 
     def save_bytes(self, home: Path, data: bytes) -> Path:
         save(home, [])
@@ -224,3 +253,44 @@ def test_an_answer_that_is_not_finished_is_read_when_it_is_or_when_nothing_follo
     _, more = read(tmp_path, reading.cursor)
     assert [message.content for message in more] == ["Three."]
     assert [message.id for message in stale[len(MESSAGES) :]] == [message.id for message in more]
+
+
+@pytest.mark.req("TOOL-05")
+def test_a_skill_is_a_command_with_its_arguments(tmp_path: Path) -> None:
+    tool = KimiCode(home=str(tmp_path), environ={})
+    payloads = {payload["hook_event_name"]: payload for _, payload in KimiSamples().payloads(tmp_path, tmp_path)}
+    event = tool.hook_event(payloads["TurnStarted"])
+    assert event is not None and (event.command, event.arguments) == ("workspace.tide", "<now>")
+    assert tool.hook_event({**payloads["TurnStarted"], "prompt": "And here?"}) is None
+    save(tmp_path, RECORDS)
+    answered = tool.hook_event(payloads["Stop"])
+    assert answered is not None and answered.path == str(log_path(tmp_path)), "no payload names the transcript"
+
+
+def test_the_hooks_that_the_user_has_to_add_are_named(tmp_path: Path) -> None:
+    tool = KimiCode(home=str(tmp_path), environ={})
+    ((reason, remedy),) = tool.hooks_off("/work")
+    assert all(event in reason for event in EVENTS) and "cortext hook kimi" in remedy
+    config = tmp_path / ".kimi-code" / "config.toml"
+    config.parent.mkdir()
+    config.write_text("".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS))
+    assert tool.hooks_off("/work") == []
+    config.write_text("[[hooks")
+    ((reason, _),) = tool.hooks_off("/work")
+    assert str(config) in reason
+
+
+def test_commands_become_skills_that_only_the_user_calls(tmp_path: Path) -> None:
+    tool = KimiCode(home=str(tmp_path), environ={})
+    plan = CommandFile(
+        name="workspace.plan", description='Plan: "it"', text="Topic: {arguments}\nThen /workspace.stop."
+    )
+    resume = CommandFile(name="workspace.resume", description="x", text="{run}\n\nGo on.", run=("resume", "--in-tool"))
+    files = tool.files([plan, resume], ["cortext"])
+    text = files[".kimi-code/skills/workspace-plan/SKILL.md"].decode()
+    assert text.startswith(
+        '---\nname: workspace-plan\ndescription: "Plan: \\"it\\""\ndisable-model-invocation: true\n---\n'
+    )
+    assert "Topic: $ARGUMENTS\nThen /skill:workspace-stop." in text
+    run = files[".kimi-code/skills/workspace-resume/SKILL.md"].decode()
+    assert "`KIMI_SESSION_ID=${KIMI_SESSION_ID} cortext resume --in-tool`" in run

@@ -1,14 +1,15 @@
-"""Kimi Code: its transcripts and its native sessions."""
+"""Kimi Code: its transcripts, its native sessions, its skills and hooks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.tools.base import Detected, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, state_of, transcript_at
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
+from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class KimiCode:
     # Its screen takes no first prompt at all, so what the model should know is written into the session as its last
     # message, as for tools whose prompt is public. The user's next message is sent with it.
     prompt_is_public = True
+    commands_run = True
+    records_after_answer = False
+    first_steps = ("/skill:workspace-brainstorm TOPIC",)
+    started_by = session_variable = "KIMI_SESSION_ID"  # set by the command lines in our skills
     install_command = "npm install -g @moonshot-ai/kimi-code"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -101,3 +106,55 @@ class KimiCode:
         from cortext.tools.kimi_code.write import discard
 
         discard(written)
+
+    # ── the project's config ─────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the skills."""
+        from cortext.tools.kimi_code.install import skill_files
+
+        return skill_files(commands, program)
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add the MCP entry to the project's list of servers; nothing without `server`."""
+        from cortext.tools.kimi_code.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` added."""
+        from cortext.tools.kimi_code.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.remove(project, configs(), dry_run=dry_run)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's lists."""
+        from cortext.io.inside import if_inside
+        from cortext.tools.kimi_code.install import MCP
+        from cortext.tools.shared.mcp_servers import names_in
+
+        paths = (os.path.join(self._store.home, "mcp.json"), *(if_inside(project, name) for name in (".mcp.json", MCP)))
+        return {name for path in paths for name in names_in(path, "mcpServers")}
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return which of our hooks the user's config lacks: a project cannot bring hooks."""
+        from cortext.tools.kimi_code.install import hooks_off
+
+        return hooks_off(self._store.home)
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """Return a hook's payload as an event; None if it is not one that we handle."""
+        from cortext.tools.kimi_code.hooks import hook_event
+
+        folder = self._store.find(text_of(payload, "session_id"))
+        return hook_event(payload, log_in(folder) if folder else "")
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """Return the output that adds context to a prompt."""
+        from cortext.tools.kimi_code.hooks import hook_answer
+
+        return hook_answer(payload, context)

@@ -33,13 +33,8 @@ class KimiStore:
         self.sessions = os.path.join(home, "sessions")
 
     def folder_for(self, project: str, key: str) -> str:
-        """Return the folder of a session of this project, named as Kimi Code names it."""
-        project = os.path.realpath(project)
-        name = re.sub(r"[^a-z0-9._-]+", "-", os.path.basename(project).lower()).strip("-")[:40].strip("-")
-        if name in ("", ".", ".."):
-            name = "workspace"
-        digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-        return os.path.join(self.sessions, f"wd_{name}_{digest}", key)
+        """Return the folder of a session of this project."""
+        return os.path.join(self.sessions, workspace_name(project), key)
 
     def folders(self) -> Iterator[str]:
         """Yield the folders of all sessions."""
@@ -59,6 +54,14 @@ class KimiStore:
     def find(self, key: str) -> str:
         """Return the folder of a session; empty if there is none."""
         return next((folder for folder in self.folders() if os.path.basename(folder) == key), "")
+
+
+def workspace_name(project: str) -> str:
+    """Return the name that Kimi Code gives to the folder of a project: its last part, and a hash of all of it."""
+    project = os.path.realpath(project)
+    name = re.sub(r"[^a-z0-9._-]+", "-", os.path.basename(project).lower()).strip("-")[:40].strip("-")
+    digest = hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"wd_{'workspace' if name in ('', '.', '..') else name}_{digest}"
 
 
 def log_in(folder: str) -> str:
