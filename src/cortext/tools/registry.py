@@ -41,6 +41,7 @@ READERS = {
     "openhands": "cortext.tools.openhands.adapter:OpenHands",
     "amp": "cortext.tools.amp.adapter:Amp",
     "droid": "cortext.tools.droid.adapter:Droid",
+    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

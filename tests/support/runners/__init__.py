@@ -17,6 +17,7 @@ from tests.support.runners.continue_cli import Continue
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.gptme import Gptme
+from tests.support.runners.kimi_code import KimiCode
 from tests.support.runners.opencode import OpenCode
 from tests.support.runners.qwen_code import QwenCode
 
@@ -33,6 +34,7 @@ __all__ = [
     "Copilot",
     "GeminiCli",
     "Gptme",
+    "KimiCode",
     "OpenCode",
     "QwenCode",
     "Tool",
@@ -48,6 +50,7 @@ MORE_TOOLS: dict[str, type[Tool]] = {
         Continue,
         Copilot,
         Gptme,
+        KimiCode,
         QwenCode,
     )
 }
