@@ -22,6 +22,7 @@ BUILT_IN = {
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
+    "pi": "cortext.tools.pi.adapter:Pi",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

@@ -14,6 +14,7 @@ from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Codex",
     "GeminiCli",
     "OpenCode",
+    "Pi",
     "QwenCode",
     "Tool",
     "make_tool",
@@ -33,7 +35,7 @@ __all__ = [
 
 TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
 # The others: only the tests of their own adapters and of pairs run them.
-MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (QwenCode,)}
+MORE_TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (QwenCode, Pi)}
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
