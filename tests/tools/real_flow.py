@@ -29,27 +29,30 @@ class RealFlow:
     sessions: ClassVar[str]  # the folder of its sessions, in the home
     attached: ClassVar[tuple[str, ...]] = ()  # the messages with the files that a prompt named
 
-    def choose_another_model(self, tool: Tool) -> None:
+    @classmethod
+    def choose_another_model(cls, tool: Tool) -> None:
         """Configure another provider and the model `another-model`."""
         raise NotImplementedError
 
     @pytest.fixture(scope="class")
-    def desk(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    @classmethod
+    def desk(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         """Return a machine on which the program was used before."""
         folder = tmp_path_factory.mktemp("desk")
         with ModelServer() as other:
-            tool = make_tool(MORE_NAMES[self.name], folder / "home", other.url)
-            self.choose_another_model(tool)
+            tool = make_tool(MORE_NAMES[cls.name], folder / "home", other.url)
+            cls.choose_another_model(tool)
             elsewhere = folder / "elsewhere"
             elsewhere.mkdir()
             done = tool.run("Please put the kettle on.", cwd=elsewhere)
             assert done.returncode == 0, done.stderr
             assert other.turns[-1].body["model"] == "another-model"
         with ModelServer() as server:
-            yield Desk(folder, server, names=("claude", self.name))
+            yield Desk(folder, server, names=("claude", cls.name))
 
     @pytest.fixture(scope="class")
-    def conversations(self, desk: Desk) -> Conversations:
+    @classmethod
+    def conversations(cls, desk: Desk) -> Conversations:
         """Hold a conversation in each program; return the project and the texts of each."""
         made = {}
         for name in desk.tools:

@@ -13,6 +13,7 @@ class TestPi(RealFlow):
     name = "pi"
     sessions = ".pi/agent/sessions"
 
-    def choose_another_model(self, tool: Tool) -> None:
+    @classmethod
+    def choose_another_model(cls, tool: Tool) -> None:
         assert isinstance(tool, Pi)
         tool.choose_model("another", "another-model")

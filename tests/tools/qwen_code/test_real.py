@@ -19,7 +19,8 @@ class TestQwenCode(RealFlow):
     sessions = ".qwen/projects"
     attached = ("[attached: note.txt]\nthe heron stands still\n",)
 
-    def choose_another_model(self, tool: Tool) -> None:
+    @classmethod
+    def choose_another_model(cls, tool: Tool) -> None:
         assert isinstance(tool, QwenCode)
         tool.choose_model("another-model")
 
