@@ -13,7 +13,18 @@ from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import (
+    CommandFile,
+    Counts,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Purge,
+    Transcript,
+    Withheld,
+    Written,
+)
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
@@ -66,9 +77,12 @@ class ClaudeCode:
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
     @property
+    def _config_folder(self) -> str:
+        return self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+
+    @property
     def _projects(self) -> str:
-        config = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
-        return os.path.join(config, "projects")
+        return os.path.join(self._config_folder, "projects")
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield every `<session>.jsonl` of every project folder. Files of subagents belong to their session."""
@@ -233,16 +247,38 @@ class ClaudeCode:
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
-        user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
         own = os.path.join(project, ".claude")
         names = ("settings.json", "settings.local.json")
-        return all_hooks_off([os.path.join(user, names[0]), *(os.path.join(own, name) for name in names)])
+        return all_hooks_off(
+            [os.path.join(self._config_folder, names[0]), *(os.path.join(own, name) for name in names)]
+        )
+
+    # ── what it deletes ──────────────────────────────────────────────────────────────────────────────
+
+    def purge(self) -> Purge | None:
+        """Return what it will delete: transcripts that did not change for `cleanupPeriodDays`."""
+        from cortext.tools.claude_code.purge import purge
+
+        return purge(self._config_folder, self.transcripts())
+
+    def raise_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Set `cleanupPeriodDays` in the user's settings to ten years."""
+        from cortext.tools.claude_code.purge import retention
+
+        return retention(self._config_folder).raise_it(dry_run=dry_run)
+
+    def restore_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Undo `raise_retention`."""
+        from cortext.tools.claude_code.purge import retention
+
+        return retention(self._config_folder).restore(dry_run=dry_run)
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """Translate a hook payload; return None if it names no event or no session."""
-        return event_of(payload, _KINDS)
+        """Translate a hook payload; return None if it names no event or no session of Claude Code."""
+        # Copilot, too, runs the hooks in Claude Code's settings, for its own sessions. It sets this variable for them.
+        return None if self._environ.get("COPILOT_PROJECT_DIR") else event_of(payload, _KINDS)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the context as JSON for the hook's output; empty if Claude Code would not pass on all of it."""

@@ -59,7 +59,9 @@ def _lines(header: Json, turns: Sequence[Turn], title: str, model: Json | None) 
         first = True
         for body in bodies:
             entry = chain.entry(MESSAGE, messages[0] if messages else None, message=body)
-            entry["cortext"] = msgspec.to_builtins(_mark(entry, messages, len(bodies)) if first else Mark(added=True))
+            entry["cortext"] = msgspec.to_builtins(
+                _mark(entry, messages, len(bodies), chain) if first else Mark(added=True)
+            )
             first = False
             yield _line(entry)
     if title:
@@ -87,6 +89,7 @@ class _Chain:
         self._now = now
         self._last: str | None = None
         self._used: set[str] = set()
+        self.reading = PiReading(Transcript(tool="pi", key="", path=""))  # converts what is written
         self.size = 0  # tokens, estimated: Pi computes from the usage how full the context is
 
     def entry(self, kind: str, source: Message | None, /, **fields: Any) -> Json:
@@ -150,13 +153,11 @@ def _block(block: Block) -> Json:
     return {"type": "text", "text": block.whole if isinstance(block, Text) else block.output}
 
 
-def _mark(entry: Json, messages: Sequence[Message], entries: int) -> Mark:
+def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain) -> Mark:
     if len(messages) == entries == 1:
         record = msgspec.convert(entry, Record)
         assert record.message is not None
-        return Mark.of(
-            messages[0], PiReading(Transcript(tool="pi", key="", path="")).literal(record, record.message, "")
-        )
+        return Mark.made_from(messages[0], chain.reading.literal(record, record.message, ""))
     if not messages:
         return Mark(added=True)
     return Mark(messages=[msgspec.to_builtins(standalone(message)) for message in messages])

@@ -66,7 +66,7 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
         record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(turn, model), **common}
         typed = msgspec.convert(record, Record)
         literal = reading.literal(typed, parts_of(typed.message.parts if typed.message else None), identity)
-        yield _line({**record, "cortext": msgspec.to_builtins(Mark.of(turn.message, literal))})
+        yield _line({**record, "cortext": msgspec.to_builtins(Mark.made_from(turn.message, literal))})
         parent = identity
     if title:
         record = {"uuid": str(uuid.uuid5(_NAMES, f"title {parent} {title}")), "parentUuid": parent, "timestamp": stamp}
