@@ -24,6 +24,7 @@ BUILT_IN = {
     "continue": "cortext.tools.continue_cli.adapter:Continue",
     "copilot": "cortext.tools.copilot.adapter:Copilot",
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
+    "pi": "cortext.tools.pi.adapter:Pi",
     "gptme": "cortext.tools.gptme.adapter:Gptme",
     "aider": "cortext.tools.aider.adapter:Aider",
 }

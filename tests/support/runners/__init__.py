@@ -19,6 +19,7 @@ from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.gptme import Gptme
 from tests.support.runners.kimi_code import KimiCode
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Gptme",
     "KimiCode",
     "OpenCode",
+    "Pi",
     "QwenCode",
     "Tool",
     "make_tool",
@@ -51,6 +53,7 @@ MORE_TOOLS: dict[str, type[Tool]] = {
         Copilot,
         Gptme,
         KimiCode,
+        Pi,
         QwenCode,
     )
 }
