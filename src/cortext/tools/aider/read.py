@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +15,7 @@ from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.written import Restored
 
-_COMMAND = re.compile(r"/[a-z-]+(?:\s|$)|!")
+_COMMAND = ("/", "!")
 _BLANK = "<blank>"
 
 
@@ -71,7 +70,7 @@ def _skipped(spoken: Sequence[Block], index: int) -> str:
     if block.role != USER or not block.started:  # we wrote what precedes the first start of Aider
         return ""
     answered = index + 1 < len(spoken) and spoken[index + 1].role == ASSISTANT
-    if not answered and _COMMAND.match(block.text):
+    if not answered and block.text.startswith(_COMMAND):
         return "command"
     return "blank input" if block.text.strip() in ("", _BLANK) else ""
 
