@@ -71,6 +71,7 @@ class Change(StrEnum):
     FILE = "file replaced by a text note"
     PART = "part of an unknown type replaced by a text note"
     CHARACTER = "invalid Unicode character replaced"
+    PATH = "path mapped to where the project is now"
     # Only for some tools:
     GUARDED = "line added before text that looks like a command"
     SEPARATOR = "Unicode line separator replaced by a newline"

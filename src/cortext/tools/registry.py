@@ -21,6 +21,9 @@ BUILT_IN = {
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
+    "continue": "cortext.tools.continue_cli.adapter:Continue",
+    "copilot": "cortext.tools.copilot.adapter:Copilot",
+    "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
     "gptme": "cortext.tools.gptme.adapter:Gptme",
     "aider": "cortext.tools.aider.adapter:Aider",
 }

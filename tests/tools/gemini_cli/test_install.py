@@ -16,7 +16,7 @@ from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.install import EVENTS
-from cortext.tools.gemini_cli.messages import RESUMED
+from cortext.tools.shared.typed import RESUMED
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [

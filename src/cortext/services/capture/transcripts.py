@@ -29,6 +29,17 @@ def work_for(tools: Iterable[TranscriptSource], failed: Failed | None = None) ->
     return work
 
 
+def any_of(tools: Iterable[TranscriptSource]) -> bool:
+    """Whether one of these tools has a transcript."""
+    for tool in tools:
+        try:
+            if next(tool.transcripts(), None) is not None:
+                return True
+        except Exception:  # noqa: BLE001 (a store that cannot be read is reported by an import)
+            continue
+    return False
+
+
 def in_folder(tools: Iterable[TranscriptSource], folder: str, failed: Failed) -> Work:
     """Return the transcripts below a folder (or the one at a path), each with the tool that recognises it."""
     tools = list(tools)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.index.sessions import Row
+from cortext.index.sessions import Row, project_fields
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.base import Trashed
@@ -24,6 +24,8 @@ def session_json(row: Row) -> Json:
         "tool": row.tool,
         "agent": row.agent,
         "workspace": row.root,
+        "project": row.project,
+        "repository": msgspec.json.decode(row.repository) if row.repository else None,
         "created_at": row.created_at,
         "last_active": row.last_active,
         "message_count": row.message_count,
@@ -65,4 +67,5 @@ def row_of(session: Session, root: str, kind: str) -> Row:
         kind,
         session.damage,
         int(session.is_linear),
+        *project_fields(root, kind, session),
     )

@@ -24,6 +24,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.text.masking import disarm, mask_messages
@@ -75,9 +76,8 @@ def make_plan(
 
     `topicless` is the command without the conversation's title, for places that others can read.
     """
-    session = found.session
-    history = History(found.store, session)
-    project = project or project_of(found)
+    place = place_of(found, project)
+    session, project, history = place.shown(found.session), place.folder, place.history(found)
     history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
@@ -112,6 +112,7 @@ def make_plan(
             prompt = _first_prompt(topicless, nameless)
     else:
         _count_new(receipt, carried, tool.preview(carried))
+        place.count(receipt, carried)
     return Plan(
         session=session,
         project=project,
@@ -120,7 +121,7 @@ def make_plan(
         receipt=receipt,
         how=own.how,
         key=own.key,
-        warnings=[own.why] if own.why else [],
+        warnings=[note for note in (place.note, own.why) if note],
     )
 
 
@@ -293,11 +294,3 @@ def _newest_that_fit(history: History, budget: int) -> list[Message]:
         while len(chosen) > 1 and chosen[-1].role == TOOL:
             chosen.pop()
     return chosen[::-1]
-
-
-def project_of(found: Found) -> str:
-    """Return the folder that the conversation belongs to: its workspace, or the project that it was held in."""
-    if found.named_store.kind == "workspace":
-        return found.root
-    project = found.session.extra.get("project")
-    return project if isinstance(project, str) and os.path.isdir(project) else os.getcwd()

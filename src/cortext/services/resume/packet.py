@@ -40,6 +40,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     tokens: int = 0
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
+    moved: dict[str, str] = {}  # the folders that paths were mapped from, each with the one that is named now
 
     def lines(self) -> list[str]:
         """Return the receipt as lines for people."""
@@ -49,6 +50,7 @@ class Receipt(msgspec.Struct, kw_only=True):
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
         out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]
+        out += [f"mapped     {old} to {new}" for old, new in self.moved.items()]
         return out
 
 

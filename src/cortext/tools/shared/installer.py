@@ -23,7 +23,7 @@ from cortext.tools.shared.entries import NAME, Entry, Json, Server
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
 
 _FILE = "file"  # stands for the file itself among the containers to keep
-_NOTE = "what cortext added to the settings beside this file; `cortext uninstall` needs it"
+_NOTE = "what cortext changed in the settings beside this file; it is needed to undo that"
 
 
 class Change(NamedTuple):

@@ -17,6 +17,7 @@ import msgspec
 
 from cortext.io import files as fsio
 from cortext.io.jsonl import SMALL, blocks, finite, no_number
+from cortext.model import clock
 from cortext.tools.base import Counts
 
 T = TypeVar("T")
@@ -170,6 +171,12 @@ def as_utf8(line: bytes) -> bytes | None:
         value = value_of(line)
         return None if value is None else msgspec.json.encode(value)
     return None
+
+
+def moment(stamp: str | None) -> str:
+    """Return a time in our format; most tools already write it, and parsing it would take longer than the record."""
+    stamp = stamp or ""
+    return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
 
 
 def derived_id(*parts: str | int) -> str:

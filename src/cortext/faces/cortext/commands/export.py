@@ -42,12 +42,12 @@ def run(arguments: list[str]) -> int:
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
-        from cortext.services.resume.handover import project_of
+        from cortext.services.resume.moved import place_of
 
         held_in = found.session.origin.tool
         tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
         title = found.session.title if options.unmasked else mask(found.session.title).text
-        written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
+        written = tool.write([plain(message) for message in messages], project=place_of(found).folder, title=title)
         # The next import finds it in the tool's store and must recognise it as this conversation.
         stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)

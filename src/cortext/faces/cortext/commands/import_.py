@@ -20,6 +20,7 @@ from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all, note_failure
 from cortext.services.capture.intake import reason_of
+from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
 from cortext.wiring import tools
@@ -55,7 +56,8 @@ def run(arguments: list[str]) -> int:
         note_failure(reports, tool, "", path, reason_of(error))
 
     work = in_folder(sources, options.path, failed) if options.path else work_for(sources, failed)
-    capture = Stores().capture()
+    stores = Stores()
+    capture = stores.capture()
     capture.remember_all()
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
@@ -66,6 +68,7 @@ def run(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_missing()
+    record_repositories(capture.home, stores.listing().index)
     for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:

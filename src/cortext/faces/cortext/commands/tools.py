@@ -6,9 +6,14 @@ import json
 import sys
 from argparse import ArgumentParser
 
+import msgspec
+
+from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
+from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.installed_tools import detect_all
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tools as all_tools
 
 
@@ -17,7 +22,7 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext tools",
         description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
-        "it, and how many conversations the tool has stored.",
+        "it, how many conversations the tool has stored, and which of them it is about to delete.",
         epilog="example:  cortext tools --json",
     )
     made.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -29,6 +34,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     rows = []
     tools = all_tools()
+    endangered = {item.tool: item for item in Rescue(Stores().capture(), tools).warnings}
     for tool, found in zip(tools, detect_all(tools), strict=True):
         try:
             stored = sum(1 for _ in tool.transcripts())
@@ -43,6 +49,7 @@ def run(arguments: list[str]) -> int:
                 "tested": bool(found and found.tested),
                 "tested_version": tool.tested_version,
                 "conversations": stored,
+                "endangered": msgspec.to_builtins(endangered.get(tool.name)),
             }
         )
     if options.json:
@@ -59,4 +66,6 @@ def run(arguments: list[str]) -> int:
         for row in rows
     ]
     print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
+    for item in endangered.values():
+        print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
