@@ -67,7 +67,7 @@ def test_every_command_in_the_skill_is_one(tmp_path: Path) -> None:
     assert len(lines) >= 5
     for line in lines:
         words = shlex.split(line.replace("014", "001"))[1:]
-        dry = ["--dry-run"] if words[0] == "resume" and "--print" not in words else []
+        dry = ["--ai", "codex", "--dry-run"] if words[0] == "resume" and "--print" not in words else []
         done = cortext(*words, *dry, cwd=tmp_path / "w")
         nothing_found = words[0] == "search" and done.out == "Nothing was found.\n"
         assert done.code == 0 or nothing_found, f"{line}: {done.err}"
