@@ -171,7 +171,9 @@ def _sections(data: bytes, changed: int) -> Iterator[Section]:
     starts = [start for start in found if start is found[0] or not _is_continued(data, start)]
     keys: set[str] = set()
     for index, start in enumerate(starts):
-        section = data[start.start() : starts[index + 1].start() if index + 1 < len(starts) else None]
+        last = index + 1 == len(starts)
+        # Aider writes an empty line before the next start, which is not yet there while this section is the last.
+        section = data[start.start() :] if last else data[start.start() : starts[index + 1].start()].removesuffix(b"\n")
         said = next((block.text for block in blocks(section.decode("utf-8", "replace")) if block.role == USER), "")
         year, month, day, hour, minute, second = (digits.decode() for digits in start.groups())
         digest = hashlib.blake2b(start[0] + b"\0" + said.encode(), digest_size=6).hexdigest()

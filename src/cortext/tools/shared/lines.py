@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -177,6 +178,14 @@ def moment(stamp: str | None) -> str:
     """Return a time in our format; most tools already write it, and parsing it would take longer than the record."""
     stamp = stamp or ""
     return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
+
+
+def local_moment(stamp: str) -> str:
+    """Return a local time without a zone in our format; empty if it is not a time."""
+    try:
+        return clock.from_epoch(datetime.fromisoformat(stamp).astimezone(UTC).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def derived_id(*parts: str | int) -> str:
