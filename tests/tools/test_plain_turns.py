@@ -9,6 +9,9 @@ from cortext.model.turns import Change, Turns
 from cortext.tools.shared.plain_turns import plain_turns
 
 
+GIVEN = {"a": '{"command": "cat a.txt"}', "b": '{"command": "cat b.txt"}'}
+
+
 def _call(key: str) -> Part:
     return Part("tool_call", id=key, name="Bash", input={"command": f"cat {key}.txt"})
 
@@ -29,10 +32,7 @@ def test_calls_and_results_become_labelled_text_and_are_counted() -> None:
 
     assert [(turn.role, turn.text) for turn in turns] == [
         ("user", "Read both."),
-        (
-            "assistant",
-            'Let me look.\n\n[call of Bash (a)]\n{"command": "cat a.txt"}\n\n[call of Bash (b)]\n{"command": "cat b.txt"}',
-        ),
+        ("assistant", "\n\n".join(["Let me look.", *(f"[call of Bash ({key})]\n{GIVEN[key]}" for key in GIVEN)])),
         ("user", "[result of the call of Bash (b), which failed, not the user's words]\ngone"),
         ("user", "[result of the call of Bash (a), not the user's words]\n[not a label]"),
         ("assistant", "One is gone."),
