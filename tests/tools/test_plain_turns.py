@@ -8,7 +8,6 @@ from cortext.model.message import Message, Part
 from cortext.model.turns import Change, Turns
 from cortext.tools.shared.plain_turns import plain_turns
 
-
 GIVEN = {"a": '{"command": "cat a.txt"}', "b": '{"command": "cat b.txt"}'}
 
 

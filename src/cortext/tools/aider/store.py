@@ -98,12 +98,15 @@ class AiderStore:
                     yield _transcript(path, section, folder)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the conversation in this file; of a history with several, the newest."""
-        sections = self.sections(path)
-        if not sections:
-            return None
-        folder, name = os.path.split(os.path.abspath(path))
-        return _transcript(os.path.abspath(path), sections[-1], folder if name == HISTORY else "")
+        """Return the conversation in this file; None if it has several."""
+        found = self.transcripts_in(path)
+        return found[0] if len(found) == 1 else None
+
+    def transcripts_in(self, path: str) -> list[Transcript]:
+        """Return all conversations in this file."""
+        path = os.path.abspath(path)
+        folder, name = os.path.split(path)
+        return [_transcript(path, section, folder if name == HISTORY else "") for section in self.sections(path)]
 
     def section(self, transcript: Transcript) -> Section | None:
         """Return the contents of a conversation; None if the file no longer has it."""
