@@ -15,7 +15,7 @@ def _call(key: str) -> Part:
     return Part("tool_call", id=key, name="Bash", input={"command": f"cat {key}.txt"})
 
 
-@pytest.mark.req("TOOL-06")
+@pytest.mark.req("SESS-004d")
 def test_calls_and_results_become_labelled_text_and_are_counted() -> None:
     normal = Turns(
         [
@@ -40,7 +40,7 @@ def test_calls_and_results_become_labelled_text_and_are_counted() -> None:
     assert [turn.message is not None for turn in turns] == [True] * 5
 
 
-@pytest.mark.req("TOOL-06")
+@pytest.mark.req("SESS-004d")
 def test_without_calls_nothing_is_counted() -> None:
     normal = Turns([Message(role="user", content="Hello."), Message(role="assistant", content="Hello!")])
     assert [turn.text for turn in plain_turns(normal)] == ["Hello.", "Hello!"]

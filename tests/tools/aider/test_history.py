@@ -10,7 +10,7 @@ from cortext.model.message import Message
 from cortext.model.turns import Change
 from cortext.tools.aider.adapter import Aider
 
-pytestmark = pytest.mark.req("TOOL-06")
+pytestmark = pytest.mark.req("TOOL-03")
 
 HISTORY = ".aider.chat.history.md"
 

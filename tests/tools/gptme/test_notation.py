@@ -8,7 +8,7 @@ from cortext.model.message import Part
 from cortext.model.turns import Call
 from cortext.tools.gptme.notation import call_line, looks_like_call, split_calls, without_calls
 
-pytestmark = pytest.mark.req("TOOL-06")
+pytestmark = pytest.mark.req("SESS-004d")
 
 
 def test_calls_are_taken_out_of_the_text() -> None:
