@@ -26,6 +26,13 @@ BUILT_IN = {
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
     "gptme": "cortext.tools.gptme.adapter:Gptme",
     "aider": "cortext.tools.aider.adapter:Aider",
+    "cursor": "cortext.tools.cursor.adapter:Cursor",
+    "chatgpt": "cortext.tools.chatgpt.adapter:ChatGpt",
+    "claude-ai": "cortext.tools.claude_ai.adapter:ClaudeAi",
+    "cline": "cortext.tools.cline.adapter:Cline",
+    "roo": "cortext.tools.cline.adapter:Roo",
+    "kilo": "cortext.tools.cline.adapter:Kilo",
+    "llm": "cortext.tools.llm.adapter:Llm",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

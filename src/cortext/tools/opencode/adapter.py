@@ -24,8 +24,9 @@ from cortext.tools.base import (
 )
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
-from cortext.tools.opencode.store import Folders, exists, is_database, is_key, transcripts
+from cortext.tools.opencode.store import Folders, exists, is_key, transcripts
 from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.sqlite import is_database
 
 _DAMAGED_DATABASE = "damaged-database"
 

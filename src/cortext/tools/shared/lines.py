@@ -108,8 +108,13 @@ def note(kinds: dict[str, int], kind: str, count: int = 1) -> None:
 
 def place(counts: Counts, path: str, offset: int) -> None:
     """Record where a damaged record is; only the first ones are kept."""
+    place_named(counts, f"{path}: before byte {offset}")
+
+
+def place_named(counts: Counts, where: str) -> None:
+    """The same, for a record that is not found by its offset."""
     if len(counts.places) < _MOST_PLACES:
-        counts.places.append(f"{path}: before byte {offset}")
+        counts.places.append(where)
 
 
 def is_whole(line: bytes) -> bool:
