@@ -54,10 +54,12 @@ def test_a_conversation_keeps_its_id_while_others_are_added(aider: Aider, projec
     path = project / HISTORY
     path.write_text(section(1, ("one", "eins")), encoding="utf-8")
     (before,) = aider.transcripts(str(project))
-    path.write_text(section(1, ("one", "eins")) + section(2, ("one", "eins")), encoding="utf-8")
-    first, second = aider.transcripts(str(project))
+    path.write_text(section(1, ("one", "eins")) * 2 + section(2, ("one", "eins")), encoding="utf-8")
+    first, second, third = aider.transcripts(str(project))
     assert (first.key, first.size) == (before.key, before.size)
-    assert second.key != first.key
+    assert len({first.key, second.key, third.key}) == 3
+    assert aider.transcript_at(str(path)) is None
+    assert [found.key for found in aider.transcripts_in(str(path))] == [first.key, second.key, third.key]
 
 
 def test_a_history_is_found_from_a_folder_inside_the_repository(aider: Aider, project: Path) -> None:

@@ -178,14 +178,17 @@ def _sections(data: bytes, changed: int) -> Iterator[Section]:
         # Aider writes an empty line before the next start, which is not yet there while this section is the last.
         section = data[start.start() :] if last else data[start.start() : starts[index + 1].start()].removesuffix(b"\n")
         said = next((block.text for block in blocks(section.decode("utf-8", "replace")) if block.role == USER), "")
+        if not said:
+            continue
         year, month, day, hour, minute, second = (digits.decode() for digits in start.groups())
-        digest = hashlib.blake2b(start[0] + b"\0" + said.encode(), digest_size=6).hexdigest()
-        key = f"{year}{month}{day}-{hour}{minute}{second}-{digest}"
-        if said and key not in keys:
-            keys.add(key)
-            moment = clock.to_epoch(f"{year}-{month}-{day}T{hour}:{minute}:{second}") or 1
-            # The section only grows, so its size is enough to notice a change; the file's time would be that of all.
-            yield Section(key, section, max(1, int(moment)))
+        key, number = "", 0
+        while not key or key in keys:  # two that began in the same second with the same words
+            digest = hashlib.blake2b(f"{number}\0{said}".encode(), digest_size=6).hexdigest()
+            key, number = f"{year}{month}{day}-{hour}{minute}{second}-{digest}", number + 1
+        keys.add(key)
+        moment = clock.to_epoch(f"{year}-{month}-{day}T{hour}:{minute}:{second}") or 1
+        # The section only grows, so its size is enough to notice a change; the file's time would be that of all.
+        yield Section(key, section, max(1, int(moment)))
 
 
 def _is_continued(data: bytes, start: re.Match[bytes]) -> bool:
