@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
-from cortext.tools.shared.skills import skill_name, skill_text
+from cortext.tools.shared.skills import skill_name, text_without_arguments
 
 _FOLDER = ".agents/skills"
 # Only the user calls these skills: Codex must not offer them to the model.
@@ -17,6 +17,6 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
     files: dict[str, bytes] = {}
     for command in commands:
         folder = f"{_FOLDER}/{skill_name(command.name)}"
-        files[f"{folder}/SKILL.md"] = skill_text(command, program, "$").encode("utf-8")
+        files[f"{folder}/SKILL.md"] = text_without_arguments(command, program, "$").encode("utf-8")
         files[f"{folder}/agents/openai.yaml"] = _POLICY
     return files

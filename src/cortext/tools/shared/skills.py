@@ -1,8 +1,4 @@
-"""Commands as skills, for tools without command files: `/workspace.brainstorm` becomes `$workspace-brainstorm`.
-
-Such a skill is a text that the model gets after the user's message. It takes no arguments and runs nothing, so the text
-says where the arguments are and what to run.
-"""
+"""Our commands as skills, for tools that have no command files: `/workspace.brainstorm` as `workspace-brainstorm`."""
 
 from __future__ import annotations
 
@@ -22,26 +18,35 @@ def skill_name(command: str) -> str:
     return re.sub(r"[^a-z0-9-]+", "-", command.lower()).strip("-")
 
 
-def skill_text(command: CommandFile, program: Sequence[str], sign: str, *more: str) -> str:
-    """Return the text of a skill that is called by its name after `sign`; `more` are further lines of its head."""
-    name = skill_name(command.name)
+def skill_text(command: CommandFile, *, arguments: str, run: str, call: str, head: Sequence[str] = ()) -> str:
+    """Return the text of a SKILL.md.
+
+    `arguments` and `run` replace {arguments} and {run}, `call` is how a user calls a skill (`$`), and `head` are more
+    lines of the front matter.
+    """
     # A JSON string is a YAML string.
     description = json.dumps(" ".join(command.description.split())[:_LONGEST_DESCRIPTION], ensure_ascii=False)
     text = command.text
-    run = _run(command, program, f"{sign}{name}")
     if run and "{run}" not in text:
         text = f"{{run}}\n\n{text}"
-    text = text.replace("{run}", run).replace("{arguments}", f"(the text after `{sign}{name}` in the user's message)")
-    text = _MENTION.sub(f"{sign}workspace-", text)
-    head = "\n".join([f"name: {name}", f"description: {description}", *more])
-    return f"---\n{head}\n---\n\n{text.strip()}\n"
+    text = text.replace("{run}", run).replace("{arguments}", arguments)
+    text = _MENTION.sub(f"{call}workspace-", text)
+    front = "\n".join([f"name: {skill_name(command.name)}", f"description: {description}", *head])
+    return f"---\n{front}\n---\n\n{text.strip()}\n"
 
 
-def _run(command: CommandFile, program: Sequence[str], called: str) -> str:
-    if not command.run:
-        return ""
-    line = shlex.join([*program, *command.run])
-    return (
-        f"If this prompt contains no output of cortext (its hooks are not trusted), run `{line}` first, with the text "
-        f"after `{called}` in the user's message as further arguments (none if there is none), and read its output."
-    )
+def text_without_arguments(command: CommandFile, program: Sequence[str], call: str, *head: str) -> str:
+    """Return the text for a tool whose skills take no arguments and run nothing.
+
+    The model gets it after the user's message, so it says where the arguments are and what to run.
+    """
+    called = f"{call}{skill_name(command.name)}"
+    run = ""
+    if command.run:
+        run = (
+            f"If this prompt contains no output of cortext (its hooks are not trusted), run "
+            f"`{shlex.join([*program, *command.run])}` first, with the text after `{called}` in the user's message as "
+            "further arguments (none if there is none), and read its output."
+        )
+    arguments = f"(the text after `{called}` in the user's message)"
+    return skill_text(command, arguments=arguments, run=run, call=call, head=head)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.installer import TomlConfig, toml_string
-from cortext.tools.shared.skills import skill_name, skill_text
+from cortext.tools.shared.skills import skill_name, text_without_arguments
 
 HOOKS = ".vibe/hooks.toml"
 SETTINGS = ".vibe/config.toml"
@@ -18,10 +18,8 @@ _END = "# <<< cortext <<<"
 def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
     """Return the files of all skills, by their path in the project. Only the user calls them."""
     head = ("user-invocable: true", "disable-model-invocation: true")
-    return {
-        f".vibe/skills/{skill_name(command.name)}/SKILL.md": skill_text(command, program, "/", *head).encode("utf-8")
-        for command in commands
-    }
+    texts = {skill_name(command.name): text_without_arguments(command, program, "/", *head) for command in commands}
+    return {f".vibe/skills/{name}/SKILL.md": text.encode("utf-8") for name, text in texts.items()}
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[TomlConfig]:
