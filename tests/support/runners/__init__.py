@@ -17,6 +17,8 @@ from tests.support.runners.continue_cli import Continue
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.gptme import Gptme
+from tests.support.runners.kimi_code import KimiCode
+from tests.support.runners.mistral_vibe import MistralVibe
 from tests.support.runners.opencode import OpenCode
 from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
@@ -34,6 +36,8 @@ __all__ = [
     "Copilot",
     "GeminiCli",
     "Gptme",
+    "KimiCode",
+    "MistralVibe",
     "OpenCode",
     "Pi",
     "QwenCode",
@@ -50,6 +54,8 @@ MORE_TOOLS: dict[str, type[Tool]] = {
         Continue,
         Copilot,
         Gptme,
+        KimiCode,
+        MistralVibe,
         Pi,
         QwenCode,
     )
