@@ -68,7 +68,7 @@ class RealFlow:
             monkeypatch.setenv(name, value)
         return Stores(str(desk.home))
 
-    @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-001d", "STORE-13")
     def test_a_real_conversation_is_imported_whole(
         self, desk: Desk, conversations: Conversations, stores: Stores
     ) -> None:
@@ -89,7 +89,7 @@ class RealFlow:
         again = desk.cortext("import", "--from", self.name, "--json", cwd=project).json
         assert again[0]["messages"] == 0, "idempotent"
 
-    @pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c")
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c")
     @pytest.mark.parametrize("home", ["fresh", "used"])
     def test_a_conversation_of_claude_is_resumed_and_captured_again(
         self, desk: Desk, conversations: Conversations, stores: Stores, home: str
