@@ -30,6 +30,8 @@ from cortext.tools.shared.mark import Mark
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)")
 _SKILL = "workspace-"
+# A skill as text: Kimi Code sends it to the model like this if it has not loaded its skills yet, or has no screen.
+_AS_TEXT = re.compile(r"/(?:skill:)?workspace[.-]([\w-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 def timestamp(milliseconds: float | None) -> str:
@@ -56,6 +58,9 @@ def literal_message(record: Record, key: str) -> Message:
             return message
         if origin.kind == "shell_command" and origin.phase == "output":
             message.role = SYSTEM
+        name, arguments = command_in(text)
+        if name and len(parts) == 1:
+            parts = [Part(TEXT, text=f"/{name} {arguments}".strip())]
         parts = parts[len(origin.bundled or ()) :]
         if BEGIN in text and record.cortext is None:
             message.extra = {"resume_block": True}
@@ -74,6 +79,12 @@ def typed_command(origin: Origin) -> str:
     # Our commands are skills here, whose names cannot contain dots.
     name = f"workspace.{name.removeprefix(_SKILL)}" if name.startswith(_SKILL) else name
     return f"/{name} {arguments}".strip()
+
+
+def command_in(text: str) -> tuple[str, str]:
+    """Return the name and the arguments of our command, if the user typed one and Kimi Code took it for text."""
+    found = _AS_TEXT.fullmatch(text.strip())
+    return (f"workspace.{found[1]}", found[2] or "") if found else ("", "")
 
 
 def restored(message: Message, mark: Mark | None) -> Message | None:
