@@ -3,10 +3,12 @@
 `TranscriptSource` is required: it is enough for import, list, search, show, sync, sweep, doctor and tools. The others
 are optional, and services ask with `isinstance`:
 
+    Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
+    Purges         deletes its own conversations after a time: rescue, doctor, tools
 
 An adapter reads leniently, because the formats belong to the tools and change, and writes strictly: it reads back what
 it wrote. It never writes to a file that the tool created. It only touches the user's home and the project folder that
@@ -27,6 +29,7 @@ from cortext.model.turns import Turns
 
 __all__ = [
     "About",
+    "Collection",
     "CommandFile",
     "Counts",
     "Detected",
@@ -37,11 +40,14 @@ __all__ = [
     "Launch",
     "Messages",
     "NativeWriter",
+    "Purge",
+    "Purges",
     "Transcript",
     "TranscriptReading",
     "TranscriptSource",
     "Withheld",
     "Written",
+    "proof_of",
 ]
 
 Messages = Sequence[Message]
@@ -84,6 +90,7 @@ class About(msgspec.Struct, kw_only=True):
     title: str = ""
     model: str = ""
     project: str = ""
+    remote: str = ""  # the address of the project's git remote, if the tool recorded it
     created_at: str = ""
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
@@ -133,6 +140,19 @@ class Launch(msgspec.Struct, kw_only=True):
     argv: list[str]
     cwd: str
     env: dict[str, str] = {}  # added to the caller's environment
+
+
+class Purge(msgspec.Struct, kw_only=True):
+    """What a tool will delete by itself: each conversation with the time (a Unix time) from which it may be deleted.
+
+    `setting` and `value` say why; `keeping` in the user's `file` would make the tool keep everything.
+    """
+
+    setting: str  # cleanupPeriodDays
+    value: str  # 30
+    keeping: str  # cleanupPeriodDays: 3650
+    file: str
+    due: list[tuple[Transcript, float]] = []
 
 
 class HookEvent(msgspec.Struct, kw_only=True):
@@ -185,6 +205,22 @@ class TranscriptSource(Protocol):
         Copying a transcript that grew to the same target again writes only what is new (see `io.batch`). With `later`
         this is the first copy, and the caller flushes it to disk.
         """
+
+
+@runtime_checkable
+class Collection(TranscriptSource, Protocol):
+    """A tool that has files with many conversations in each."""
+
+    def transcripts_in(self, path: str) -> Iterator[Transcript]:
+        """Yield the conversations in this file, wherever it is; none if it is not such a file of this tool."""
+
+
+def proof_of(tool: TranscriptSource) -> str:
+    """Return what the adapter's tests run against: the `program`, or only `samples` of its format.
+
+    An adapter says so in the attribute `proof`; without it, the tests run against the program.
+    """
+    return str(getattr(tool, "proof", "program"))
 
 
 @runtime_checkable
@@ -280,3 +316,21 @@ class Hooks(TranscriptSource, Protocol):
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return what to print so that the tool gives `context` to the model; empty if this event does not allow it."""
+
+
+@runtime_checkable
+class Purges(TranscriptSource, Protocol):
+    """A tool that deletes its own conversations after a time, unless a setting of the user says otherwise."""
+
+    def purge(self) -> Purge | None:
+        """Return what it will delete and when, by its present settings; None if they say that it deletes nothing."""
+
+    def raise_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Change the user's settings so that it deletes nothing; return the files that changed.
+
+        The previous value is noted beside the settings. With `dry_run` nothing is written, and the files that would
+        change are returned.
+        """
+
+    def restore_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Undo `raise_retention`, byte for byte, unless the user has changed the value since; return the files."""

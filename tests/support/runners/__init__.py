@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.runners.aider import Aider
 from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.continue_cli import Continue
+from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.gptme import Gptme
 from tests.support.runners.kimi_code import KimiCode
+from tests.support.runners.mistral_vibe import MistralVibe
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.pi import Pi
+from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
     "API_KEY",
@@ -23,12 +29,18 @@ __all__ = [
     "MODEL",
     "MORE_TOOLS",
     "TOOLS",
+    "Aider",
     "ClaudeCode",
     "Codex",
     "Continue",
+    "Copilot",
     "GeminiCli",
+    "Gptme",
     "KimiCode",
+    "MistralVibe",
     "OpenCode",
+    "Pi",
+    "QwenCode",
     "Tool",
     "make_tool",
 ]
@@ -38,8 +50,14 @@ TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiC
 MORE_TOOLS: dict[str, type[Tool]] = {
     kind.name: kind
     for kind in (
+        Aider,
         Continue,
+        Copilot,
+        Gptme,
         KimiCode,
+        MistralVibe,
+        Pi,
+        QwenCode,
     )
 }
 

@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("stats", "stats", "count them by day, tool and type"),
             ("import", "import_", "import what your AI tools have stored"),
             ("sync", "sync", "import only what is new"),
+            ("rescue", "rescue", "import what your AI tools are about to delete"),
             ("sweep", "sweep", "pause conversations that have been quiet for a while"),
             ("doctor", "doctor", "check every store, report what is wrong and what to do"),
             ("store", "store_", "show where sessions are kept; copy them to a server and back"),

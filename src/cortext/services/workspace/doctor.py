@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.services.capture import uncaptured
+from cortext.services.capture.rescue import Endangered
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
@@ -96,6 +97,15 @@ def uncaptured_findings() -> list[StoreReport]:
         return []
     todo = "fix the cause, then run: cortext sync"
     findings = [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in failures]
+    folder = folders.state()
+    return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
+
+
+def purge_findings(endangered: Sequence[Endangered]) -> list[StoreReport]:
+    """Return what the AI tools are about to delete that is not kept, as an entry of its own if there is any."""
+    findings = [Finding(store=item.tool, level="warning", what=item.text, todo="cortext rescue") for item in endangered]
+    if not findings:
+        return []
     folder = folders.state()
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Purge, Transcript, Withheld, Written
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
@@ -148,10 +148,11 @@ class GeminiCli:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the slash command files."""
+        """Return the slash command files, and the skill about cortext."""
         from cortext.tools.gemini_cli.install import command_files
+        from cortext.tools.shared.skill import agent_skill
 
-        return command_files(commands)
+        return command_files(commands) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
@@ -192,7 +193,7 @@ class GeminiCli:
             return None
         event = HookEvent(kind=kind, key=key, path=text_of(payload, "transcript_path"), project=text_of(payload, "cwd"))
         if kind == "prompt":
-            from cortext.tools.gemini_cli.messages import COMMAND_MARK, RESUMED
+            from cortext.tools.shared.typed import COMMAND_MARK, RESUMED
 
             gate.wait(self._environ)
             event.text = text_of(payload, "prompt")
@@ -210,6 +211,26 @@ class GeminiCli:
         if not context or event != "BeforeAgent":
             return ""
         return additional_context(event, context)
+
+    # ── what it deletes ──────────────────────────────────────────────────────────────────────────────
+
+    def purge(self) -> Purge | None:
+        """Return what it will delete: sessions older than `sessionRetention.maxAge`, or more than `maxCount`."""
+        from cortext.tools.gemini_cli.purge import purge
+
+        return purge(self._store)
+
+    def raise_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Turn off the deletion of sessions in the user's settings."""
+        from cortext.tools.gemini_cli.purge import retention
+
+        return retention(self._store).raise_it(dry_run=dry_run)
+
+    def restore_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Undo `raise_retention`."""
+        from cortext.tools.gemini_cli.purge import retention
+
+        return retention(self._store).restore(dry_run=dry_run)
 
     # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,8 @@ import msgspec
 
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
-from cortext.services.workspace.doctor import StoreReport, examine, uncaptured_findings
+from cortext.services.capture.rescue import Rescue
+from cortext.services.workspace.doctor import StoreReport, examine, purge_findings, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
@@ -24,6 +25,7 @@ def run_full(*, as_json: bool) -> int:
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
+    examined += purge_findings(Rescue(stores.capture(), tools).warnings)
     findings = [finding for report in examined for finding in report.findings]
     damaged = any(finding.level == "damage" for finding in findings)
     if as_json:

@@ -30,9 +30,17 @@ def run(arguments: list[str]) -> int:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(location.exists for location in locations) and not uncaptured.failures():
+    if not any(location.exists for location in locations) and not uncaptured.failures() and not _any_transcripts():
         print("[]" if as_json else "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full
 
     return run_full(as_json=as_json)
+
+
+def _any_transcripts() -> bool:
+    """Whether an AI tool has a conversation on this machine, which it may be about to delete."""
+    from cortext.services.capture.transcripts import any_of
+    from cortext.wiring.tools import tools
+
+    return any_of(tools())

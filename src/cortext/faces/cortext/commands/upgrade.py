@@ -7,11 +7,13 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.safety import terminal
+from cortext.services.capture.rescue import restore_settings
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.setup import Setup, load_manifest
 from cortext.services.workspace.timer import timer_path
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import installer
+from cortext.wiring.tools import tools as all_tools
 
 _ABOUT = {
     "upgrade": "Update the prompts, templates, commands and hooks of this workspace to this version of cortext. "
@@ -46,4 +48,7 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
         if name == "uninstall" and os.path.exists(timer):
             print(f"  the timer stays, because it serves all your workspaces: {terminal.line(timer)}; stop it with:")
             print("  systemctl --user disable --now cortext-sweep.timer")
+        for path in restore_settings(all_tools(), dry_run=True) if name == "uninstall" else ():
+            print(f"  a raised setting stays, because it serves all your projects: {terminal.line(path)}")
+            print("  restore it with: cortext rescue --undo")
     return 0

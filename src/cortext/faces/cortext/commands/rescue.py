@@ -1,0 +1,125 @@
+"""`cortext rescue`: import what the AI tools are about to delete, and make them keep it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from contextlib import closing
+
+import msgspec
+
+from cortext.errors import CortextError, UsageError
+from cortext.faces.cortext.commands.import_ import print_reports
+from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.progress import Progress
+from cortext.safety import terminal
+from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.importing import capture_all
+from cortext.services.capture.rescue import Endangered, Rescue, restore_settings
+from cortext.wiring import tools
+from cortext.wiring.stores import Stores
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext rescue",
+        description="Import the conversations that your AI tools are about to delete and, if you agree, raise the "
+        "settings by which they delete them. `cortext rescue --undo` restores those settings.",
+        epilog="example:  cortext rescue --dry-run",
+    )
+    made.add_argument("-y", "--yes", action="store_true", help="import and raise the settings without asking")
+    made.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
+    made.add_argument("--undo", action="store_true", help="restore the settings that were raised")
+    made.add_argument("--json", action="store_true", help="print the report as JSON; change nothing without --yes")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Report, import, raise; return 3 if some transcripts could not be captured."""
+    options = parser().parse_args(arguments)
+    if options.undo:
+        return _undo(as_json=options.json, dry_run=options.dry_run)
+    capture = Stores().capture()
+    capture.remember_all()
+    rescue = Rescue(capture, tools.tools())
+    only_report = options.dry_run or (options.json and not options.yes)
+    if not options.json:
+        _print_warnings(rescue)
+    asking = not (only_report or options.yes)
+    if asking and not sys.stdin.isatty():
+        if rescue.work:
+            raise UsageError("nothing was imported: there is no terminal to ask on", hint="pass --yes or --dry-run")
+        return 0
+    reports: dict[str, ToolReport] = {}
+    if rescue.work and not only_report and (options.yes or _agreed(_import_question(rescue), default=True)):
+        _import(capture, rescue, reports)
+        if not options.json:
+            print_reports(list(reports.values()))
+    raised = _raise(rescue, dry_run=only_report, ask=asking, quiet=options.json)
+    if options.json:
+        done = [msgspec.to_builtins(report) for report in reports.values()]
+        print_json(
+            {"endangered": msgspec.to_builtins(rescue.warnings), "imported": done, "settings": raised}
+            | ({"dry_run": True} if only_report else {})
+        )
+    elif raised:
+        print("Undo: cortext rescue --undo" if not only_report else "Nothing was changed.")
+    return 3 if any(report.failed for report in reports.values()) else 0
+
+
+def _print_warnings(rescue: Rescue) -> None:
+    for item in rescue.warnings:
+        print(terminal.line(f"{item.text}."))
+    if not rescue.warnings:
+        print("No conversation is about to be deleted that cortext does not keep.")
+
+
+def _import_question(rescue: Rescue) -> str:
+    count = len(rescue.work)
+    return f"Import {'them' if count > 1 else 'it'} now?"
+
+
+def _import(capture: Capture, rescue: Rescue, reports: dict[str, ToolReport]) -> None:
+    total = sum(max(1, transcript.size) for _, transcript in rescue.work)
+    with Progress("Importing", total) as bar, closing(capture_all(capture, rescue.work, reports)) as captured:
+        for done in captured:
+            bar.step(max(1, done.size))
+
+
+def _raise(rescue: Rescue, *, dry_run: bool, ask: bool, quiet: bool) -> list[str]:
+    """Raise the setting of every tool that deletes; return the settings files that changed or would."""
+    changed: list[str] = []
+    for tool, item in zip(rescue.purging, rescue.endangered, strict=True):
+        if ask and not _agreed(f"Set {_setting(item)} so that {item.title} deletes nothing?", default=False):
+            continue
+        try:
+            files = tool.raise_retention(dry_run=dry_run)
+        except CortextError as error:  # what was imported is kept, and the other tools have settings of their own
+            print(terminal.line(f"cortext: {error.message}"), file=sys.stderr)
+            continue
+        if files and not quiet:
+            print(terminal.line(f"{'Would set' if dry_run else 'Set'} {_setting(item)} ({item.title})."))
+        changed += files
+    return changed
+
+
+def _setting(item: Endangered) -> str:
+    return f"{item.keeping} in {item.file}"
+
+
+def _agreed(question: str, *, default: bool) -> bool:
+    answer = input(terminal.line(f"{question} [{'Y/n' if default else 'y/N'}] ").rstrip() + " ").strip().lower()
+    return answer in ("y", "yes") or (default and not answer)
+
+
+def _undo(*, as_json: bool, dry_run: bool) -> int:
+    restored = restore_settings(tools.tools(), dry_run=dry_run)
+    if as_json:
+        print_json({"restored": restored})
+        return 0
+    for path in restored:
+        print(terminal.line(f"{'Would restore' if dry_run else 'Restored'} {path}."))
+    if not restored:
+        print("Nothing to undo: no setting was raised.")
+    return 0
