@@ -26,7 +26,6 @@ from cortext.model.message import (
 from cortext.safety.framing import BEGIN
 from cortext.tools.kimi_code.records import ContentPart, ContextMessage, LoopEvent, Origin, Record
 from cortext.tools.shared.lines import derived_id
-from cortext.tools.shared.mark import Mark
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)")
 _SKILL = "workspace-"
@@ -85,20 +84,6 @@ def command_in(text: str) -> tuple[str, str]:
     """Return the name and the arguments of our command, if the user typed one and Kimi Code took it for text."""
     found = _AS_TEXT.fullmatch(text.strip())
     return (f"workspace.{found[1]}", found[2] or "") if found else ("", "")
-
-
-def restored(message: Message, mark: Mark | None) -> Message | None:
-    """Return the message that a record was made from; None if we added the record."""
-    if mark is None:
-        return message
-    if mark.added:
-        return None
-    message = mark.original() or message
-    message.id = mark.id or message.id
-    message.role = mark.role or message.role
-    message.timestamp = mark.timestamp or message.timestamp
-    message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
-    return message
 
 
 def filled(message: Message, parts: list[Part]) -> Message:
