@@ -27,7 +27,12 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown", help="default: markdown")
-    made.add_argument("--ai", choices=tools.names(), help="with --format native: the tool to write it for")
+    made.add_argument(
+        "--ai",
+        type=tools.target_name,
+        choices=tools.target_names(),
+        help="with --format native: the tool to write it for",
+    )
     made.add_argument("--unmasked", action="store_true", help="do not mask secrets")
     return made
 
