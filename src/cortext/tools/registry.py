@@ -21,9 +21,12 @@ BUILT_IN = {
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
-    "continue": "cortext.tools.continue_cli.adapter:Continue",
     "copilot": "cortext.tools.copilot.adapter:Copilot",
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
+    "pi": "cortext.tools.pi.adapter:Pi",
+    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
+    "continue": "cortext.tools.continue_cli.adapter:Continue",
+    "vibe": "cortext.tools.vibe.adapter:Vibe",
     "gptme": "cortext.tools.gptme.adapter:Gptme",
     "aider": "cortext.tools.aider.adapter:Aider",
 }

@@ -24,7 +24,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.in_tool import ChatResumer, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.services.text.masking import mask_session
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.lifecycle import pause

@@ -23,10 +23,11 @@ from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.resume.facts import DIGEST_OF, MOST, facts
 from cortext.services.resume.history import History
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
+from cortext.services.resume.packet import Receipt, begun_block, context_block
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.store.files.layout_paths import native_copy
@@ -83,7 +84,7 @@ def make_plan(
     earlier = len(history) - len(fitting)
     masked, secrets = mask_messages([plain(message) for message in fitting])
     carried = [disarm(message) for message in masked]
-    before = facts_before(history, earlier)
+    before = facts(history, earlier, MOST, known="\n".join(map(body, carried))) if earlier else ""
     if carried:
         block = context_block(session, messages=len(history), before=before, native=True)
     else:

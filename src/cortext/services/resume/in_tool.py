@@ -25,7 +25,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat

@@ -23,6 +23,8 @@ def event_of(payload: Mapping[str, Any], kinds: Mapping[str, str]) -> HookEvent 
     if not event or not key:
         return None
     kind = kinds.get(event, "other")
+    if kind == "started" and text_of(payload, "source") == "compact":
+        kind = "compacted"  # the same session goes on, and this event may give the model something
     text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
     command, arguments = text_of(payload, "command_name"), text_of(payload, "command_args")
     typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None

@@ -52,7 +52,9 @@ def run(arguments: list[str]) -> int:
         held_in = found.session.origin.tool
         tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
         title = found.session.title if options.unmasked else mask(found.session.title).text
-        written = tool.write([plain(message) for message in messages], project=place_of(found).folder, title=title)
+        place = place_of(found)
+        mapped = [place.paths.message(plain(message)) for message in messages]
+        written = tool.write(mapped, project=place.folder, title=place.paths.text(title))
         # The next import finds it in the tool's store and must recognise it as this conversation.
         stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)
