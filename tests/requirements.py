@@ -81,6 +81,7 @@ PROMISES: dict[str, str] = {
     "TOOL-03": "Import reads every transcript, sync only what is new; what the tool deletes is kept; repeating changes nothing.",
     "TOOL-04": "A damaged or unknown record is counted and reported, never fatal.",
     "TOOL-05": "What must happen is done by a hook or a command, not by asking the model.",
+    "TOOL-07": "Conversations of tools and exports that cannot be run here are read, and marked as tested with samples.",
     "TOOL-08": "The user is warned before a tool deletes conversations, and can have them kept and put back into the tool's own picker.",
     "TOOL-11": "What a compaction or a budget drops and later work needs is handed back: the last ask, files, commands, names, standing instructions.",
     "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost.",

@@ -31,7 +31,7 @@ def test_a_heavy_program_runs_only_where_it_is_asked_for(tmp_path: Path) -> None
         "import pytest\n\n@pytest.mark.heavy_tool\ndef test_heavy():\n    pass\n\ndef test_light():\n    pass\n",
         encoding="utf-8",
     )
-    assert "1 passed, 1 skipped" in _run_pytest(tmp_path).stdout
+    assert "1 passed, 1 deselected" in _run_pytest(tmp_path).stdout
     assert "2 passed" in _run_pytest(tmp_path, CORTEXT_HEAVY_TOOLS="1").stdout
 
 

@@ -25,6 +25,7 @@ from tests.services.test_repository import make_repository
 from tests.support.cli import cortext, git
 from tests.support.desk import NAMES
 from tests.tools.claude_code.corpus import Script, call
+from tests.tools.codex.corpus import Rollout
 
 pytestmark = pytest.mark.req("TOOL-09")
 KEY = "0b5c8a52-6f3d-4a63-9d7e-000000000001"
@@ -127,6 +128,18 @@ def test_a_subfolder_keeps_its_path_inside_the_repository(
     place = place_of(found)
     assert place.folder == str(now / "api")
     assert place.paths.text(f"{pond}/api/x {pond}/web/y") == f"{now}/api/x {now}/web/y"
+
+
+def test_a_folder_that_the_repository_no_longer_has_is_the_current_one(
+    pond: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = hold(pond / "api")
+    shutil.rmtree(pond / "api")
+    (pond / "web").mkdir()
+    for here, folder in ((pond / "web", pond / "web"), (pond.parent, pond)):
+        monkeypatch.chdir(here)
+        Projects().repository(str(pond))
+        assert place_of(found).folder == str(folder)
 
 
 def test_the_same_folder_maps_nothing(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,3 +289,47 @@ def test_the_printed_packet_names_the_files_where_they_are(pond: Path) -> None:
     assert done.json["receipt"]["moved"] == {str(pond): str(now)}
     there = cortext("resume", f"claude-{KEY}", "--print", cwd=pond.parent).out
     assert f"cat {pond}/a.txt" in there, "this folder is not the project"
+
+
+@pytest.mark.parametrize("tool", list(NAMES))
+def test_a_pushed_workspace_has_its_paths_mapped_on_another_machine(tmp_path: Path, tool: str) -> None:
+    folder = make_repository(tmp_path / "ann" / "w")
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert cortext("new", "plan", "Herons", cwd=folder).code == 0
+    stores = Stores(str(folder))
+    claude_transcript(folder / "api")
+    stores.capture().attach(stores.workspace_store(), "001-plan-herons", "claude", KEY)
+    assert cortext("sync", cwd=folder).code == 0
+    (path,) = folder.glob("conversations/*/001-*/.session/session.json")
+    assert json.loads(path.read_text(encoding="utf-8"))["held_in"] == [str(folder)]
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "herons")
+    git(tmp_path, "clone", "-q", str(folder), "bob")
+    here = cortext("resume", "001", "--ai", tool, "--dry-run", "--json", cwd=folder).json
+    assert (here["cwd"], here["receipt"]["moved"]) == (str(folder), {})
+    there = cortext("resume", "001", "--ai", tool, "--dry-run", "--json", cwd=tmp_path / "bob").json
+    assert there["cwd"] == str(tmp_path / "bob")
+    assert there["receipt"]["moved"] == {str(folder): str(tmp_path / "bob")}
+    assert there["receipt"]["changed"][Change.PATH] == 2
+
+
+def test_a_conversation_whose_folder_is_gone_is_known_by_the_remote_that_codex_recorded(pond: Path) -> None:
+    git(pond, "remote", "add", "origin", "https://host/ann/pond")
+    rollout = Rollout(cwd="/gone/pond", git={"repository_url": "git@host:ann/pond.git"})
+    rollout.user("Read /gone/pond/a.txt")
+    rollout.save(Path(os.environ["HOME"]))
+    assert cortext("import", cwd=pond).code == 0
+    (row,) = cortext("list", "--project", "--json", cwd=pond).json
+    assert (row["project"], row["repository"]) == ("/gone/pond", {"remotes": ["host/ann/pond"]})
+    planned = cortext("resume", row["id"], "--ai", "claude", "--dry-run", "--json", cwd=pond).json
+    assert (planned["cwd"], planned["receipt"]["moved"]) == (str(pond), {"/gone/pond": str(pond)})
+
+
+def test_a_native_export_has_the_paths_of_today(pond: Path) -> None:
+    claude_transcript(pond)
+    assert cortext("import", cwd=pond).code == 0
+    now = renamed(pond)
+    done = cortext("export", f"claude-{KEY}", "--format", "native", "--ai", "codex", cwd=now)
+    written = Path(done.out.strip()).read_text(encoding="utf-8")
+    assert f"cat {now}/a.txt" in written
+    assert f"{pond}/" not in written

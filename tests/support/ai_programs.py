@@ -130,7 +130,7 @@ PROGRAMS: dict[str, Program] = {
         NpmProgram("codex", "@openai/codex", "0.166.0", ("node_modules/@openai/codex-*/vendor/*/bin/codex",)),
         NodeProgram("copilot", "@github/copilot", "1.0.102", ("bin/copilot",)),
         NodeProgram("qwen-code", "@qwen-code/qwen-code", "0.24.4", ("bin/qwen",)),
-        NodeProgram("pi", "@earendil-works/pi-coding-agent", "0.87.1", ("bin/pi",), heavy=True),
+        NodeProgram("pi", "@earendil-works/pi-coding-agent", "0.87.1", ("bin/pi",)),
         NodeProgram("kimi-code", "@moonshot-ai/kimi-code", "2.1.0", ("bin/kimi",)),
         NodeProgram("continue", "@continuedev/cli", "1.5.47", ("bin/cn",)),
         PythonProgram("mistral-vibe", "mistral-vibe", "3.0.2", ("bin/vibe",), heavy=True),

@@ -10,6 +10,7 @@ import msgspec
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, thread
 from cortext.model.session import Origin, Session
+from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
@@ -141,6 +142,7 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
     """Compare what the model received with the receipt and with what was said in the source."""
     receipt = plan.receipt
     of_calls = sum(len(message.parts_of(TOOL_CALL)) for message in plan.carried)
+    as_text = receipt.changed.get(Change.CALLS_AS_TEXT, 0)
     return Outcome(
         messages=receipt.messages,
         of_messages=receipt.of_messages,
@@ -148,7 +150,7 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
         of_calls=of_calls,
         left_out=dict(receipt.left_out),
         changed={str(kind): count for kind, count in receipt.changed.items()},
-        problems=[*_missing(request, said), *_unpaired(request, receipt.tool_calls)],
+        problems=[*_missing(request, said), *_unpaired(request, receipt.tool_calls - as_text)],
     )
 
 

@@ -17,7 +17,10 @@ from tests.support.runners.continue_cli import Continue
 from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.gptme import Gptme
+from tests.support.runners.kimi_code import KimiCode
+from tests.support.runners.mistral_vibe import MistralVibe
 from tests.support.runners.opencode import OpenCode
+from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
@@ -33,7 +36,10 @@ __all__ = [
     "Copilot",
     "GeminiCli",
     "Gptme",
+    "KimiCode",
+    "MistralVibe",
     "OpenCode",
+    "Pi",
     "QwenCode",
     "Tool",
     "make_tool",
@@ -48,6 +54,9 @@ MORE_TOOLS: dict[str, type[Tool]] = {
         Continue,
         Copilot,
         Gptme,
+        KimiCode,
+        MistralVibe,
+        Pi,
         QwenCode,
     )
 }

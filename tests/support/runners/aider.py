@@ -11,7 +11,7 @@ from tests.support.runners.base import API_KEY, MODEL, Tool
 class Aider(Tool):
     """Aider: one Markdown file for all conversations of a project. It has no tools that a model could call.
 
-    A conversation is resumed from a chat history file, so `resume` is the path of one.
+    A conversation is resumed from a chat history: `resume` is the path of one, or the id of one that cortext wrote.
     """
 
     name = "aider"
@@ -28,6 +28,8 @@ class Aider(Tool):
             "AIDER_SHOW_MODEL_WARNINGS": "false",
             "AIDER_SHOW_RELEASE_NOTES": "false",
             "AIDER_GIT": "false",  # it would create a repository
+            "AIDER_EDIT_FORMAT": "ask",  # it would take code in an answer for an edit
+            "AIDER_MAX_CHAT_HISTORY_TOKENS": "1000000",  # it would ask the model for summaries
         }
 
     def trust(self, project: Path) -> None:
@@ -37,12 +39,16 @@ class Aider(Tool):
         # From a file: it records its command line in the history.
         message = self.home / "tmp" / "message.txt"
         message.write_text(prompt, encoding="utf-8")
-        restored = ["--chat-history-file", resume, "--restore-chat-history"] if resume else []
-        return [self.program, "--yes-always", *restored, *extra, "--message-file", str(message)]
+        return [self.program, "--yes-always", *self._restored(resume), *extra, "--message-file", str(message)]
 
     def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
-        restored = ["--chat-history-file", resume, "--restore-chat-history"] if resume else []
-        return [self.program, *restored]
+        return [self.program, *self._restored(resume)]
+
+    def _restored(self, resume: str | None) -> list[str]:
+        if not resume:
+            return []
+        path = resume if "/" in resume else str(self.home / ".local/share/cortext/aider" / f"{resume}.md")
+        return ["--chat-history-file", path, "--restore-chat-history"]
 
     def transcripts(self) -> list[Path]:
         paths = [project / ".aider.chat.history.md" for project in self._projects]

@@ -7,6 +7,22 @@ from pathlib import Path
 
 from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
 
+# Without a terminal, gptme asks the model twice more whether it is done. A tool with this hook ends the turn before.
+STOP = """
+from gptme.hooks import HookType
+from gptme.tools.base import ToolSpec
+from gptme.tools.complete import SessionCompleteException
+
+
+def stop(manager, interactive, prompt_queue, no_confirm=False):
+    if not prompt_queue:
+        raise SessionCompleteException("the turn is over")
+    yield from ()
+
+
+tool = ToolSpec(name="stop", desc="End the turn", hooks={"stop": (HookType.LOOP_CONTINUE, stop, 2000)})
+"""
+
 
 class Gptme(Tool):
     """gptme: a folder below XDG_DATA_HOME/gptme/logs for each conversation."""
@@ -19,16 +35,20 @@ class Gptme(Tool):
             "OPENAI_BASE_URL": f"{self.server_url}/v1",
             "OPENAI_API_KEY": API_KEY,
             "MODEL": f"local/{MODEL}",
-            # It would ask the model for a title after each of the first turns.
-            "GPTME_AUTO_NAMING": "0",
+            "GPTME_BREAK_ON_TOOLUSE": "0",  # it would run only the first of two calls
+            # It would send the file instead of only naming it.
+            "GPTME_DISABLE_PATH_INCLUDE": "1",
         }
+        self._stop = self.home / "stop.py"
+        self._stop.write_text(STOP, encoding="utf-8")
 
     def trust(self, project: Path) -> None:
         pass  # it never asks
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
         resumed = ["--name", resume] if resume else []
-        return [self.program, "--non-interactive", *resumed, *extra, "--", prompt]
+        tools = f"shell,save,patch,{self._stop}"
+        return [self.program, "--non-interactive", "--tools", tools, *resumed, *extra, "--", prompt]
 
     def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
         resumed = ["--name", resume] if resume else []

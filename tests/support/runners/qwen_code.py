@@ -15,15 +15,16 @@ class QwenCode(Tool):
     shell_tool = "run_shell_command"
 
     def configure(self) -> None:
-        self.env |= {
-            "OPENAI_API_KEY": API_KEY,
-            "OPENAI_BASE_URL": f"{self.server_url}/v1",
-            "OPENAI_MODEL": MODEL,
-        }
+        self.choose_model(MODEL)
+
+    def choose_model(self, model: str) -> None:
+        """Configure the provider at the server's URL and this model, in place of any other."""
+        provider = {"selectedType": "openai", "apiKey": API_KEY, "baseUrl": f"{self.server_url}/v1"}
         write_json(
             self.home / ".qwen" / "settings.json",
             {
-                "security": {"auth": {"selectedType": "openai"}},
+                "security": {"auth": provider},
+                "model": {"name": model},
                 # Its background agents would ask the model questions of their own after each turn.
                 "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
                 "ui": {"enableFollowupSuggestions": False},

@@ -15,7 +15,7 @@ from cortext.testing import ReaderConformance, Samples
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.chatgpt.adapter import ChatGpt
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "6740c1a2-1111-8000-9000-abcdefabcdef"
 

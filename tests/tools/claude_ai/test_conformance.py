@@ -15,7 +15,7 @@ from cortext.testing import ReaderConformance, Samples
 from cortext.tools.chatgpt.adapter import ChatGpt
 from cortext.tools.claude_ai.adapter import ClaudeAi
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "0b0f7c1e-0000-4000-8000-00000000abcd"
 ROOT = "00000000-0000-4000-8000-000000000000"
@@ -23,7 +23,7 @@ ROOT = "00000000-0000-4000-8000-000000000000"
 
 def said(name: str, sender: str, content: Any, parent: str = "", **more: Any) -> dict[str, Any]:
     """Return a message, as it is exported."""
-    blocks = [{"type": "text", "text": content, "citations": []}] if isinstance(content, str) else content
+    blocks: list[Any] = [{"type": "text", "text": content, "citations": []}] if isinstance(content, str) else content
     text = "".join(block.get("text", "") for block in blocks)
     times = {"created_at": f"2026-11-02T08:00:0{len(name)}.123456Z", "updated_at": "2026-11-02T08:00:09Z"}
     record = {"uuid": name, "text": text, "content": blocks, "sender": sender, **times, "attachments": [], "files": []}
@@ -66,7 +66,12 @@ MESSAGES_OF_SAMPLE = (
 
 def conversation(messages: list[bytes], key: str = KEY) -> bytes:
     """Return a conversation with these messages, each as bytes."""
-    head = {"uuid": key, "name": "Counting herons", "summary": "About herons.", "created_at": "2026-11-02T08:00:00Z"}
+    head: dict[str, Any] = {
+        "uuid": key,
+        "name": "Counting herons",
+        "summary": "About herons.",
+        "created_at": "2026-11-02T08:00:00Z",
+    }
     head |= {"updated_at": f"2026-11-02T08:00:{len(messages):02}Z", "account": {"uuid": "acc"}}
     return json.dumps(head)[:-1].encode() + b', "chat_messages": [' + b",".join(messages) + b"]}"
 

@@ -13,7 +13,7 @@ from cortext.testing import ReaderConformance, Samples
 from cortext.tools.base import Counts
 from cortext.tools.cline.adapter import Cline, Kilo, Roo
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "1793606400000"
 PROJECT = "/work/pond"

@@ -14,7 +14,7 @@ from cortext.model.message import Message
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.cursor.adapter import Cursor
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 PROJECT = "/work/reed bed"
 KEY = "98251e54-8aed-4515-b2b4-08895453eedd"

@@ -57,12 +57,11 @@ class GptmeSamples(LineSamples):
         ("user", "And this picture?"),
         ("assistant", "A heron."),
     )
-    invalid_cursors = ({"offset": 5, "before": ""}, {"offset": 40, "before": "0011223344556677"})
+    invalid_cursors = ({"offset": 5, "seen": ""}, {"offset": 40, "seen": "001122334455667788990011"})
     unknown = (b"{}", b'{"role": "narrator", "content": "Meanwhile"}')
     broken = (
         b'{"role": "user", "content": 17}',
         b'{"role": "user", "content": "x", "metadata": [1]}',
-        b'{"role": "user", "content": "x", "metadata": {"cortext": {"was": {"role": 5}}}}',
     )
 
     def tool(self, home: Path) -> NativeWriter:

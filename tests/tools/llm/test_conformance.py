@@ -14,7 +14,7 @@ from cortext.model.message import Message
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.llm.adapter import Llm
 
-pytestmark = pytest.mark.req("TOOL-03", "TOOL-04")
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
 KEY = "01m7mt1q18naf8nbwa3yd0e2tc"
 TABLES = """

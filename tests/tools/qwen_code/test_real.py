@@ -2,142 +2,65 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import json
 from pathlib import Path
 
 import pytest
-from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
-from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, resumed
-from tests.support.runners import make_tool
-from tests.support.screen import Screen
-
-from cortext.model.message import ATTACHMENT, Message, thread
-from cortext.services.library.stores import Found
-from cortext.wiring.stores import Stores
+from tests.support.runners import QwenCode, Tool
+from tests.tools.real_flow import RealFlow
 
 pytestmark = pytest.mark.real_tool
 
-Conversations = dict[str, tuple[Path, list[Said]]]
+
+class TestQwenCode(RealFlow):
+    name = "qwen"
+    sessions = ".qwen/projects"
+    attached = ("[attached: note.txt]\nthe heron stands still\n",)
+
+    @classmethod
+    def choose_another_model(cls, tool: Tool) -> None:
+        assert isinstance(tool, QwenCode)
+        tool.choose_model("another-model")
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """Return a machine on which Qwen Code was used before, with another provider and another model."""
-    folder = tmp_path_factory.mktemp("desk")
-    with ModelServer() as other:
-        tool = make_tool("qwen-code", folder / "home", other.url)
-        tool.env["OPENAI_MODEL"] = "another-model"
-        elsewhere = folder / "elsewhere"
-        elsewhere.mkdir()
-        done = tool.run("Please put the kettle on.", cwd=elsewhere)
-        assert done.returncode == 0, done.stderr
-        assert other.turns[-1].body["model"] == "another-model"
+@pytest.mark.req("TOOL-05", "FLOW-01", "FLOW-09")
+def test_hooks_keep_a_conversation_and_resume_another_one_inside(tmp_path: Path) -> None:
     with ModelServer() as server:
-        yield Desk(folder, server, names=("claude", "qwen"))
+        desk = Desk(tmp_path, server, names=("qwen",))
+        tool, project = desk.tools["qwen"], desk.project("w")
+        settings = project / ".qwen" / "settings.json"
+        settings.parent.mkdir()
+        settings.write_text('{\n  // mine\n  "$version": 4,\n  "ui": {"hideTips": true}\n}\n', encoding="utf-8")
+        before = settings.read_bytes()
+        done = desk.cortext("init", "--ai", "qwen", cwd=project)
+        assert done.code == 0, done.err
 
+        def say(words: str, answer: str, key: str | None = None) -> str:
+            server.push(answer)
+            assert tool.run(words, cwd=project, resume=key).returncode == 0
+            return key or tool.sessions()[-1]
 
-@pytest.fixture(scope="module")
-def conversations(desk: Desk) -> Conversations:
-    """Hold a conversation in each program; return the project and the texts of each."""
-    made = {}
-    for name in desk.tools:
-        project = desk.project(f"{name}-project")
-        made[name] = (project, hold(desk, name, project))
-    return made
+        first = say("/workspace.brainstorm API design", "What is the core problem?")
+        say("REST or GraphQL?", "REST, because it is simple.", first)
+        log = next(project.glob("conversations/*/001-brainstorm-api-design/.session/messages.jsonl"))
+        kept = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        assert [(message["role"], message["content"]) for message in kept] == [
+            ("user", "/workspace.brainstorm API design"),
+            ("assistant", "What is the core problem?"),
+            ("user", "REST or GraphQL?"),
+            ("assistant", "REST, because it is simple."),
+        ], "without an import"
 
+        # Another chat resumes it, and is attached to it.
+        second = say("/workspace.resume 001", "Picked up: REST.")
+        received = "\n".join(server.turns[-1].texts())
+        assert "[RESUMED CONVERSATION]" in received and "REST, because it is simple." in received
+        say("What about pagination?", "Cursors, not pages.", second)
+        assert "Cursors, not pages." in log.read_text(encoding="utf-8")
+        assert "[RESUMED CONVERSATION]" not in log.read_text(encoding="utf-8")
 
-@pytest.fixture
-def stores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
-    for name, value in desk.env.items():
-        monkeypatch.setenv(name, value)
-    return Stores(str(desk.home))
-
-
-@pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
-def test_a_real_conversation_is_imported_whole(desk: Desk, conversations: Conversations, stores: Stores) -> None:
-    project, said = conversations["qwen"]
-    found = imported(desk, stores, "qwen", project)
-    messages = thread(found.store.read(found.session.id))
-    attached = [message for message in messages if ATTACHMENT in (message.extra or {})]
-    assert [message.content for message in attached] == ["[attached: note.txt]\nthe heron stands still\n"]
-    spoken = [message for message in messages if message.content and message not in attached]
-    assert [(message.role, message.content) for message in spoken] == said
-    calls = [part for message in messages for part in message.parts_of("tool_call")]
-    results = [part for message in messages for part in message.parts_of("tool_result")]
-    assert [part.input["command"] for part in calls] == ["cat note.txt", "cat count.txt", "cat missing.txt"]
-    assert [part.call_id for part in results] == [part.id for part in calls]
-    assert [part.is_error for part in results] == [False, False, True]
-    assert "the heron stands still" in results[0].output
-    assert {message.model for message in messages if message.role == "assistant"} == {"test-model"}
-    assert desk.cortext("import", "--from", "qwen", "--json", cwd=project).json[0]["messages"] == 0, "idempotent"
-
-
-@pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c")
-@pytest.mark.parametrize("home", ["fresh", "used"])
-def test_a_conversation_of_claude_is_resumed_and_captured_again(
-    desk: Desk, conversations: Conversations, stores: Stores, home: str
-) -> None:
-    project, said = conversations["claude"]
-    found = copied(imported(desk, stores, "claude", project), f"qwen-{home}")
-    folder = desk.home / ".qwen" / "projects"
-    if home == "fresh":
-        folder.rename(folder.with_name("projects of before"))
-    try:
-        plan, request = resumed(desk, stores, found, "qwen", project)
-        outcome = compare(request, plan, said)
-        assert outcome.problems == []
-        assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {})
-        assert outcome.changed == {}
-        calls = [turn.call_id for turn in request.conversation if turn.kind == "tool_call"]
-        assert calls == [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
-        assert captured_again(desk, found, "qwen") == []
-    finally:
-        if home == "fresh":
-            folder.rename(folder.with_name("projects of this test"))
-            folder.with_name("projects of before").rename(folder)
-
-
-@pytest.mark.req("SESS-004d", "SAFE-09")
-def test_cortext_resume_opens_its_screen_with_the_conversation(
-    desk: Desk, conversations: Conversations, stores: Stores
-) -> None:
-    project, said = conversations["claude"]
-    found = copied(imported(desk, stores, "claude", project), "qwen-screen")
-    before = [message.id for message in thread(found.store.read(found.session.id))]
-    desk.server.push("Welcome back.", "Nine.")
-    command = [str(SCRIPTS / "cortext"), "resume", found.session.id, "--ai", "qwen"]
-    with Screen(desk.home.parent, command, desk.env, project, "150x70") as screen:
-        request = desk.server.wait_for(lambda turn: "Go on as the message above says" in str(turn.body), 120)
-        assert all(text in "\n".join(request.texts()) for _, text in said), "the history is there with the first prompt"
-        assert "A number was noted and a note read." in str(request.body), "the context block"
-        screen.wait_for("Welcome back.", timeout=120)
-        desk.say(screen, "How many herons are there?")
-        screen.wait_for("Nine.", timeout=60)
-        after = _captured(desk, found, "Nine.")
-    assert [message.id for message in after][: len(before)] == before
-    added = [(message.role, message.content) for message in after[len(before) :]]
-    assert added == [("assistant", "Welcome back."), ("user", "How many herons are there?"), ("assistant", "Nine.")]
-
-
-def _captured(desk: Desk, found: Found, last: str) -> list[Message]:
-    """Return the messages as soon as the last one is captured: the screen shows an answer before it is stored."""
-    deadline = time.monotonic() + 60
-    while True:
-        assert desk.cortext("sync", "--from", "qwen", cwd=desk.home).code == 0
-        messages = thread(found.store.read(found.session.id))
-        if messages[-1].content == last or time.monotonic() > deadline:
-            return messages
-
-
-@pytest.mark.req("TOOL-02", "SESS-004d")
-def test_its_conversation_is_resumed_in_claude(desk: Desk, conversations: Conversations, stores: Stores) -> None:
-    project, said = conversations["qwen"]
-    found = copied(imported(desk, stores, "qwen", project), "claude")
-    plan, request = resumed(desk, stores, found, "claude", project)
-    outcome = compare(request, plan, said)
-    assert outcome.problems == []
-    assert (outcome.messages, outcome.calls) == (outcome.of_messages, 3)
-    assert captured_again(desk, found, "claude") == []
+        assert desk.cortext("uninstall", cwd=project).code == 0
+        assert settings.read_bytes() == before
+        assert sorted(path.name for path in settings.parent.rglob("*")) == ["settings.json"]

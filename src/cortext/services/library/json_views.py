@@ -24,14 +24,14 @@ def session_json(row: Row) -> Json:
         "tool": row.tool,
         "agent": row.agent,
         "workspace": row.root,
-        "project": row.project,
-        "repository": msgspec.json.decode(row.repository) if row.repository else None,
         "created_at": row.created_at,
         "last_active": row.last_active,
         "message_count": row.message_count,
         "token_count": row.token_count,
         "summary": row.summary,
         "path": row.path,
+        "project": row.project,
+        "repository": msgspec.json.decode(row.repository) if row.repository else None,
     }
     return {**fields, "damage": row.damage} if row.damage else fields
 

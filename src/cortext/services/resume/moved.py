@@ -20,7 +20,7 @@ from cortext.services.resume.history import History
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.paths import PathMap
 from cortext.services.workspace.projects import Projects, project_of, tops_of
-from cortext.services.workspace.repository import Repository, top_of
+from cortext.services.workspace.repository import Repository, is_below, top_of
 
 
 class Place(msgspec.Struct, kw_only=True):
@@ -65,7 +65,7 @@ def place_of(found: Found, folder: str = "") -> Place:
         return _place(folder, tops_of(session) if top else (), top)
     found_in = _best(projects, repository, held, here) if repository.is_known else None
     if found_in is not None:
-        return _place(_below(found_in, repository.inside), tops_of(session), found_in)
+        return _place(_below(found_in, repository.inside, here), tops_of(session), found_in)
     if os.path.isdir(held):
         return _place(held)
     note = f"its folder {held} does not exist, and no other folder of that project is known: it continues in this one"
@@ -89,7 +89,9 @@ def _best(projects: Projects, wanted: Repository, held: str, here: str) -> str |
     return same[0][0] if same else None
 
 
-def _below(top: str, inside: str) -> str:
-    """Return the folder inside a work tree in which the tool was started, if it is there too."""
+def _below(top: str, inside: str, here: str) -> str:
+    """Return the folder of a work tree in which the tool was started; if it has none, the current one or its top."""
     folder = os.path.normpath(os.path.join(top, inside))
-    return folder if folder.startswith(f"{top}/") and os.path.isdir(folder) else top
+    if is_below(folder, top) and os.path.isdir(folder):
+        return folder
+    return here if is_below(here, top) else top

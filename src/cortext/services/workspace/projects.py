@@ -17,7 +17,14 @@ from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.model.session import Session
 from cortext.services.workspace.known import is_text
-from cortext.services.workspace.repository import Repository, ask_git, normalised_remotes, repository_of, top_of
+from cortext.services.workspace.repository import (
+    Repository,
+    ask_git,
+    is_below,
+    normalised_remotes,
+    repository_of,
+    top_of,
+)
 
 PROJECT, REPOSITORY, HELD_IN = "project", "repository", "held_in"  # keys of `Session.extra`
 MOST_FOLDERS = 8  # further folders that are recorded with a session
@@ -160,16 +167,18 @@ def tops_of(session: Session) -> list[str]:
     """Return the top folders of the project in all places where the session was held, the last one first."""
     project, inside = project_of(session), repository_of(session.extra.get(REPOSITORY)).inside
     held_in = session.extra.get(HELD_IN)
-    found = [project.removesuffix(f"/{inside}") if inside else project]
-    found += [folder for folder in held_in if isinstance(folder, str)] if isinstance(held_in, list) else []
-    return [folder for folder in dict.fromkeys(found) if os.path.isabs(folder)]
+    further = held_in[:MOST_FOLDERS] if isinstance(held_in, list) else []
+    top = project.removesuffix(f"/{inside}") if inside else project
+    texts = (folder for folder in (top, *further) if isinstance(folder, str))
+    return list(dict.fromkeys(filter(os.path.isabs, texts)))
 
 
 def held_in_workspace(session: Session, root: str, folder: str) -> dict[str, Any]:
     """Return what to record because a workspace's conversation is held in this folder: where the workspace is now."""
     known = tops_of(session)
-    inside = f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")
-    return {HELD_IN: [root, *known][:MOST_FOLDERS]} if folder and inside and root not in known else {}
+    if not folder or root in known or not is_below(os.path.realpath(folder), os.path.realpath(root)):
+        return {}
+    return {HELD_IN: [root, *known][:MOST_FOLDERS]}
 
 
 def _of(line: _Line) -> Repository:

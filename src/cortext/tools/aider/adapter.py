@@ -48,8 +48,12 @@ class Aider:
         return self._store.transcripts(project)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the conversation in this file, the newest if it has several; None if it is not a chat history."""
+        """Return the conversation in this file; None if it is not a chat history with only one."""
         return self._store.transcript_at(path)
+
+    def transcripts_in(self, path: str) -> Iterator[Transcript]:
+        """Yield the conversations in this file."""
+        return iter(self._store.transcripts_in(path))
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> AiderReading:
         """Return a reading of the messages; always of all."""

@@ -7,7 +7,8 @@
 
 Aider ends its own lines and the user's with two spaces. An answer may contain lines with the same prefixes, but hardly
 ever with the spaces, so these are told apart here. Aider itself does not tell them apart when it restores a history:
-it leaves such lines out, or takes them for the user's.
+it leaves such lines out, or takes them for the user's. In what we write, before the first start, the prefix is enough,
+because such lines of an answer are indented.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class _Reader:
         self._last: Block | None = None  # held back until Aider's line with its tokens was seen
 
     def add(self, line: str) -> Iterator[Block]:
-        marked = line.endswith(_LINE_END)
+        end = len(_LINE_END) if self._started else 0
+        marked = not end or line.endswith(_LINE_END)
         after_blank, self._after_blank = self._after_blank, not line.strip()
         if line.startswith(STARTED):
             yield from self.end()
@@ -71,7 +73,7 @@ class _Reader:
             if self._role != USER:
                 yield from self.end()
             self._role, self._user_spoke = USER, True
-            self._lines.append(line[len(USER_PREFIX) : -len(_LINE_END)])
+            self._lines.append(line[len(USER_PREFIX) : len(line) - end])
         elif marked and line.startswith(TOOL_PREFIX):
             yield from self._close()
             self._note(line)
@@ -140,9 +142,9 @@ def indented(text: str) -> tuple[str, int]:
 
 
 def formatted(role: str, text: str, after: str) -> str:
-    """Return a message as Aider writes it; `after` is the role of the previous one."""
+    """Return a message as Aider restores it; `after` is the role of the previous one."""
     if role == USER:
-        return "\n" + "".join(f"{USER_PREFIX}{line}{_LINE_END}\n" for line in text.split("\n"))
+        return "\n" + "".join(f"{USER_PREFIX}{line}\n" for line in text.split("\n"))
     # Aider would restore two answers as one.
-    between = f"{_BETWEEN}{_LINE_END}\n" if after == ASSISTANT else ""
+    between = f"{_BETWEEN}\n" if after == ASSISTANT else ""
     return f"{between}\n{text}\n\n"

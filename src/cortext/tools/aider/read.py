@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.safety.framing import BEGIN
 from cortext.tools.aider.history import Block, blocks
 from cortext.tools.aider.store import AiderStore, Section
 from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.shared.lines import derived_id, note
+from cortext.tools.shared.lines import derived_id, local_moment, note
+from cortext.tools.shared.typed import is_resume_block
 from cortext.tools.shared.written import Restored
 
-_COMMAND = re.compile(r"/[a-z-]+(?:\s|$)|!")
+_COMMAND = ("/", "!")
 _BLANK = "<blank>"
 
 
@@ -54,13 +51,13 @@ def section_messages(section: Section, counts: Counts) -> Iterator[Message]:
         message = Message(
             role=block.role,
             content=block.text,
-            timestamp=_utc(block.started),
+            timestamp=local_moment(block.started),
             id=derived_id(section.key, index, block.role, block.text),
             model=block.model,
             usage=block.usage,
             tokens=block.usage["output_tokens"] if block.usage else None,
         )
-        if block.role == USER and BEGIN in block.text:
+        if block.role == USER and is_resume_block(block.text):
             message.aside, message.extra = True, {"resume_block": True}
         yield message
 
@@ -71,14 +68,6 @@ def _skipped(spoken: Sequence[Block], index: int) -> str:
     if block.role != USER or not block.started:  # we wrote what precedes the first start of Aider
         return ""
     answered = index + 1 < len(spoken) and spoken[index + 1].role == ASSISTANT
-    if not answered and _COMMAND.match(block.text):
+    if not answered and block.text.startswith(_COMMAND):
         return "command"
     return "blank input" if block.text.strip() in ("", _BLANK) else ""
-
-
-def _utc(started: str) -> str:
-    """Return Aider's time, which is local and has no zone, in our format."""
-    try:
-        return clock.from_epoch(datetime.fromisoformat(started).astimezone(UTC).timestamp())
-    except (ValueError, OverflowError, OSError):
-        return ""

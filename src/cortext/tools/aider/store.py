@@ -2,7 +2,8 @@
 
 Aider has no list of projects and no session ids. So its histories are looked for in the current folder, the workspaces
 that cortext knows, and the projects of our own histories: one path each, no search through the disk. A section is a
-conversation; its id is the time at which it started and a hash of its first words, so that a copy has the same id.
+conversation, together with the following ones that restored the history. Its id is the time at which it started and a
+hash of its first words, so that a copy has the same id.
 
 Restoring a chat history sends all sections of a file, and Aider appends to the same file. So a conversation is resumed
 from a history of our own, in cortext's data folder: what was carried over or the copied section, then Aider's further
@@ -34,6 +35,9 @@ _HEAD = b"# cortext "
 _BEGIN = 4096
 _LARGEST = 1 << 28
 _SECTION = re.compile(rb"^" + STARTED.encode() + rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[ \t]*\r?$", re.MULTILINE)
+
+
+_RESTORED = re.compile(rb"^> Restored previous conversation history\.", re.MULTILINE)
 
 
 class Head(msgspec.Struct, omit_defaults=True):
@@ -94,12 +98,15 @@ class AiderStore:
                     yield _transcript(path, section, folder)
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the conversation in this file; of a history with several, the newest."""
-        sections = self.sections(path)
-        if not sections:
-            return None
-        folder, name = os.path.split(os.path.abspath(path))
-        return _transcript(os.path.abspath(path), sections[-1], folder if name == HISTORY else "")
+        """Return the conversation in this file; None if it has several."""
+        found = self.transcripts_in(path)
+        return found[0] if len(found) == 1 else None
+
+    def transcripts_in(self, path: str) -> list[Transcript]:
+        """Return all conversations in this file."""
+        path = os.path.abspath(path)
+        folder, name = os.path.split(path)
+        return [_transcript(path, section, folder if name == HISTORY else "") for section in self.sections(path)]
 
     def section(self, transcript: Transcript) -> Section | None:
         """Return the contents of a conversation; None if the file no longer has it."""
@@ -163,19 +170,31 @@ def _sections(data: bytes, changed: int) -> Iterator[Section]:
         if KEY.fullmatch(head.key):
             yield Section(head.key, rest, changed, head)
         return
-    starts = list(_SECTION.finditer(data))
+    found = list(_SECTION.finditer(data))
+    starts = [start for start in found if start is found[0] or not _is_continued(data, start)]
     keys: set[str] = set()
     for index, start in enumerate(starts):
-        section = data[start.start() : starts[index + 1].start() if index + 1 < len(starts) else None]
+        last = index + 1 == len(starts)
+        # Aider writes an empty line before the next start, which is not yet there while this section is the last.
+        section = data[start.start() :] if last else data[start.start() : starts[index + 1].start()].removesuffix(b"\n")
         said = next((block.text for block in blocks(section.decode("utf-8", "replace")) if block.role == USER), "")
+        if not said:
+            continue
         year, month, day, hour, minute, second = (digits.decode() for digits in start.groups())
-        digest = hashlib.blake2b(start[0] + b"\0" + said.encode(), digest_size=6).hexdigest()
-        key = f"{year}{month}{day}-{hour}{minute}{second}-{digest}"
-        if said and key not in keys:
-            keys.add(key)
-            moment = clock.to_epoch(f"{year}-{month}-{day}T{hour}:{minute}:{second}") or 1
-            # The section only grows, so its size is enough to notice a change; the file's time would be that of all.
-            yield Section(key, section, max(1, int(moment)))
+        key, number = "", 0
+        while not key or key in keys:  # two that began in the same second with the same words
+            digest = hashlib.blake2b(f"{number}\0{said}".encode(), digest_size=6).hexdigest()
+            key, number = f"{year}{month}{day}-{hour}{minute}{second}-{digest}", number + 1
+        keys.add(key)
+        moment = clock.to_epoch(f"{year}-{month}-{day}T{hour}:{minute}:{second}") or 1
+        # The section only grows, so its size is enough to notice a change; the file's time would be that of all.
+        yield Section(key, section, max(1, int(moment)))
+
+
+def _is_continued(data: bytes, start: re.Match[bytes]) -> bool:
+    """Whether a section continues the one before: Aider says that it restored the history, before the user speaks."""
+    user = data.find(b"\n#### ", start.end())
+    return _RESTORED.search(data, start.end(), user if user >= 0 else len(data)) is not None
 
 
 def _transcript(path: str, section: Section, folder: str) -> Transcript:

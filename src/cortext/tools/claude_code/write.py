@@ -123,7 +123,7 @@ def _mark(turn: Rendered, stamp: str) -> Json:
     builder = MessageBuilder("", About(), Counts(), aside=False)
     typed = msgspec.convert(turn.blocks, list[Block | str])
     literal = builder.literal(Record(timestamp=stamp), typed, turn.role)
-    fields: Json = msgspec.to_builtins(Mark.of(turn.message, literal))
+    fields: Json = msgspec.to_builtins(Mark.made_from(turn.message, literal))
     return fields
 
 

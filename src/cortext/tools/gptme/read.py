@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
-from cortext.io import files as fsio
-from cortext.model import clock
 from cortext.model.message import ASSISTANT, FILE, IMAGE, SYSTEM, TEXT, TOOL, TOOL_RESULT, USER, Message, Part
-from cortext.safety.framing import BEGIN
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.gptme.notation import split_calls
 from cortext.tools.gptme.records import Metadata, Record, decoder
 from cortext.tools.gptme.store import folder_of, full_log, settings_of
+from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
     WITHOUT_CONTENT,
     ForeignLines,
     derived_id,
+    local_moment,
     note,
     place,
 )
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.typed import is_resume_block
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-_CHECKED = 256  # bytes before the cursor by which a rewritten log is noticed
 
 
 class GptmeReading:
@@ -44,7 +40,8 @@ class GptmeReading:
         self.about = About(project=self._transcript.project, title=title if isinstance(title, str) else "")
         self.counts, self.cursor = Counts(), None
         path = full_log(self._transcript.path)
-        lines = ForeignLines(path, _start(path, self._start_cursor), self.counts)
+        cursor = usable(self._start_cursor, path)
+        lines = ForeignLines(path, cursor["offset"] if cursor else 0, self.counts)
         for line in lines:
             for record in lines.decode(line, decoder, Record):
                 try:
@@ -55,11 +52,12 @@ class GptmeReading:
                     continue
                 if message is not None:
                     yield message
-        self.cursor = {"offset": lines.end, "before": _digest_before(path, lines.end)}
+        self.cursor = {"offset": lines.end, "seen": fingerprint(path, lines.end)}
 
     def _message(self, record: Record, end: int) -> Message | None:
-        if record.metadata is not None and record.metadata.cortext is not None:
-            message = marked_message(record, record.metadata.cortext)
+        mark = record.metadata.cortext if record.metadata is not None else None
+        if mark is not None:
+            message = None if mark.added else mark.restored(literal_message(record), self.counts.damaged)
         elif kind := _skipped(record):
             note(self.counts.skipped, kind)
             return None
@@ -67,8 +65,10 @@ class GptmeReading:
             note(self.counts.unknown, record.role or "without role")
             return None
         else:
-            message = _plain_message(record)
+            message = literal_message(record)
             message.id = derived_id(record.timestamp or end, record.role, record.content)
+            if message.role == USER and is_resume_block(message.content):
+                message.aside, message.extra = True, {"resume_block": True}
         if message is not None:
             self._describe(message)
         return message
@@ -94,22 +94,10 @@ def _skipped(record: Record) -> str:
     return ""
 
 
-def marked_message(record: Record, mark: Mark) -> Message | None:
-    """Return the message that a record of ours was made from; None if it was made from none."""
-    if mark.added:
-        return None
-    message = mark.original()
-    if message is None:
-        message = _plain_message(record)
-        message.id, message.timestamp = mark.id, mark.timestamp
-        message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
-    return message
-
-
-def _plain_message(record: Record) -> Message:
-    """Return a message as gptme itself records it."""
+def literal_message(record: Record) -> Message:
+    """Return the message that a record contains, without its id and regardless of our mark."""
     metadata = record.metadata or Metadata()
-    message = Message(role=record.role, content=record.content, timestamp=_utc(record.timestamp))
+    message = Message(role=record.role, content=record.content, timestamp=local_moment(record.timestamp))
     if record.role == ASSISTANT:
         message.content, calls = split_calls(record.content)
         if calls:
@@ -124,8 +112,6 @@ def _plain_message(record: Record) -> Message:
     elif record.role == USER:
         message.content, included = _typed(record.content)
         message.parts = [*included, *map(_attachment, record.files)] or None
-        if BEGIN in message.content:
-            message.aside, message.extra = True, {"resume_block": True}
     return message
 
 
@@ -146,25 +132,3 @@ def _typed(content: str) -> tuple[str, list[Part]]:
 def _attachment(path: str) -> Part:
     kind = IMAGE if path.lower().endswith(_IMAGES) else FILE
     return Part(kind, ref=path, name=os.path.basename(path))
-
-
-def _utc(timestamp: str) -> str:
-    """Return gptme's time, which is local and has no zone, in our format."""
-    try:
-        return clock.from_epoch(datetime.fromisoformat(timestamp).astimezone(UTC).timestamp())
-    except (ValueError, OverflowError, OSError):
-        return ""
-
-
-def _start(path: str, cursor: dict[str, Any] | None) -> int:
-    """Return where to start reading: at the cursor if the log still has the same bytes before it."""
-    offset = (cursor or {}).get("offset")
-    if not isinstance(offset, int) or not 0 < offset <= os.stat(path).st_size:
-        return 0
-    return offset if _digest_before(path, offset) == (cursor or {}).get("before") else 0
-
-
-def _digest_before(path: str, offset: int) -> str:
-    with open(path, "rb", opener=fsio.plain_file) as file:
-        file.seek(max(0, offset - _CHECKED))
-        return hashlib.blake2b(file.read(min(offset, _CHECKED)), digest_size=8).hexdigest()

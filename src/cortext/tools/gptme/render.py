@@ -7,13 +7,12 @@ and results are written as labelled text from the start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import msgspec
+from datetime import datetime
 
 from cortext.model.message import ASSISTANT, SYSTEM, USER, Message
 from cortext.model.turns import Change, Result, Turn, Turns, standalone
 from cortext.tools.gptme.notation import call_line, looks_like_call, without_calls
-from cortext.tools.gptme.read import marked_message
+from cortext.tools.gptme.read import literal_message
 from cortext.tools.gptme.records import Metadata, Record
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.mark import Mark
@@ -25,6 +24,7 @@ class Rendering:
 
     def __init__(self, messages: Sequence[Message], *, real_calls: bool) -> None:
         self.normal = Turns(messages)
+        self._now = datetime.now().isoformat()  # the original times are in the marks
         self.records: list[Record] = []
         self.expected: list[Message] = []
         if real_calls:
@@ -33,6 +33,10 @@ class Rendering:
         else:
             for plain in plain_turns(self.normal):
                 self._add([self._text_record(plain.role, plain.text)], plain.message)
+
+    def add_note(self, text: str) -> None:
+        """Add a user message of ours, which is read back as nothing."""
+        self._add([Record(role=USER, content=text)], None)
 
     def _records(self, turn: Turn) -> list[Record]:
         """Return a turn as one record, or one for each result and one for the text after them."""
@@ -59,25 +63,14 @@ class Rendering:
 
     def _add(self, records: list[Record], message: Message | None) -> None:
         """Add the records of one message. The first has its mark, the others are marked as added."""
-        for record in records:
-            record.metadata = record.metadata or Metadata()
-            record.metadata.cortext = Mark(added=True)
         if message is not None:
             message = standalone(message)
             message.id = message.id or derived_id(len(self.expected), message.role, message.content)
-            _mark(records[0], message)
             self.expected.append(message)
+        for record in records:
+            record.timestamp = self._now
+            record.metadata = record.metadata or Metadata()
+            record.metadata.cortext = Mark.made_from(message if record is records[0] else None, literal_message(record))
+            if record.role == ASSISTANT and message is not None:
+                record.metadata.model = message.model
         self.records += records
-
-
-def _mark(record: Record, message: Message) -> None:
-    """Mark a record with what it does not say about its message: the whole message, if it is not read back equal."""
-    assert record.metadata is not None
-    mark = Mark(
-        id=message.id, timestamp=message.timestamp, model=message.model, tokens=message.tokens, usage=message.usage
-    )
-    if marked_message(record, mark) != message:
-        mark = Mark(was=msgspec.to_builtins(message))
-    record.metadata.cortext = mark
-    if record.role == ASSISTANT:
-        record.metadata.model = message.model

@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 import msgspec
 
 from cortext.errors import DamagedData, UnsafePath
 from cortext.io import files as fsio
-from cortext.model.message import USER, Message
+from cortext.io.batch import mirror_file
+from cortext.model.message import Message
 from cortext.tools.base import Written
 from cortext.tools.gptme.read import GptmeReading
-from cortext.tools.gptme.records import Metadata, Record
 from cortext.tools.gptme.render import Rendering
 from cortext.tools.gptme.store import KEY, LOG, SETTINGS, GptmeStore, folder_of
 from cortext.tools.shared.installer import toml_string
-from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.verify import same_message, verify
 
 REAL_CALLS = "tool"  # the tool format in which gptme sends calls as calls
@@ -31,7 +29,7 @@ def write_session(
     """Write a new session of this project; it is read back, and removed if it is not what was written."""
     rendering = Rendering(messages, real_calls=tool_format == REAL_CALLS)
     if note:
-        rendering.records.append(Record(role=USER, content=note, metadata=Metadata(cortext=Mark(added=True))))
+        rendering.add_note(note)
     key = _free_key(store, key)
     folder = store.folder(key)
     path = os.path.join(folder, LOG)
@@ -40,7 +38,7 @@ def write_session(
         settings = {"name": title, "tool_format": tool_format, "workspace": os.path.realpath(project)}
         lines = [f"{name} = {toml_string(value)}\n" for name, value in settings.items() if value]
         fsio.replace_file(os.path.join(folder, SETTINGS), [b"[chat]\n", "".join(lines).encode("utf-8")])
-        fsio.replace_file(path, _lines(rendering.records))
+        fsio.replace_file(path, (msgspec.json.encode(record) + b"\n" for record in rendering.records))
         _verify(store, path, rendering)
     except BaseException:
         fsio.remove_tree(folder)
@@ -56,13 +54,6 @@ def _free_key(store: GptmeStore, wanted: str) -> str:
         key = f"{time.strftime('%Y-%m-%d')}-{uuid.uuid4().hex[:16]}"
         if not os.path.lexists(store.folder(key)):
             return key
-
-
-def _lines(records: Sequence[Record]) -> Iterator[bytes]:
-    now = datetime.now().isoformat()
-    for record in records:
-        record.timestamp = now  # the original time is in the mark
-        yield msgspec.json.encode(record) + b"\n"
 
 
 def _verify(store: GptmeStore, path: str, rendering: Rendering) -> None:
@@ -86,12 +77,6 @@ def put_back(store: GptmeStore, copy: str) -> str:
     if not os.path.lexists(folder):
         fsio.ensure_folder(folder)
         for name in os.listdir(folder_of(copy)):
-            _copy_file(os.path.join(folder_of(copy), name), os.path.join(folder, name))
-        _copy_file(copy, os.path.join(folder, LOG))
+            mirror_file(os.path.join(folder_of(copy), name), os.path.join(folder, name))
+        mirror_file(copy, os.path.join(folder, LOG))
     return found.key
-
-
-def _copy_file(source: str, target: str) -> None:
-    from cortext.io.batch import mirror_file
-
-    mirror_file(source, target)

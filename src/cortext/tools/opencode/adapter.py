@@ -205,10 +205,11 @@ class OpenCode:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return our files in a project: commands, the plugin, and the npm settings that keep the start short."""
+        """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
         from cortext.tools.opencode.install import project_files
+        from cortext.tools.shared.skill import agent_skill
 
-        return project_files(commands, program)
+        return project_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

@@ -12,7 +12,7 @@ from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.folders import dashed, entries, is_uuid
+from cortext.tools.shared.folders import dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -79,18 +79,9 @@ class QwenCode:
         for entry in entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
             if key != entry.name and is_uuid(key) and not (entry.is_symlink() and os.path.isfile(entry.path)):
-                found = self._transcript(key, entry.path, project)
+                found = file_transcript(self.name, key, entry.path, project)
                 if found is not None:
                     yield found
-
-    def _transcript(self, key: str, path: str, project: str) -> Transcript | None:
-        """Return the session with its fingerprint; None if it was just removed."""
-        try:
-            status = os.stat(path, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-        size, changed = status.st_size, status.st_mtime_ns
-        return Transcript(tool=self.name, key=key, path=path, project=project, size=size, changed=changed)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the session at any path, recognised by its records."""
@@ -98,7 +89,7 @@ class QwenCode:
             key = _session_in(path)
         except (OSError, UnsafePath):
             return None
-        return self._transcript(key, path, "") if key else None
+        return file_transcript(self.name, key, path) if key else None
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> QwenReading:
         """Return the messages; with a cursor, only those added since."""

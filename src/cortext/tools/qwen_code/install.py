@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
-from cortext.tools.shared.entries import Hooks, Server
+from cortext.tools.shared.entries import Entry, Hooks, Server
 from cortext.tools.shared.installer import JsonConfig
 from cortext.tools.shared.typed import check_names, marked_prompt
 
@@ -15,12 +15,14 @@ from cortext.tools.shared.typed import check_names, marked_prompt
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact", "SessionEnd")
 SETTINGS = ".qwen/settings.json"
 _HOOK_SECONDS = 30
+_VERSION = {"$version": 4}  # Qwen Code itself adds it to settings that lack it
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries in the project's settings."""
     hook = {"type": "command", "command": shlex.join([*program, "hook", "qwen"]), "timeout": _HOOK_SECONDS}
-    return [JsonConfig((SETTINGS,), [Hooks(dict.fromkeys(EVENTS, hook)), Server.of("qwen", program)], comments=True)]
+    entries: list[Entry] = [Hooks(dict.fromkeys(EVENTS, hook)), Server.of("qwen", program)]
+    return [JsonConfig((SETTINGS,), entries, comments=True, initial=_VERSION)]
 
 
 def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:

@@ -121,9 +121,9 @@ class QwenReading(TreeReading[Record]):
         """Return a message for each file that the prompt named."""
         files: list[tuple[str, list[ContentPart]]] = []
         for part in parts:
-            name = _FILE.fullmatch(part.text or "")
-            if name:
-                files.append((name[1], []))
+            heading = _FILE.fullmatch(part.text or "")
+            if heading:
+                files.append((heading[1], []))
             elif part.text != _END_OF_FILES:
                 if not files:
                     files.append(("", []))

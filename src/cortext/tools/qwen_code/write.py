@@ -22,6 +22,7 @@ from cortext.tools.qwen_code import records
 from cortext.tools.qwen_code.read import QwenReading
 from cortext.tools.qwen_code.records import Record
 from cortext.tools.shared.google_parts import parts_of
+from cortext.tools.shared.lines import one_line_each
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
@@ -65,25 +66,16 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
         record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(turn, model), **common}
         typed = msgspec.convert(record, Record)
         literal = reading.literal(typed, parts_of(typed.message.parts if typed.message else None), identity)
-        yield encode({**record, "cortext": msgspec.to_builtins(Mark.of(turn.message, literal))}) + b"\n"
+        yield _line({**record, "cortext": msgspec.to_builtins(Mark.made_from(turn.message, literal))})
         parent = identity
     if title:
-        identity = str(uuid.uuid5(_NAMES, f"title {parent} {title}"))
-        payload = {"customTitle": title, "titleSource": "manual"}
-        yield (
-            encode(
-                {
-                    "uuid": identity,
-                    "parentUuid": parent,
-                    "timestamp": stamp,
-                    "type": records.SYSTEM,
-                    "subtype": records.TITLE,
-                    **common,
-                    "systemPayload": payload,
-                }
-            )
-            + b"\n"
-        )
+        record = {"uuid": str(uuid.uuid5(_NAMES, f"title {parent} {title}")), "parentUuid": parent, "timestamp": stamp}
+        record |= {"type": records.SYSTEM, "subtype": records.TITLE, **common}
+        yield _line({**record, "systemPayload": {"customTitle": title, "titleSource": "manual"}})
+
+
+def _line(record: Json) -> bytes:
+    return one_line_each(encode(record)) + b"\n"
 
 
 def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> str:

@@ -32,7 +32,7 @@ class MessageBuilder:
 
     def __init__(self, about: About, counts: Counts) -> None:
         self.about, self.counts = about, counts
-        self._names: dict[str, str] = {}  # of the tools that were called, by call id
+        self.open_calls: dict[str, str] = {}  # calls without a result yet, and the names of their tools
         self._derived: dict[str, int] = {}
 
     def identity(self, *parts: str) -> str:
@@ -66,11 +66,11 @@ class MessageBuilder:
 
     def _note_tool(self, part: Part) -> None:
         if part.type == TOOL_CALL:
-            self._names[part.id] = part.name
+            self.open_calls[part.id] = part.name
             if part.name and part.name not in self.about.tools:
                 self.about.tools.append(part.name)
         elif part.type == TOOL_RESULT:
-            part.name = part.name or self._names.get(part.call_id, "")
+            part.name = self.open_calls.pop(part.call_id, "") or part.name
 
     def parts(self, content: Any, reference: str) -> list[Part]:
         """Return the parts of a message's content, a text or a list of blocks; raise TypeError if it is neither.

@@ -1,10 +1,12 @@
-"""Session files in folders that are named for the project, as Claude Code and Qwen Code keep them."""
+"""Sessions that are files in folders named for the project, as Claude Code, Qwen Code and Pi keep them."""
 
 from __future__ import annotations
 
 import os
 import re
 import uuid
+
+from cortext.tools.base import Transcript
 
 
 def is_uuid(text: str) -> bool:
@@ -33,3 +35,13 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
             return list(found)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
+
+
+def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transcript | None:
+    """Return the transcript in one file, with its fingerprint; None if the file was just removed."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    size, changed = status.st_size, status.st_mtime_ns
+    return Transcript(tool=tool, key=key, path=path, project=project, size=size, changed=changed)

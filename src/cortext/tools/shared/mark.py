@@ -31,7 +31,7 @@ class Mark(msgspec.Struct, omit_defaults=True, gc=False):
         return msgspec.convert(self.was, Message) if self.was is not None else None
 
     @classmethod
-    def of(cls, message: Message | None, literal: Message) -> Self:
+    def made_from(cls, message: Message | None, literal: Message) -> Self:
         """Return the mark of a record, which without the mark would be read as `literal`."""
         if message is None:
             return cls(added=True)

@@ -37,7 +37,9 @@ def parser(name: str = "import") -> ArgumentParser:
         epilog=f"examples:  cortext {name} --from claude  ·  cortext {name} chatgpt-export.zip  ·  "
         "Ctrl-C stops it at any time; the next run continues there.",
     )
-    made.add_argument("--from", dest="tool", choices=tools.names(), help="only from this tool")
+    made.add_argument(
+        "--from", dest="tool", metavar="TOOL", choices=tools.names(), help="only from this tool: claude, cursor, …"
+    )
     made.add_argument(
         "path",
         metavar="PATH",
