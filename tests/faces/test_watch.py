@@ -8,6 +8,7 @@ import plistlib
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,12 @@ from typing import Any
 
 import pytest
 
+from cortext.errors import ConfigError
 from cortext.services.capture import watch_service
+from cortext.services.capture import watching as module
+from cortext.services.capture.capture import Capture
+from cortext.wiring.stores import Stores
+from cortext.wiring.tools import tools
 from tests.support.cli import SCRIPTS, cortext
 from tests.tools.opencode.corpus import Corpus
 
@@ -191,6 +197,35 @@ def test_a_transcript_that_cannot_be_read_does_not_stop_it(home: Path, tmp_path:
         assert watcher.end(signal.SIGTERM) == 0
 
 
+@pytest.mark.req("TOOL-12")
+def test_without_notifications_everything_is_checked_more_often(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_watches(*roots: str, **options: Any) -> Iterator[Any]:
+        raise OSError("OS file watch limit reached")
+        yield
+
+    monkeypatch.setattr("watchfiles.watch", no_watches)
+    monkeypatch.setattr(module, "UNWATCHED_S", 0.0)
+    monkeypatch.setattr(module, "LOOK_MS", 10)
+    claude = Claude(home)
+    claude.say("Before.")
+    captured: list[int] = []
+    said: list[str] = []
+    stop = threading.Event()
+
+    def report(capture: Capture, reports: module.Reports, was_all: bool) -> None:
+        captured.extend(item.messages for item in reports.values() if item.messages)
+        if captured == [1]:
+            claude.say("After.")
+        if len(captured) == 2:
+            stop.set()
+
+    module.Watching(tools(), lambda: Stores(str(tmp_path)).capture(), report, said.append, stop).run()
+    assert captured == [1, 1]
+    assert "watch limit reached" in said[0]
+
+
 # ── the service ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -250,9 +285,6 @@ def test_on_macos_it_is_a_launchd_agent(home: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.req("TOOL-12")
 def test_without_the_library_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cortext.errors import ConfigError
-    from cortext.services.capture import watching as module
-
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="watchfiles"):
         module.require()

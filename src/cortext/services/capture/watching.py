@@ -1,7 +1,7 @@
 """Watching the stores of the AI tools: what changes in them is captured within seconds.
 
 Folders are watched by file notification, the few files that a tool changes in place are looked at once a second. What
-is noticed is captured like an import does it, so hooks and imports may run at the same time. Work is bounded: changes
+is noticed is captured as an import does it, so hooks and imports may run at the same time. Work is bounded: changes
 are collected for a moment, one round follows another after a pause, and only the transcripts that changed are read,
 from their cursors. Everything is checked at the start and every ten minutes, for what no notification reported: tools
 that cannot be watched, and changes on a file system without notifications.
@@ -31,22 +31,28 @@ STEP_MS = 100  # how often the notifications are looked at
 LOOK_MS = 1_000  # how often the single files are looked at
 PAUSE_S = 0.5  # between two rounds, so that a busy tool costs little
 ALL_S = 600.0  # how often everything is checked
+UNWATCHED_S = 60.0  # the same if there are no notifications
 
 Reports = dict[str, ToolReport]
 Signs = dict[str, tuple[int, int]]  # size and time of files
 
 
 class Watching:
-    """Captures what changes until `stop` is set; `report` gets the result of each round that captured something."""
+    """Captures what changes until `stop` is set.
+
+    `report` gets the result of each round, and whether everything was checked in it; `trouble` a line for the user.
+    """
 
     def __init__(
         self,
         tools: Sequence[TranscriptSource],
         make_capture: Callable[[], Capture],
         report: Callable[[Capture, Reports, bool], None],
+        trouble: Callable[[str], None],
         stop: threading.Event,
     ) -> None:
         self._tools, self._make_capture, self._report, self._stop = tools, make_capture, report, stop
+        self.trouble = trouble
         self._watched = [tool for tool in tools if isinstance(tool, Watched)]
         self._grown: dict[tuple[str, str], None] = {}  # conversations of workspaces, since everything was checked
 
@@ -73,24 +79,31 @@ class Watching:
         with _alone():
             started()
             while not self._stop.is_set():
-                # Notifications are collected from here on, so nothing is missed while everything is checked.
-                self._follow(self._roots(), time.monotonic() + ALL_S)
+                self._follow(self._roots())
 
-    def _follow(self, roots: list[str], until: float) -> None:
-        """Follow the changes below these folders, until it is time to check everything or there are other folders."""
+    def _follow(self, roots: list[str]) -> None:
+        """Check everything and follow the changes, until it is time to do so again or there are other folders."""
+        try:
+            self._rounds(_changes(roots, self._stop), roots, ALL_S)
+        except OSError as error:  # the system has no notifications left, for example
+            self.trouble(f"changes cannot be watched ({error}); everything is checked each {UNWATCHED_S:g} s instead")
+            self._rounds(_changes([], self._stop), roots, UNWATCHED_S)
+
+    def _rounds(self, changes: Iterator[set[str]], roots: list[str], seconds: float) -> None:
+        until = time.monotonic() + seconds
         signs = self._signs()
         is_checked = False
-        for changes in _changes(roots, self._stop):
-            if not is_checked:
+        for found in changes:
+            if not is_checked:  # after the first: from then on no change is missed
                 is_checked = True
                 self.check_all()
-            paths = {path for path in changes if os.path.isfile(path)}
             before, signs = signs, self._signs()
+            paths = {path for path in found if os.path.isfile(path)}
             paths |= {path for path, sign in signs.items() if before.get(path) != sign}
             if paths:
                 self._round(paths)
                 self._stop.wait(PAUSE_S)
-            if time.monotonic() > until or (not changes and self._roots() != roots):
+            if time.monotonic() > until or (not found and self._roots() != roots):
                 return
 
     def _round(self, paths: set[str]) -> None:

@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
         if was_all:
             _save_grown(capture)
 
-    watch = Watching(tools.tools(), lambda: Stores().capture(), report, stop)
+    watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
     if options.once:
         return 3 if any(item.failed for item in watch.check_all().values()) else 0
     watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
@@ -68,9 +68,13 @@ def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
             count = f"{item.messages} message{'s' if item.messages != 1 else ''}"
             print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
         for line in item.failed:
-            print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
+            _complain(line)
     if capture.trouble:
-        print(terminal.line(f"cortext: {capture.trouble}"), file=sys.stderr, flush=True)
+        _complain(capture.trouble)
+
+
+def _complain(line: str) -> None:
+    print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
 
 
 def _save_grown(capture: Capture) -> None:
@@ -78,7 +82,7 @@ def _save_grown(capture: Capture) -> None:
     from cortext.faces.cortext.commands.import_ import save_grown
 
     for line in save_grown(capture):
-        print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
+        _complain(line)
 
 
 def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
