@@ -41,6 +41,7 @@ def main() -> None:
             first = time.perf_counter() - started
             idle = share(process.pid, options.seconds)
             with at_home(home):
+                Stores().search().search("anything", limit=1)  # builds the index
                 seconds = [until_found(talks[number % len(talks)]) for number in range(options.rounds)]
             peak = peak_memory(process.pid)
         finally:
