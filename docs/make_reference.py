@@ -14,7 +14,7 @@ from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
 from cortext.tools import registry
-from cortext.tools.base import Headless, Hooks, Installer, NativeWriter
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, proof_of
 
 HERE = Path(__file__).parent
 HEAD = """\
@@ -37,11 +37,18 @@ TOOLS = """
 ## AI tools
 
 The tools that cortext supports. All of them can be imported, synced, listed, searched and shown; the columns say what
-else works. Other packages can add tools: see [Adding a tool](adding-a-tool.md).
+else works. *Tested with the program* means that the tests run that version and check what it wrote, and what its model
+received. *Tested with samples* means that the tests read conversations that were written from public descriptions of
+the format. Other packages can add tools: see [Adding a tool](adding-a-tool.md).
 
-| name | tool | tested version | `resume` in it | `init` sets it up | hooks | as a model |
+The exports of ChatGPT and Claude.ai are archives that you download from their settings: `cortext import FILE.zip`.
+
+| name | tool | tested with | `resume` in it | `init` sets it up | hooks | as a model |
 |---|---|---|---|---|---|---|
 """
+
+
+PROOFS = {"program": "the program", "samples": "samples"}
 
 
 class _Found(Exception):
@@ -94,11 +101,12 @@ def options(parser: ArgumentParser) -> list[str]:
 
 def tools() -> Iterator[str]:
     """Yield a table row per tool, with its adapter's capabilities."""
-    for name in registry.BUILT_IN:
+    for name in (*registry.BUILT_IN, *registry.READERS):
         tool = registry.load(name)
+        tested = f"{PROOFS[proof_of(tool)]} {tool.tested_version}".strip()
         can = ("yes" if isinstance(tool, kind) else "" for kind in (NativeWriter, Installer, Hooks))
         model = f"`cli/{name}`" if isinstance(tool, Headless) else ""
-        yield f"| `{name}` | {tool.title} | {tool.tested_version} | {' | '.join(can)} | {model} |"
+        yield f"| `{name}` | {tool.title} | {tested} | {' | '.join(can)} | {model} |"
 
 
 def page() -> str:

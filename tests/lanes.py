@@ -1,11 +1,16 @@
-"""Which tests `bin/check --quick` leaves out, and which may be rerun.
+"""Which tests `bin/check --quick` leaves out, which `bin/check` itself leaves out, and which may be rerun.
 
-A test that runs a real AI program is decorated with `real_tool`; other slow tests are marked by folder or file.
+A test that runs a real AI program is decorated with `real_tool`, and also with `heavy_tool` if the program is too large
+for the test command; other slow tests are marked by folder or file.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+from tests.support.ai_programs import HEAVY_TOOLS
 
 # Folders and files, and the marker of their tests.
 MARKERS = {
@@ -13,40 +18,44 @@ MARKERS = {
     "tests/alfred/test_server.py": "server",
     "tests/alfred/test_terminal.py": "terminal",
     "tests/aur/test_loop.py": "terminal",
+    "tests/aur/test_typing_ahead.py": "terminal",
     "tests/faces/test_browse.py": "terminal",
     "tests/faces/test_completion.py": "terminal",
-    "tests/aur/test_typing_ahead.py": "terminal",
-    "tests/alfred/test_crowd.py": "long",
-    "tests/alfred/test_flows.py": "long",
-    "tests/alfred/test_full_disk.py": "long",
-    "tests/alfred/test_telegram.py": "long",
-    "tests/alfred/test_seed.py": "long",
-    "tests/aur/test_flows.py": "long",
-    "tests/aur/test_many.py": "long",
-    "tests/aur/test_seed.py": "long",
-    "tests/faces/test_conditions.py": "long",
-    "tests/faces/test_init.py": "long",
-    "tests/faces/test_looks.py": "long",
-    "tests/faces/test_mcp.py": "long",
-    "tests/faces/test_naming.py": "long",
-    "tests/faces/test_resume_in_chat.py": "long",
-    "tests/faces/test_search.py": "long",
-    "tests/faces/test_seed_workspace.py": "long",
-    "tests/faces/test_two_machines.py": "long",
+    # These start our commands as processes, hundreds of times.
+    "tests/alfred/": "long",
+    "tests/aur/": "long",
+    "tests/faces/": "long",
+    "tests/safety/": "long",
+    "tests/wording/": "long",
+    "tests/test_adding_a_tool.py": "long",
+    "tests/test_lanes.py": "long",
+    "tests/test_package.py": "long",
+    "tests/test_site.py": "long",
+    "tests/test_tool_registry.py": "long",
+    # These repeat something many times, or work on much data.
     "tests/index/test_following.py": "long",
-    "tests/safety/test_attack.py": "long",
+    "tests/index/test_rebuild.py": "long",
+    "tests/services/test_garbage.py": "long",
+    "tests/services/test_intake.py": "long",
+    "tests/services/test_numbering.py": "long",
     "tests/store/crash/": "long",
     "tests/store/test_bulk.py": "long",
     "tests/store/test_fuzz.py": "long",
     "tests/store/test_limits.py": "long",
     "tests/store/test_state_machine.py": "long",
     "tests/store/test_zombie.py": "long",
-    "tests/test_lanes.py": "long",
+    "tests/tools/test_children.py": "long",
+    "tests/tools/test_jsonc.py": "long",
+    "tests/tools/test_resume_flows.py": "long",
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests by their path; let a failing `real_tool` test, and no other, be run once more."""
+    """Mark slow tests by their path, leave out heavy programs, let a failing `real_tool` test (no other) run twice."""
+    if os.environ.get(HEAVY_TOOLS) != "1":
+        heavy = [item for item in items if item.get_closest_marker("heavy_tool")]
+        items[:] = [item for item in items if item not in heavy]
+        config.hook.pytest_deselected(items=heavy)
     for item in items:
         for path, marker in MARKERS.items():
             if item.nodeid.startswith(path):

@@ -81,8 +81,11 @@ PROMISES: dict[str, str] = {
     "TOOL-03": "Import reads every transcript, sync only what is new; what the tool deletes is kept; repeating changes nothing.",
     "TOOL-04": "A damaged or unknown record is counted and reported, never fatal.",
     "TOOL-05": "What must happen is done by a hook or a command, not by asking the model.",
+    "TOOL-07": "Conversations of tools and exports that cannot be run here are read, and marked as tested with samples.",
     "TOOL-08": "The user is warned before a tool deletes conversations, and can have them kept and put back into the tool's own picker.",
+    "TOOL-11": "What a compaction or a budget drops and later work needs is handed back: the last ask, files, commands, names, standing instructions.",
     "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost.",
+    "TOOL-09": "A conversation follows its project: moved, renamed, cloned, other machine; paths are mapped and the receipt says so.",
     # The models
     "MODEL-01": "A model is named provider/name: four APIs and four programs; with none named, the first usable here.",
     "MODEL-02": "Streaming, tool calls, usage, errors and cut streams behave the same for all; no text is ever shown twice.",

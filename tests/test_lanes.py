@@ -16,6 +16,25 @@ def test_every_marked_path_exists() -> None:
     assert [path for path in MARKERS if not (REPOSITORY / path).exists()] == []
 
 
+def _run_pytest(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(REPOSITORY), **variables}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
+    )
+
+
+def test_a_heavy_program_runs_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  heavy_tool: x\n", encoding="utf-8")
+    (tmp_path / "conftest.py").write_text("from tests.lanes import pytest_collection_modifyitems\n", encoding="utf-8")
+    (tmp_path / "test_some.py").write_text(
+        "import pytest\n\n@pytest.mark.heavy_tool\ndef test_heavy():\n    pass\n\ndef test_light():\n    pass\n",
+        encoding="utf-8",
+    )
+    assert "1 passed, 1 deselected" in _run_pytest(tmp_path).stdout
+    assert "2 passed" in _run_pytest(tmp_path, CORTEXT_HEAVY_TOOLS="1").stdout
+
+
 def test_only_a_real_tool_test_is_rerun_and_both_results_are_reported(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  real_tool: x\n", encoding="utf-8")
     (tmp_path / "conftest.py").write_text(
@@ -44,11 +63,7 @@ def test_plain():
 """,
         encoding="utf-8",
     )
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
-    )
+    done = _run_pytest(tmp_path, "-n", "2")
     assert done.returncode == 1, done.stdout + done.stderr
     assert {name: len((tmp_path / name).read_text()) for name in ("once", "always", "plain")} == {
         "once": 2,

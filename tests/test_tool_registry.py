@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from cortext.tools import registry
-from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
 from tests.support.cli import cortext
+from tests.support.desk import NAMES
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.req("LIB-02")
@@ -84,13 +87,53 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_built_in_adapters_are_entry_points_with_all_capabilities() -> None:
+def test_the_built_in_adapters_are_entry_points_and_four_have_all_capabilities() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][registry.GROUP] == registry.BUILT_IN
+    assert project["entry-points"][registry.GROUP] == registry.BUILT_IN | registry.READERS
     for name in registry.BUILT_IN:
         tool = registry.load(name)
-        for capability in (TranscriptSource, NativeWriter, Installer, Hooks, Headless):
+        assert isinstance(tool, NativeWriter), name
+        for capability in (Installer, Hooks, Headless) if name in NAMES else ():
             assert isinstance(tool, capability), (name, capability)
+
+
+@pytest.mark.req("TOOL-07")
+def test_the_readers_are_marked_as_tested_with_the_program_or_with_samples() -> None:
+    for name in registry.READERS:
+        tool = registry.load(name)
+        assert isinstance(tool, TranscriptSource), name
+        assert not isinstance(tool, NativeWriter | Installer | Hooks | Headless), name
+        assert proof_of(tool) in ("program", "samples"), name
+        assert bool(tool.tested_version) or proof_of(tool) == "samples", name
+
+
+@pytest.mark.req("TOOL-07")
+def test_a_reader_is_named_where_it_can_be_used_and_refused_where_it_cannot(home: Path) -> None:
+    assert "cursor" in cortext("import", "--help").out
+    assert "cursor" not in cortext("resume", "--help").out
+    refused = cortext("resume", "--ai", "cursor", "x")
+    assert refused.code == 2
+    assert "can read conversations of Cursor, but not resume one there" in refused.err
+    assert cortext("resume", "--ai", "nothing", "x").code == 2
+
+
+def test_tools_that_are_not_here_are_named_on_one_line(home: Path) -> None:
+    (home / ".factory/sessions/x").mkdir(parents=True)
+    (home / ".factory/sessions/x/a.jsonl").write_text('{"type": "session_start", "id": "a", "cwd": "/work"}\n')
+    lines = cortext("tools", env={"PATH": "/nowhere"}).out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["droid", "Not"]
+    assert lines[1].split() == ["droid", "Droid", "not", "installed", "with", "samples", "1"]
+    assert "claude, gemini" in lines[2] and "amp" in lines[2] and "droid" not in lines[2]
+    listed = cortext("tools", "--json", env={"PATH": "/nowhere"}).json
+    assert [row["name"] for row in listed] == [*registry.BUILT_IN, *registry.READERS]
+    assert {row["tested_with"] for row in listed} == {"program", "samples"}
+
+
+def test_a_list_loads_no_adapter(home: Path) -> None:
+    loaded = "import sys; from cortext.faces.cortext.main import run; run(['list']); "
+    loaded += "print([name for name in sys.modules if name.startswith('cortext.tools.') and name.endswith('adapter')])"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=False)
+    assert "[]" in done.stdout.splitlines(), done.stdout + done.stderr
 
 
 def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, home: Path) -> None:
@@ -111,7 +154,7 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     refused = cortext("resume", "herons", "--ai", "notes")
     assert refused.code == 2
     assert "can read conversations of Notes, but not resume one there" in refused.err
-    assert "--ai (claude, gemini, opencode, codex)" in refused.err
+    assert f"--ai ({', '.join(registry.BUILT_IN)})" in refused.err
     assert "--print" in refused.err
     # Without --ai it is as if it had been held nowhere: any tool that is installed will do, here none.
     assert "no AI tool is installed here" in cortext("resume", "herons").err
@@ -125,7 +168,7 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
 
 def test_a_tool_without_a_version_is_listed_as_installed(site: Path, home: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES.replace('version="1", tested=True', 'version="", tested=False'))
-    assert "not installed" in _line_of("notes")
+    assert "notes" in _line_of("Not")
     (home / "notes").mkdir()
     assert _line_of("notes").split() == ["notes", "Notes", "unknown", "no", "(1", "is)", "0"]
     listed = {row["name"]: row for row in cortext("tools", "--json").json}
@@ -181,7 +224,7 @@ def test_an_adapter_that_fails_when_it_is_asked_stops_nothing(site: Path, home: 
     (site / "cortext_notes.py").write_text(fails)
     listed = cortext("tools", "--json")
     assert listed.err == "cortext: notes: cannot list its conversations: of no use\n"
-    assert len(listed.json) == len(registry.BUILT_IN) + 1
+    assert len(listed.json) == len(registry.BUILT_IN | registry.READERS) + 1
     done = cortext("import")
     assert done.code == 3
     assert "of no use" in done.out
@@ -204,7 +247,7 @@ def test_an_adapter_with_an_invalid_name_is_ignored(site: Path) -> None:
     install(site, "No/tes", "cortext_notes:Notes", NOTES)
     done = cortext("tools", "--json")
     assert "lower-case" in done.err
-    assert len(done.json) == len(registry.BUILT_IN)
+    assert len(done.json) == len(registry.BUILT_IN | registry.READERS)
 
 
 def test_a_conversation_survives_the_removal_of_its_adapter(site: Path, home: Path) -> None:
@@ -220,6 +263,7 @@ def test_a_conversation_survives_the_removal_of_its_adapter(site: Path, home: Pa
 
 def test_help_and_completion_include_installed_adapters(site: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES)
-    assert "claude,gemini,opencode,codex,notes" in cortext("resume", "--help").out
+    names = [*registry.BUILT_IN, "notes"]
+    assert ",".join(names) in "".join(cortext("resume", "--help").out.split())
     words = cortext("complete-words", "resume", "--ai", "").out.split()
-    assert words == ["claude", "gemini", "opencode", "codex", "notes"]
+    assert words == names

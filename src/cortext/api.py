@@ -19,7 +19,7 @@ from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Match, check_filters
 from cortext.services.library.search_times import timestamps
 from cortext.services.library.stores import Found
-from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import Receipt, build
 from cortext.services.workspace.known import check_folder, remember_workspace
@@ -140,7 +140,10 @@ class Library:
         found, notes = up_to_date(self._named(session), self._stores.caught_up)
         command = command_text(found.root, found.session.type, found.session.title)
         budget = tokens or self._stores.settings.resume.tokens
-        packet = build(found.session, History(found.store, found.session), command=command, budget=budget).masked()
+        place = place_of(found, self._stores.folder)
+        history = place.history(found)
+        packet = build(place.shown(found.session), history, command=command, budget=budget).masked()
+        place.count_newest(packet.receipt, history)
         return ResumePacket(packet.text(), packet.receipt, notes)
 
     def _roots(self, workspace: str) -> builtins.list[str] | None:

@@ -21,7 +21,7 @@ KNOWN = {
     "search_workspace": ["query", "type", "date_range", "limit"],
     "get_context": ["topic", "max_results"],
     "get_decision_history": ["topic"],
-    "list_sessions": ["type", "status", "tool", "limit", "cursor"],
+    "list_sessions": ["type", "status", "tool", "project", "limit", "cursor"],
     "get_session": ["id", "start", "limit"],
     "search_sessions": ["query", "top_k", "messages_per_session", "after", "before"],
     "save_session": ["id"],
@@ -129,6 +129,8 @@ def test_list_pages_are_in_order(client: Client) -> None:
     assert seen[2:] == ["002-debug-leaking-boat", "001-plan-herons-at-the-pond", "claude-tank"]
     by_tool = client("list_sessions", tool="claude", status="paused", type="plan")
     assert [row["id"] for row in by_tool.data["sessions"]] == ["001-plan-herons-at-the-pond"]
+    assert client("list_sessions", project=".").data["total"] == 4, "without the session of the home store"
+    assert client("list_sessions", project="/nowhere\0").data["total"] == 0
 
 
 def test_a_long_session_can_be_read_to_the_end(client: Client) -> None:

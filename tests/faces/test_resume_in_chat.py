@@ -140,7 +140,10 @@ def test_chats_that_only_ran_our_commands_are_not_listed(workspace: Path) -> Non
 
 
 @pytest.mark.req("FLOW-08")
-def test_the_state_of_the_previous_version_is_migrated(workspace: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "added"), [(8, ("asked", "project", "repository")), (9, ("project", "repository"))]
+)
+def test_the_state_of_an_earlier_version_is_migrated(workspace: Path, version: int, added: tuple[str, ...]) -> None:
     chat = _chat(workspace)
     chat.resume(FIRST)
     cortext("list", cwd=workspace)
@@ -148,8 +151,11 @@ def test_the_state_of_the_previous_version_is_migrated(workspace: Path) -> None:
     if not path.exists():
         path = Path(os.environ["XDG_CACHE_HOME"]) / "cortext" / "catalogue.db"
     with closing(sqlite3.connect(path)) as database:
-        database.executescript("ALTER TABLE session DROP COLUMN asked; PRAGMA user_version = 8;")
+        for column in added:
+            database.execute(f"ALTER TABLE session DROP COLUMN {column}")
+        database.execute(f"PRAGMA user_version = {version}")
     assert f"claude-{chat.key}" not in cortext("list", cwd=workspace).out
+    assert all(row["project"] for row in cortext("list", "--here", "--json", cwd=workspace).json)
     chat.say("And versioning?", "In the path.")  # the chat is still attached to the conversation
     assert "In the path." in _words(workspace, FIRST)
 

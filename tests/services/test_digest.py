@@ -1,56 +1,339 @@
-"""The digest of earlier messages finds every decision, file and name within its limits."""
+"""The digest of a conversation: what a successor reads, for small conversations in full, and what always holds."""
 
 from __future__ import annotations
 
+from itertools import count
+from textwrap import dedent
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cortext.model.message import Message
-from cortext.services.text.decision_words import CHARACTERS, STEMS, sounds_decided, states_decision
-from cortext.services.text.digest import DECISIONS_IN, LONGEST, NAMES_IN, digest
+from cortext.model import tokens
+from cortext.model.message import Message, Part
+from cortext.services.digest.calls import calls_in, status_of
+from cortext.services.digest.digest import digest
+from cortext.services.digest.files import touched
+from cortext.services.digest.names import ranked
+from cortext.services.digest.rules import decisions, standing
+from cortext.services.digest.shell import simple_commands
+from cortext.services.digest.unfinished import steps
+from cortext.services.text.decision_words import sounds_decided, states_decision
 
-pytestmark = pytest.mark.req("SESS-003c")
-
-
-def _messages(count: int) -> list[Message]:
-    return [Message(role="user", content=f"number {number} of the messages") for number in range(count)]
-
-
-@pytest.mark.parametrize("back", [1, NAMES_IN, NAMES_IN + 1, DECISIONS_IN])
-@pytest.mark.parametrize("hint", [*STEMS, *CHARACTERS])
-def test_every_decision_word_is_found_in_the_newest_messages(hint: str, back: int) -> None:
-    messages = _messages(DECISIONS_IN + 20)
-    text = f"The plan: {hint.title()}sqlite for the cache, not redis."
-    messages[-back].content = text
-    assert sounds_decided(text)
-    assert digest(messages).decisions == [text]
+pytestmark = pytest.mark.req("SESS-003c", "TOOL-11")
+_ids = count()
 
 
-def test_decisions_in_older_messages_are_left_out() -> None:
-    messages = _messages(DECISIONS_IN + 20)
-    messages[-DECISIONS_IN - 1].content = "We decided to use sqlite for the cache."
-    assert digest(messages).decisions == []
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
 
 
-@pytest.mark.parametrize("before", [LONGEST - 20, LONGEST - 9, LONGEST - 6, LONGEST - 1, LONGEST, LONGEST + 5_000])
-def test_a_decision_far_down_in_a_long_message_is_found(before: int) -> None:
-    lines = "a line of the log, nothing in it\n" * (before // 33 + 1)
-    long = lines[: before - 1] + "\nBeschlossen: sqlite for the cache."
-    assert digest([*_messages(3), Message(role="user", content=long)]).decisions == [
-        "Beschlossen: sqlite for the cache."
+def model(text: str) -> Message:
+    return Message(role="assistant", content=text)
+
+
+def called(tool: str, fields: Any, output: str = "", *, failed: bool = False) -> list[Message]:
+    """Return a tool call and its result."""
+    name = f"call_{next(_ids)}"
+    return [
+        Message(role="assistant", parts=[Part("tool_call", id=name, name=tool, input=fields)]),
+        Message(role="tool", parts=[Part("tool_result", call_id=name, name=tool, output=output, is_error=failed)]),
     ]
 
 
-def test_names_are_sorted_by_frequency_then_by_first_use() -> None:
-    texts = ["first_name second_name", "`third name` second_name", "fourthName `third name` second_name"]
-    messages = [Message(role="assistant", content=text) for text in texts]
-    assert digest(messages).identifiers == ["second_name", "third name", "first_name", "fourthName"]
-    assert digest(messages, names=2).identifiers == ["second_name", "third name"]
+def text(messages: list[Message], *, budget: int = 2_000, known: str = "") -> str:
+    return digest(messages, budget=budget, known=known)
 
 
-def test_code_and_tables_are_not_decisions() -> None:
-    text = "A look:\n```yaml\ncursor: opaque  # never an offset, always text\n```\n| use sqlite | always | never |\n"
-    messages = [Message(role="assistant", content=f"{text}So we will take sqlite for the cache.")]
-    assert digest(messages).decisions == ["So we will take sqlite for the cache."]
+# ── as it reads ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_small_conversation_as_a_successor_reads_it() -> None:
+    messages = [
+        user("Rename the logo file to heron.svg."),
+        model("Done."),
+        user("The client must retry when the server is busy. Never retry a POST. Let's use three tries."),
+        *called("Read", {"file_path": "/home/ann/pond/src/client.py"}, "def fetch_page(url):\n    ..."),
+        *called("Read", {"file_path": "/home/ann/pond/src/errors.py"}, "class ServerBusy(Exception): ..."),
+        *called(
+            "Edit",
+            {"file_path": "/home/ann/pond/src/client.py", "old_string": "fetch_page", "new_string": "with_retry"},
+        ),
+        *called("Write", {"file_path": "/home/ann/pond/tests/test_client.py"}, "File created successfully"),
+        model("The root cause was that fetch_page swallowed ServerBusy. Now let's run the tests."),
+        *called("Bash", {"command": "cd /home/ann/pond && pytest -q 2>&1 | tail -5"}, "Exit code 1", failed=True),
+        *called("TodoWrite", {"todos": [{"content": "Log each retry", "status": "pending"}]}),
+        model("One test fails. Shall I raise the timeout?"),
+        user("yes"),
+    ]
+    assert text(messages) == dedent("""\
+        The user asked last: yes (in answer to "Shall I raise the timeout?")
+        Done about it: nothing yet
+        Still open:
+        - Log each retry
+        This task began with: The client must retry when the server is busy. Never retry a POST. Let's use three tries.
+        Decided:
+        - The root cause was that fetch_page swallowed ServerBusy.
+        Files, the last used first (in /home/ann/pond):
+        - tests/test_client.py (created)
+        - src/client.py (changed): fetch_page, with_retry
+        - src/errors.py (read): ServerBusy
+        Commands, the likeliest first:
+        - `pytest -q` exit 1""")
+
+
+def test_what_was_done_about_the_last_ask_comes_right_after_it() -> None:
+    messages = [
+        user("Add a retry to the client, please, and run the tests."),
+        *called("replace", {"file_path": "client.py", "new_string": "retry_count = 3"}),
+        *called("run_shell_command", {"command": "make test"}, "Output: ok\nExit Code: 2"),
+        model("The tests fail because the pond is empty."),
+    ]
+    assert text(messages).splitlines()[:3] == [
+        "The user asked last: Add a retry to the client, please, and run the tests.",
+        "Done about it: changed client.py; ran 1 command, the last `make test` exit 2",
+        "The model said last: The tests fail because the pond is empty.",
+    ]
+
+
+def test_the_task_is_the_current_one_and_not_one_that_was_done_long_ago() -> None:
+    done = [
+        user("Draw a logo with a heron for the website header."),
+        *called("Write", {"file_path": "logo.svg"}),
+        model("Here it is."),
+    ]
+    unrelated = [
+        message for number in range(4) for message in (user(f"What is the time in city {number}?"), model("No."))
+    ]
+    current = [
+        user("Import the bird ringing records from the CSV exports."),
+        *called("Edit", {"file_path": "importer.py"}),
+        model("Imported."),
+        user("The importer drops records with two rings."),
+        *called("Edit", {"file_path": "importer.py"}),
+        model("Fixed."),
+    ]
+    lines = text([*done, *unrelated, *current]).splitlines()
+    assert lines[0] == "The user asked last: The importer drops records with two rings."
+    assert "This task began with: Import the bird ringing records from the CSV exports." in lines
+
+
+def test_what_tools_write_in_the_users_name_is_no_ask() -> None:
+    messages = [
+        user("Count the herons at the pond."),
+        model("Counting."),
+        user("[Request interrupted by user for tool use]"),
+        user("<task-notification>\n<task-id>b1</task-id>\n</task-notification>"),
+    ]
+    assert text(messages).startswith("The user asked last: Count the herons at the pond.\n")
+
+
+def test_what_the_reader_has_is_not_repeated_except_the_last_ask() -> None:
+    messages = [
+        user("Rename fetch_page in client.py."),
+        *called("Read", {"file_path": "src/client.py"}, "def fetch_page(): ...\ndef parse_feed(): ..."),
+        *called("Bash", {"command": "make lint"}, "ok"),
+        model("Renamed."),
+    ]
+    whole, rest = text(messages), text(messages, known="src/client.py has parse_feed. `make lint` was run. Renamed.")
+    assert "parse_feed" in whole and "- src/client.py (read)" in whole and "The model said last" in whole
+    assert rest == "\n".join(
+        [
+            "The user asked last: Rename fetch_page in client.py.",
+            "Done about it: ran 1 command, the last `make lint` ok",
+        ]
+    )
+
+
+def test_an_empty_conversation_has_no_digest() -> None:
+    assert text([]) == ""
+
+
+# ── files and commands, in every tool's words ────────────────────────────────────────────────────────
+
+PATCH = (
+    "*** Begin Patch\n*** Add File: new.py\n+x\n*** Update File: old.py\n@@\n*** Delete File: gone.py\n*** End Patch"
+)
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields", "states"),
+    [
+        ("Read", {"file_path": "a.py"}, {"a.py": "read"}),
+        ("Edit", {"file_path": "a.py"}, {"a.py": "changed"}),
+        ("NotebookEdit", {"notebook_path": "a.ipynb"}, {"a.ipynb": "changed"}),
+        ("read_file", {"absolute_path": "/w/a.py"}, {"/w/a.py": "read"}),
+        ("read_many_files", {"paths": ["a.py", "b.py"]}, {"a.py": "read", "b.py": "read"}),
+        ("write_file", {"file_path": "a.py"}, {"a.py": "changed"}),
+        ("create_new_file", {"filepath": "a.py"}, {"a.py": "created"}),
+        ("edit", {"filePath": "a.py"}, {"a.py": "changed"}),
+        ("delete_file", {"target_file": "a.py"}, {"a.py": "deleted"}),
+        ("str_replace_editor", {"command": "view", "path": "a.py"}, {"a.py": "read"}),
+        ("str_replace_editor", {"command": "create", "path": "a.py"}, {"a.py": "created"}),
+        ("str_replace_editor", {"command": "str_replace", "path": "a.py"}, {"a.py": "changed"}),
+        ("apply_patch", {"input": PATCH}, {"new.py": "created", "old.py": "changed", "gone.py": "deleted"}),
+        ("apply_patch", PATCH, {"new.py": "created", "old.py": "changed", "gone.py": "deleted"}),
+        ("shell", {"command": ["bash", "-lc", "sed -n 1,80p src/a.py"]}, {"src/a.py": "read"}),
+        ("exec_command", {"cmd": "git rm old/a.py && cat b.md"}, {"old/a.py": "deleted", "b.md": "read"}),
+        ("bash", {"command": "git log main..HEAD && curl https://example.com/x"}, {}),
+        ("Grep", {"pattern": "x", "path": "src"}, {}),
+        ("Grep", {"pattern": "x", "path": "src/a.py"}, {"src/a.py": "read"}),
+    ],
+)
+def test_a_file_has_the_state_that_the_tool_left_it_in(tool: str, fields: Any, states: dict[str, str]) -> None:
+    assert {file.path: file.state for file in touched(calls_in(called(tool, fields)))} == states
+
+
+def test_a_file_is_listed_once_with_its_last_known_state() -> None:
+    calls = calls_in(
+        [
+            *called("Write", {"file_path": "/w/pond/a.py"}, "File created successfully at: /w/pond/a.py"),
+            *called("Edit", {"file_path": "/w/pond/a.py"}),
+            *called("Bash", {"command": "cat pond/a.py"}),
+            *called("Edit", {"file_path": "/w/pond/b.py"}, "String not found", failed=True),
+            *called("Read", {"file_path": "/w/pond/c.py"}, "no such file", failed=True),
+            *called("Edit", {"file_path": "/w/pond/d.py"}),
+            *called("Bash", {"command": "rm pond/d.py"}),
+        ]
+    )
+    assert [(file.path, file.state, file.times) for file in touched(calls)] == [
+        ("/w/pond/d.py", "deleted", 2),
+        ("/w/pond/b.py", "read", 1),
+        ("/w/pond/a.py", "created", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "failed", "status"),
+    [
+        ("3 passed", False, "ok"),
+        ("Exit code 1\nboom", True, "exit 1"),
+        ("boom\nExit Code: 2", False, "exit 2"),
+        ("Process exited with code 101\nOutput: boom", False, "exit 101"),
+        ('{"output":"","metadata":{"exit_code":127}}', False, "exit 127"),
+        ("Exit code: 0\nfine", False, "ok"),
+        ("permission denied", True, "failed"),
+    ],
+)
+def test_the_exit_status_is_read_from_every_tools_answer(output: str, failed: bool, status: str) -> None:
+    (call,) = calls_in(called("Bash", {"command": "make"}, output, failed=failed))
+    assert status_of(call) == status
+
+
+def test_a_shell_line_is_shown_as_its_simple_commands() -> None:
+    line = "cd /w && git add a.py; git commit -m \"$(cat <<'EOF'\na && b\nEOF\n)\""
+    assert simple_commands(line) == ["cd /w", "git add a.py", "git commit -m …"]
+    assert simple_commands("for f in *.py; do cat $f; done") == ["for f in *.py; do cat $f; done"]
+    assert simple_commands("echo 'a && b' \"c; d\" & wait") == ["echo 'a && b' \"c; d\" & wait"]
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _names(*messages: Message) -> list[str]:
+    return [name.word for name in ranked(messages, calls_in(messages))]
+
+
+def test_names_are_sorted_by_use_and_the_newer_first() -> None:
+    old = [model("old_name and both_names")] + [model("nothing")] * 100
+    assert _names(*old, model("both_names, new_name")) == ["both_names", "new_name", "old_name"]
+
+
+def test_only_exact_names_are_names() -> None:
+    said = 'It returns `nil`, `0/`, `""` or `string`; see `ABC-12`, HTTPServer, `Client.send()`, not toolu_01A6Bf9Xq.'
+    assert sorted(_names(model(said))) == ["ABC-12", "Client.send", "HTTPServer"]
+
+
+def test_a_name_is_shown_with_the_file_in_which_it_was_seen_last() -> None:
+    messages = [
+        user("Look at both."),
+        *called("Read", {"file_path": "a.py"}, "def fetch_page"),
+        *called("Edit", {"file_path": "b.py", "new_string": "fetch_page"}),
+    ]
+    assert "- b.py (changed): fetch_page\n- a.py (read)" in text(messages)
+
+
+# ── what holds, and what is open ─────────────────────────────────────────────────────────────────────
+
+
+def test_decisions_are_the_users_choices_and_what_is_settled() -> None:
+    messages = [
+        user("Let's go with sqlite for the cache. Is that fine with you?"),
+        model(
+            "Agreed: sqlite for the cache. Now let's apply the fixes. I'll use a temporary folder instead of memory."
+        ),
+        *called("AskUserQuestion", {"questions": []}, 'User has answered: "Which port?"="8080"'),
+        user("I think the use of the cache is odd."),
+    ]
+    assert list(decisions(messages, calls_in(messages))) == [
+        'User has answered: "Which port?"="8080"',
+        "Let's go with sqlite for the cache.",
+        "Agreed: sqlite for the cache.",
+    ]
+
+
+def test_standing_instructions_are_the_users_and_general() -> None:
+    messages = [
+        user("Always run make lint before you commit. Do the session script now, but do not commit it yet."),
+        model("I will never use tabs."),
+        user("Please use spaces. Bitte immer auf Deutsch antworten. 今後は日本語で書いてください。"),
+    ]
+    assert list(standing(messages)) == [
+        "今後は日本語で書いてください。",
+        "Bitte immer auf Deutsch antworten.",
+        "Please use spaces.",
+        "Always run make lint before you commit.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        called(
+            "TodoWrite", {"todos": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}
+        ),
+        called("update_plan", {"plan": [{"step": "a", "status": "completed"}, {"step": "b", "status": "pending"}]}),
+        [
+            *called("TaskCreate", {"subject": "a", "description": "…"}, "Task #1 created successfully: a"),
+            *called("TaskCreate", {"subject": "b", "description": "…"}, "Task #2 created successfully: b"),
+            *called("TaskUpdate", {"taskId": "1", "status": "completed"}),
+        ],
+    ],
+    ids=["whole list", "plan", "one by one"],
+)
+def test_the_steps_that_are_not_done_are_open(messages: list[Message]) -> None:
+    assert steps(calls_in(messages)) == ["b"]
+
+
+def test_the_models_question_is_open_until_the_user_replies() -> None:
+    asked = [user("Fix the importer for two rings."), model("Both are possible. Shall I keep the old format?")]
+    assert "Still open:\n- Shall I keep the old format?" in text([*asked])
+    assert "Still open" not in text([*asked, user("Keep it for a year, then drop it.")])
+
+
+# ── what always holds ────────────────────────────────────────────────────────────────────────────────
+
+_WORDS = st.text(st.sampled_from("ab \n`_/.-\"'äß日本🦩{}[]"), max_size=400)
+_CALLS = st.builds(
+    lambda tool, path, command, output: called(tool, {"file_path": path, "command": command, "x": [output]}, output),
+    st.sampled_from(["Edit", "Bash", "apply_patch", "TodoWrite"]),
+    _WORDS,
+    _WORDS,
+    _WORDS,
+)
+_TALK = st.lists(st.one_of(st.builds(lambda t: [user(t)], _WORDS), st.builds(lambda t: [model(t)], _WORDS), _CALLS))
+
+
+@given(_TALK, st.text(st.sampled_from("xyz äß日本🦩"), min_size=1, max_size=600), _TALK, st.integers(100, 4_000))
+def test_the_last_ask_comes_first_and_the_budget_is_kept(
+    before: list[list[Message]], asked: str, after: list[list[Message]], budget: int
+) -> None:
+    later = [message for group in after for message in group if message.role != "user"]
+    messages = [*(message for group in before for message in group), user(f"? {asked}"), *later]
+    found = digest(messages, budget=budget, known="known text")
+    assert tokens.estimate(found) <= budget
+    assert found.startswith(f"The user asked last: {' '.join(f'? {asked}'.split())[:12]}")
 
 
 @pytest.mark.parametrize(

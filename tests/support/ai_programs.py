@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.support.installing import one_at_a_time, refusal
 
+HEAVY_TOOLS = "CORTEXT_HEAVY_TOOLS"  # set to 1 to run the tests of heavy programs, too
 _INSTALL_SECONDS = 900
 _VERSION_SECONDS = 60
 NODE_VERSION = "24.21.0"
@@ -127,11 +128,11 @@ PROGRAMS: dict[str, Program] = {
             ("node_modules/opencode-*-baseline/bin/opencode", "node_modules/opencode-*/bin/opencode"),
         ),
         NpmProgram("codex", "@openai/codex", "0.166.0", ("node_modules/@openai/codex-*/vendor/*/bin/codex",)),
-        NodeProgram("copilot", "@github/copilot", "1.0.102", ("bin/copilot",), heavy=True),
-        NodeProgram("qwen-code", "@qwen-code/qwen-code", "0.24.4", ("bin/qwen",), heavy=True),
-        NodeProgram("pi", "@earendil-works/pi-coding-agent", "0.87.1", ("bin/pi",), heavy=True),
-        NodeProgram("kimi-code", "@moonshot-ai/kimi-code", "2.1.0", ("bin/kimi",), heavy=True),
-        NodeProgram("continue", "@continuedev/cli", "1.5.47", ("bin/cn",), heavy=True),
+        NodeProgram("copilot", "@github/copilot", "1.0.102", ("bin/copilot",)),
+        NodeProgram("qwen-code", "@qwen-code/qwen-code", "0.24.4", ("bin/qwen",)),
+        NodeProgram("pi", "@earendil-works/pi-coding-agent", "0.87.1", ("bin/pi",)),
+        NodeProgram("kimi-code", "@moonshot-ai/kimi-code", "2.1.0", ("bin/kimi",)),
+        NodeProgram("continue", "@continuedev/cli", "1.5.47", ("bin/cn",)),
         PythonProgram("mistral-vibe", "mistral-vibe", "3.0.2", ("bin/vibe",), heavy=True),
         PythonProgram("gptme", "gptme", "0.35.1", ("bin/gptme",), heavy=True),
         PythonProgram("aider", "aider-chat", "0.86.2", ("bin/aider",), heavy=True),

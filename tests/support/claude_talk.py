@@ -101,7 +101,14 @@ class ClaudeTalk:
             self._record("user", {"role": "user", "content": said})
         self._answered(answered)
 
-    def _record(self, kind: str, message: dict[str, object]) -> None:
+    def summarise(self, summary: str) -> None:
+        """Write the records of a compaction, without firing a hook."""
+        self._record("system", {}, subtype="compact_boundary", parentUuid=None, logicalParentUuid=self._parent)
+        self._record(
+            "user", {"role": "user", "content": summary}, isCompactSummary=True, isVisibleInTranscriptOnly=True
+        )
+
+    def _record(self, kind: str, message: dict[str, object], **more: object) -> None:
         name = str(uuid.uuid4())
         self._minute += 1
         record = {
@@ -116,6 +123,7 @@ class ClaudeTalk:
             "sessionId": self.key,
             "version": "2.1.325",
             "gitBranch": "main",
+            **more,
         }
         self._parent = name
         with open(self.path, "a", encoding="utf-8") as file:

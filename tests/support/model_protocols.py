@@ -189,7 +189,8 @@ def _chat_turns(body: Json) -> list[Turn]:
 
 def _chat_errand(body: Json) -> str | None:
     first = plain_text((body.get("messages") or [{}])[0].get("content"))
-    return "A test conversation" if first.startswith("You are a title generator") else None
+    titles = ("You are a title generator", "Generate concise conversation titles")
+    return "A test conversation" if first.startswith(titles) else None
 
 
 # --- OpenAI responses -------------------------------------------------------------------------------------

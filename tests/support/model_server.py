@@ -135,6 +135,11 @@ class ModelServer:
             self._requests.clear()
             self._script.clear()
 
+    def drop_replies(self) -> None:
+        """Drop the queued answers only."""
+        with self._changed:
+            self._script.clear()
+
     def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 60.0) -> Request:
         """Return the first request, past or future, that the predicate accepts; TimeoutError if none does."""
         deadline = time.monotonic() + timeout

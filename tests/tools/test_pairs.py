@@ -1,43 +1,54 @@
-"""A conversation of any of the four real programs is resumed in any of them, with all turns and tool calls."""
+"""A conversation of a real program is resumed in another one, with all turns and tool calls.
+
+All pairs of four programs, and of each other program four pairs: `python -m tests.tools.matrix` runs every pair.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.desk import NAMES, Desk
-from tests.support.model_server import ModelServer, Request
+from tests.support.ai_programs import PROGRAMS
+from tests.support.desk import MORE_NAMES, NAMES, Desk
+from tests.support.model_server import ModelServer
+from tests.support.pairs import ANSWER, COMMAND, Said, captured_again, compare, copied, hold, imported, resumed
 
-from cortext.model.message import Message, thread
-from cortext.model.session import Origin, Session
-from cortext.safety.framing import GO_ON
-from cortext.services.library.resolve import with_exact_id
+from cortext.model.message import Message, attachments_in, thread
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
+from cortext.services.resume.handover import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
-COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
-NEXT = "What was the number, and what did the note say?"
+FOUR = list(NAMES)
+MORE = [name for name, program in MORE_NAMES.items() if not PROGRAMS[program].heavy]
+PAIRS = [(source, target) for source in FOUR for target in FOUR]
+for number, name in enumerate(MORE):
+    PAIRS += [(FOUR[number % 4], name), (name, FOUR[(number + 1) % 4]), (name, MORE[(number + 1) % len(MORE)])]
+
+Conversations = Callable[[str], tuple[Path, list[Said]]]
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """Return one desk for all pairs, so that each program holds its conversation only once."""
     with ModelServer() as server:
-        yield Desk(tmp_path_factory.mktemp("desk"), server)
+        yield Desk(tmp_path_factory.mktemp("desk"), server, [*FOUR, *MORE])
 
 
 @pytest.fixture(scope="module")
-def conversations(desk: Desk) -> dict[str, tuple[Path, list[str]]]:
-    """Hold a conversation in each program; return the project and the texts of each."""
-    made = {}
-    for name in NAMES:
-        project = desk.project(f"{name}-project")
-        made[name] = (project, desk.talk(name, project))
-    return made
+def conversation(desk: Desk) -> Conversations:
+    """Return a function that holds a conversation in a program, once, and returns the project and the texts."""
+    held: dict[str, tuple[Path, list[Said]]] = {}
+
+    def hold_once(name: str) -> tuple[Path, list[Said]]:
+        if name not in held:
+            project = desk.project(f"{name}-project")
+            held[name] = (project, hold(desk, name, project))
+        return held[name]
+
+    return hold_once
 
 
 @pytest.fixture
@@ -48,130 +59,44 @@ def stores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
     return Stores(str(desk.home))
 
 
-def _session_of(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
-    """Import the conversation of a program and return it."""
-    done = desk.cortext("import", "--from", name, cwd=project)
-    assert done.code == 0, done.err
-    rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [with_exact_id(stores.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
-    of_project = [item for item in found if item.session.extra.get("project") == str(project)]
-    assert len(of_project) == 1, [item.session for item in found]
-    return of_project[0]
-
-
-def _texts(messages: list[Message]) -> list[str]:
-    return [message.content for message in messages if message.content]
-
-
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
-@pytest.mark.parametrize("name", list(NAMES))
+@pytest.mark.parametrize("name", [*FOUR, *MORE])
 def test_every_message_and_tool_call_is_captured(
-    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, name: str
+    desk: Desk, conversation: Conversations, stores: Stores, name: str
 ) -> None:
-    project, texts = conversations[name]
-    found = _session_of(desk, stores, name, project)
+    project, said = conversation(name)
+    found = imported(desk, stores, name, project)
     messages = thread(found.store.read(found.session.id))
-    assert _texts(messages) == texts
+    spoken = [message for message in messages if message.content and not attachments_in([message])]
+    assert [message.role for message in spoken] == [role for role, _ in said]
+    for message, (_, text) in zip(spoken, said, strict=True):
+        # Gemini CLI adds the contents of a file that the user names to the user's message.
+        assert message.content.partition("\n--- Content from referenced files ---")[0] == text
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
-    assert len(calls) == len(results) == 1
-    assert "cat note.txt" in str(calls[0].input)
-    assert results[0].call_id == calls[0].id
-    assert "the heron stands still" in results[0].output
+    assert [part.call_id for part in results] == [part.id for part in calls] and len(calls) == 3
+    for file, call in zip(("note", "count", "missing"), calls, strict=True):
+        assert f"cat {file}.txt" in str(call.input)
+    assert "the heron stands still" in results[0].output and "seventeen" in results[1].output
     assert desk.cortext("import", "--from", name, "--json", cwd=project).json[0]["messages"] == 0, "idempotent"
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
-@pytest.mark.parametrize("target", list(NAMES))
-@pytest.mark.parametrize("source", list(NAMES))
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_of_one_tool_is_resumed_in_another(
-    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, source: str, target: str
+    desk: Desk, conversation: Conversations, stores: Stores, source: str, target: str
 ) -> None:
-    project, texts = conversations[source]
-    found = _copy(stores, _session_of(desk, stores, source, project), target)
-    tool = tools.native_writer(target)
-    plan = make_plan(found, tool, command=COMMAND, project=str(project))
-    carry_out(plan, found, tool, stores.capture(), force=True)
+    project, said = conversation(source)
+    found = copied(imported(desk, stores, source, project), target)
+    plan, request = resumed(desk, stores, found, target, project)
     assert plan.how == NEW
-    # If the prompt is public, the context block is in the session and not in the arguments of the program.
-    request = _continue(desk, target, GO_ON if tool.prompt_is_public else plan.prompt, plan.key, project)
-    _check_request(request, plan, texts)
-    _check_receipt(request, plan)
-    _check_capture(desk, stores, found, plan, texts, target)
-
-
-def _copy(stores: Stores, found: Found, target: str) -> Found:
-    """Copy the conversation to another id, so that each pair starts with the original one."""
-    store = found.store
-    name = f"pair-{found.session.origin.tool}-{target}"
-    store.create(
-        Session(
-            id=name,
-            type="plan",
-            title="Herons",
-            summary="A number was noted and a note read.",
-            status="paused",
-            origin=Origin(tool=found.session.origin.tool),
-            extra=found.session.extra,
-        )
-    )
-    store.append(name, *thread(store.read(found.session.id)))
-    return Found(found.named_store, store.get(name))
-
-
-def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> Request:
-    """Continue in the target without its screen, with our prompt; return the request that its model received."""
-    before = len(desk.server.turns)
-    desk.server.push("It was 4711, and the heron stands still.")
-    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=key)
-    assert done.returncode == 0, f"{target}: {done.stderr[-3000:]}"
-    requests = desk.server.turns[before:]
-    assert requests, "the model was asked"
-    return requests[-1]
-
-
-def _check_request(request: Request, plan: Plan, texts: list[str]) -> None:
-    """Check that all turns come first, in order and in their roles, then command, context block and summary."""
-    turns = request.conversation
-    sent = "\n".join(turn.text for turn in turns if turn.kind == "text")
-    offsets = [sent.index(text) for text in texts]
-    assert offsets == sorted(offsets)
-    prompt = sent.index("[RESUMED CONVERSATION]")
-    assert offsets[-1] < sent.index(COMMAND) < prompt < sent.index("[END RESUMED CONTEXT]") < sent.index(NEXT)
-    assert "A number was noted and a note read." in sent
-    for index, text in enumerate(texts):
-        role = "user" if index in (0, 2, 5) else "assistant"
-        turn = next(turn for turn in turns if turn.kind == "text" and text in turn.text)
-        assert {"model": "assistant"}.get(turn.role, turn.role) == role, (text, turn.role)
-    calls = [turn for turn in turns if turn.kind == "tool_call"]
-    results = [turn for turn in turns if turn.kind == "tool_result"]
-    assert len(calls) == 1 and len(results) >= 1
-    assert "cat note.txt" in str(calls[0].arguments)
-    assert "the heron stands still" in results[0].text
-    assert turns.index(calls[0]) < turns.index(results[0])
-
-
-def _check_receipt(request: Request, plan: Plan) -> None:
-    """Check the receipt against the request."""
-    calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
-    assert plan.receipt.tool_calls == len(calls)
-    assert plan.receipt.messages == plan.receipt.of_messages == len(plan.carried)
-    assert not plan.receipt.left_out
-
-
-def _check_capture(desk: Desk, stores: Stores, found: Found, plan: Plan, texts: list[str], target: str) -> None:
-    """Check that the messages after the resume, and only those, are added to the session, and that every id stays."""
-    before = [message.id for message in thread(found.store.read(found.session.id))]
-    done = desk.cortext("sync", "--from", target, cwd=desk.home)
-    assert done.code == 0, done.err
-    after = thread(found.store.read(found.session.id))
-    assert [message.id for message in after][: len(before)] == before
-    assert [message.content for message in after[len(before) :] if message.content] == [
-        *([NEXT] if after[len(before)].role == "user" else []),
-        "It was 4711, and the heron stands still.",
-    ]
+    outcome = compare(request, plan, said)
+    assert outcome.problems == []
+    assert outcome.messages == outcome.of_messages == len(plan.carried) and not outcome.left_out
+    assert outcome.calls == outcome.of_calls == 3
+    assert captured_again(desk, found, target) == []
 
 
 def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
@@ -194,39 +119,33 @@ def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
     ("home", "other"), [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
 )
 def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
-    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, home: str, other: str
+    desk: Desk, conversation: Conversations, stores: Stores, home: str, other: str
 ) -> None:
-    project, texts = conversations[home]
-    found = _copy(stores, _session_of(desk, stores, home, project), f"{other}-and-back")
+    project, said = conversation(home)
+    found = copied(imported(desk, stores, home, project), f"{other}-and-back")
     store, name = found.store, found.session.id
     before = _essence(thread(store.read(name)))
     for target in (other, home):
         found = Found(found.named_store, store.get(name))
-        tool = tools.native_writer(target)
-        plan = make_plan(found, tool, command=COMMAND, project=str(project))
+        plan, request = resumed(desk, stores, found, target, project)
         assert plan.how == NEW
-        carry_out(plan, found, tool, stores.capture(), force=True)
-        prompt = GO_ON if tool.prompt_is_public else plan.prompt
-        request = _continue(desk, target, prompt, plan.key, project)
-        _check_receipt(request, plan)
-        assert desk.cortext("sync", "--from", target, cwd=desk.home).code == 0
+        assert compare(request, plan, said).problems == []
+        assert captured_again(desk, found, target) == []
         after = _essence(thread(store.read(name)))
         assert after[: len(before)] == before
-        assert after[-1][2] == "It was 4711, and the heron stands still."
+        assert after[-1][2] == ANSWER
         before = after
-    sent = "\n".join(turn.text for turn in request.conversation if turn.kind == "text")
-    for text in [*texts, "It was 4711, and the heron stands still."]:
-        assert text in sent
+    assert ANSWER in "\n".join(request.texts("assistant")) + "\n".join(request.texts("model"))
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-004d")
 @pytest.mark.parametrize("name", list(NAMES))
 def test_resuming_in_its_own_tool_uses_the_same_session(
-    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, name: str
+    desk: Desk, conversation: Conversations, stores: Stores, name: str
 ) -> None:
-    project, _ = conversations[name]
-    found = _session_of(desk, stores, name, project)
+    project, _ = conversation(name)
+    found = imported(desk, stores, name, project)
     plan = make_plan(found, tools.native_writer(name), command=COMMAND, project=str(project))
     assert plan.how == OWN
     assert plan.key == found.session.origin.session_id

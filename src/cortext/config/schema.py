@@ -107,6 +107,9 @@ class Resume(msgspec.Struct, frozen=True):
     native_tokens: Annotated[
         int, About("tokens of history that a native resume carries at most", untrusted_ok=True)
     ] = 120_000
+    compaction_tokens: Annotated[
+        int, About("tokens of what a tool's compaction dropped that the model gets back; 0: none", untrusted_ok=True)
+    ] = 2_000
     tool: Annotated[str, About("the AI tool to resume in, if the conversation names none", untrusted_ok=True)] = ""
 
 

@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import files as fsio
 
-SCHEMA = 9
+SCHEMA = 10
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -23,11 +23,13 @@ CREATE TABLE IF NOT EXISTS transcript (
 ) WITHOUT ROWID;
 -- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
--- `asked` is 1 for a chat that only ran our own commands (`model/asking`).
+-- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
+-- and `repository` what is known of that as JSON, or empty.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
     straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
+    project TEXT DEFAULT '', repository TEXT DEFAULT '',
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -164,8 +166,8 @@ def _open(path: str) -> Database:
     connection = open_database(path)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 8:
-            version = _migrate_from_8(connection)
+        if version in (8, 9):
+            version = _migrate(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("unsupported schema version")
         if version == 0:
@@ -180,13 +182,20 @@ def _open(path: str) -> Database:
     return connection
 
 
-def _migrate_from_8(connection: Database) -> int:
-    """Migrate schema 8 to the current one, to keep what it knows about transcripts. Return the version now in use."""
+def _migrate(connection: Database) -> int:
+    """Migrate an older schema to the current one, to keep what it knows about transcripts; return the version in use.
+
+    The sessions whose new columns have to be filled in lose their fingerprints, so that they are read again.
+    """
     connection.execute("BEGIN IMMEDIATE")
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 8:  # no other process was faster
+    if version == 8:
         connection.execute("ALTER TABLE session ADD COLUMN asked INTEGER DEFAULT 0")
-        connection.execute("UPDATE session SET signs = '' WHERE kind = 'home'")  # forces these to be read again
+        version = 9
+    if version == 9:  # no other process was faster
+        connection.execute("ALTER TABLE session ADD COLUMN project TEXT DEFAULT ''")
+        connection.execute("ALTER TABLE session ADD COLUMN repository TEXT DEFAULT ''")
+        connection.execute("UPDATE session SET signs = '' WHERE kind IN ('home', 'workspace')")
         connection.execute("UPDATE store SET signs = '{}'")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA

@@ -35,12 +35,13 @@ MOST = 2**53  # the largest count that is stored
 AT_ONCE = 500  # sessions per query by id
 PATIENCE = 600.0  # seconds between full scans of a large store
 IN_USE = ("status", "active")
+_READ = 17  # columns that are read from the files of a session; its batch and what is derived follow
 PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a session
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
-    "straight",
+    "straight", "project", "repository",
 )  # fmt: skip
 
 # What a table shows if the column is empty; the properties of `Row` do the same for one session.
@@ -67,6 +68,8 @@ class _Fields(NamedTuple):
     kind: str
     damage: int
     straight: int
+    project: str = ""
+    repository: str = ""
 
 
 class Row(_Fields):
@@ -174,6 +177,17 @@ class SessionIndex:
         """Return (store, id) of the matching sessions, unordered."""
         conditions, values = _conditions(roots, where)
         return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
+
+    def projects(self, roots: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the folders in which the sessions of these stores were held, each with its repository as JSON."""
+        conditions, values = _conditions(roots, ())
+        query = f"SELECT DISTINCT project, repository FROM session WHERE {conditions} AND project != ''"
+        return self._database.execute(query, values).fetchall()
+
+    def without_repository(self, root: str) -> list[tuple[str, str]]:
+        """Return the sessions of a store that have a project and no repository: id and project."""
+        missing = "root = ? AND project != '' AND repository = ''"
+        return self._database.execute(f"SELECT id, project FROM session WHERE {missing}", (root,)).fetchall()
 
     def active_without_messages(self, root: str) -> list[tuple[str, int]]:
         """Return the active sessions of a store that have no messages yet, each with its damage count."""
@@ -349,9 +363,10 @@ class _Refresh:
             for done, session_id in enumerate(ids[start : start + 200], start + 1):
                 try:
                     session = self.source.store.get(session_id)
-                    rows.append((*_row(root, kind, session), self._only_asks(session)))
+                    derived = (self._only_asks(session), *project_fields(root, kind, session))
+                    rows.append((*_row(root, kind, session), *derived))
                 except (UnsafePath, OSError):
-                    rows.append((*_unreadable(root, kind, session_id), 0))
+                    rows.append((*_unreadable(root, kind, session_id), 0, "", ""))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
@@ -374,8 +389,8 @@ class _Refresh:
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
         self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
         self.database.executemany(
-            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 19)})",
-            ((*row[:-1], changed, row[-1]) for row in rows),
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 21)})",
+            ((*row[:_READ], changed, *row[_READ:]) for row in rows),
         )
         self.database.execute("COMMIT")
 
@@ -394,6 +409,9 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
     for column, value in where:
         if column == "damage":
             conditions.append("damage > 0")
+        elif column == "projects":
+            conditions.append("project IN (SELECT value FROM json_each(?))")
+            values.append(value)
         elif (column, value) == IN_USE:
             conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
         else:
@@ -458,6 +476,13 @@ def _count(number: int) -> int:
 def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
     """Return the row of a session that exists but cannot be read. Its fingerprint is empty, so it is retried."""
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
+
+
+def project_fields(root: str, kind: str, session: Session) -> tuple[str, str]:
+    """Return the folder that a session was held in, which for a workspace is that itself, and its repository."""
+    project, repository = session.extra.get("project"), session.extra.get("repository")
+    folder = root if kind == "workspace" else project if isinstance(project, str) else ""
+    return _text(folder), json.dumps(repository) if isinstance(repository, dict) else ""
 
 
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:

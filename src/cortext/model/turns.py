@@ -71,12 +71,17 @@ class Change(StrEnum):
     FILE = "file replaced by a text note"
     PART = "part of an unknown type replaced by a text note"
     CHARACTER = "invalid Unicode character replaced"
+    PATH = "path mapped to where the project is now"
     # Only for some tools:
     GUARDED = "line added before text that looks like a command"
     SEPARATOR = "Unicode line separator replaced by a newline"
     ERROR_NAMED = "text added to an empty error"
     ERROR_FLAG = "error flag left out"
     QUOTED = "text that the tool would drop quoted"
+    CALLS_AS_TEXT = "tool call and its result turned into text"
+    CODE_FENCE = "code block marked so that the tool does not run it"
+    INDENTED = "line indented that the tool would leave out"
+    LINE_LEFT_OUT = "line that begins with # or > left out"
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -53,6 +53,12 @@ def field(text: str) -> str:
     return disarmed(" ".join(plain.split()).translate(_BRACKETS))
 
 
+def paragraphs(text: str) -> str:
+    """Return a stored value of several lines: each as `field` returns it, without more than one blank line together."""
+    lines = [field(line) for line in text.strip().splitlines()]
+    return "\n".join(line for index, line in enumerate(lines) if line or (index and lines[index - 1]))
+
+
 def disarmed(text: str) -> str:
     """Return a stored text word for word, except that our markers in it no longer work."""
     if not _may_hold_marker(text):

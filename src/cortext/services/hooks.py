@@ -33,6 +33,7 @@ from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, Transcri
 # The tool waits for every hook, so modules that an ordinary turn does not need are imported where they are used.
 
 PREFIX = "workspace."
+_TAIL = 20  # messages among which one is of the conversation itself
 FAILURE_RECORDED = "cortext: the failure is recorded"  # a note on an error that needs no second record
 
 
@@ -65,7 +66,11 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
     if event is None:
         return ""
     try:
-        context = Hook(world, tool, event).run()
+        hook = Hook(world, tool, event)
+        context = hook.run()
+        answer = tool.hook_answer(fields, context) if context else ""
+        if answer:
+            hook.was_heard()
     except Exception as error:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
@@ -73,7 +78,7 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         uncaptured.record(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(FAILURE_RECORDED)
         raise
-    return tool.hook_answer(fields, context) if context else ""
+    return answer
 
 
 class Hook:
@@ -82,6 +87,7 @@ class Hook:
     def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
+        self._giving_back = False  # whether the text has what a compaction dropped
 
     def run(self) -> str:
         """Do what the event requires; return the text for the model."""
@@ -92,15 +98,60 @@ class Hook:
                 name = command.removeprefix(PREFIX)
                 return self._resume_if_needed() if name == "resume" else _safe_text(self._command(name))
         if kind == "prompt":
-            return _safe_text(self._prompt())
+            text = _safe_text(self._prompt())
+            return "\n\n".join(filter(None, (self._dropped(len(text)), text)))
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
             added = self._capture_new()
-            if kind != "compacted":
-                self._after_answer(ended=kind == "ended", added=added)
-                return self._set_working_since(0.0)
+            if kind == "compacted":
+                self._note_compaction()
+                return self._dropped()
+            self._after_answer(ended=kind == "ended", added=added)
+            return self._set_working_since(0.0)
         return ""
+
+    def was_heard(self) -> None:
+        """Note that the tool passes on what `run` returned."""
+        found = self._kept() if self._giving_back else None
+        if found is not None:
+            from cortext.services.workspace import running_chats as chats
+
+            chat = self._chat()
+            chat.compacted, chat.restored = False, _newest(found)
+            chats.save(chat)
+
+    def _note_compaction(self) -> None:
+        """Note that the tool replaced messages by a summary. One compaction may be reported twice."""
+        found = self._kept()
+        # Text of a past conversation must not get the authority of a developer's instruction.
+        if found is None or not self.world.workspace or self.tool.records_after_answer:
+            return
+        from cortext.services.workspace import running_chats as chats
+
+        chat = self._chat()
+        chat.compacted, chat.workspace = _newest(found) != chat.restored, self.world.workspace
+        chats.save(chat)
+
+    def _dropped(self, taken: int = 0) -> str:
+        """Return what the tool's last compaction dropped, if the model has not got it back yet.
+
+        `taken` is how many characters of the tool's largest answer are needed for something else.
+        """
+        budget = self.world.settings.resume.compaction_tokens
+        if budget <= 0 or not self.world.workspace or not self._chat().compacted:
+            return ""
+        found = self._kept()
+        if found is None:
+            return ""
+        from cortext.services.resume.dropped import dropped
+        from cortext.services.resume.in_tool import LARGEST
+
+        # While a tool reports a compaction, its new summary is not necessarily stored yet.
+        summary = self.event.text if self.event.kind == "compacted" else found.session.summary
+        text = _safe_text(dropped(found, summary, budget, LARGEST - taken - 2))
+        self._giving_back = bool(text)
+        return text
 
     def _chat(self) -> Chat:
         from cortext.services.workspace import running_chats as chats
@@ -138,6 +189,17 @@ class Hook:
 
     def _entry(self) -> Entry | None:
         return self.capture.catalogue.get(self.tool.name, self.event.key)
+
+    def _kept(self) -> Found | None:
+        """Return the session that this chat is stored in; None if there is none."""
+        entry = self._entry()
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if entry is None or named_store is None:
+            return None
+        try:
+            return Found(named_store, named_store.store.peek(entry.session_id))
+        except CortextError:
+            return None
 
     def _current(self) -> Found | None:
         """Return the conversation that this chat belongs to; None if there is none, or it is in another workspace."""
@@ -290,6 +352,12 @@ class Hook:
 
             notices.add([saved.commit.note])
         return saved
+
+
+def _newest(found: Found) -> str:
+    """Return the id of the newest message of the conversation itself; empty if there is none."""
+    messages = found.store.tail(found.session.id, _TAIL)
+    return next((message.id for message in reversed(messages) if not message.aside), "")
 
 
 def _safe_text(text: str) -> str:

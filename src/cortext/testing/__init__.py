@@ -6,7 +6,8 @@
 `samples` provides conversations and settings in the tool's own format; see `Samples` and docs/adding-a-tool.md. Use
 `LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
 `ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
-`Headless`, `Purges`, `Watched`) are skipped if the adapter does not implement it. Only tests import this package.
+`Headless`, `Purges`, `Watched`) are skipped if the adapter does not implement it; `ReaderConformance` and
+`LineReaderConformance` have none of them. Only tests import this package.
 """
 
 import pytest
@@ -30,7 +31,22 @@ from cortext.testing.samples import LineSamples, Samples  # noqa: E402
 from cortext.testing.watching import WatchedConformance  # noqa: E402
 from cortext.testing.writing import WriterConformance  # noqa: E402
 
-__all__ = ["LineSamples", "LineToolConformance", "Samples", "ToolConformance"]
+__all__ = [
+    "LineReaderConformance",
+    "LineSamples",
+    "LineToolConformance",
+    "ReaderConformance",
+    "Samples",
+    "ToolConformance",
+]
+
+
+class ReaderConformance(ReadingConformance):
+    """The tests for an adapter that only reads, without the tests that it would skip."""
+
+
+class LineReaderConformance(LineConformance, ReaderConformance):
+    """The same, and the tests for a file with one record per line."""
 
 
 class ToolConformance(

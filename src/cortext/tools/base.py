@@ -3,6 +3,7 @@
 `TranscriptSource` is required: it is enough for import, list, search, show, sync, sweep, doctor and tools. The others
 are optional, and services ask with `isinstance`:
 
+    Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
@@ -29,6 +30,7 @@ from cortext.model.turns import Turns
 
 __all__ = [
     "About",
+    "Collection",
     "CommandFile",
     "Counts",
     "Detected",
@@ -48,6 +50,7 @@ __all__ = [
     "Watched",
     "Withheld",
     "Written",
+    "proof_of",
 ]
 
 Messages = Sequence[Message]
@@ -90,6 +93,7 @@ class About(msgspec.Struct, kw_only=True):
     title: str = ""
     model: str = ""
     project: str = ""
+    remote: str = ""  # the address of the project's git remote, if the tool recorded it
     created_at: str = ""
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
@@ -211,6 +215,22 @@ class TranscriptSource(Protocol):
         Copying a transcript that grew to the same target again writes only what is new (see `io.batch`). With `later`
         this is the first copy, and the caller flushes it to disk.
         """
+
+
+@runtime_checkable
+class Collection(TranscriptSource, Protocol):
+    """A tool that has files with many conversations in each."""
+
+    def transcripts_in(self, path: str) -> Iterator[Transcript]:
+        """Yield the conversations in this file, wherever it is; none if it is not such a file of this tool."""
+
+
+def proof_of(tool: TranscriptSource) -> str:
+    """Return what the adapter's tests run against: the `program`, or only `samples` of its format.
+
+    An adapter says so in the attribute `proof`; without it, the tests run against the program.
+    """
+    return str(getattr(tool, "proof", "program"))
 
 
 @runtime_checkable

@@ -21,6 +21,28 @@ BUILT_IN = {
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
+    "continue": "cortext.tools.continue_cli.adapter:Continue",
+    "copilot": "cortext.tools.copilot.adapter:Copilot",
+    "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
+    "pi": "cortext.tools.pi.adapter:Pi",
+    "gptme": "cortext.tools.gptme.adapter:Gptme",
+    "aider": "cortext.tools.aider.adapter:Aider",
+}
+# The built-in adapters that only read. They are apart so that a list of tools to resume in needs no import either.
+READERS = {
+    "cursor": "cortext.tools.cursor.adapter:Cursor",
+    "chatgpt": "cortext.tools.chatgpt.adapter:ChatGpt",
+    "claude-ai": "cortext.tools.claude_ai.adapter:ClaudeAi",
+    "cline": "cortext.tools.cline.adapter:Cline",
+    "roo": "cortext.tools.cline.adapter:Roo",
+    "kilo": "cortext.tools.cline.adapter:Kilo",
+    "llm": "cortext.tools.llm.adapter:Llm",
+    "goose": "cortext.tools.goose.adapter:Goose",
+    "crush": "cortext.tools.crush.adapter:Crush",
+    "openhands": "cortext.tools.openhands.adapter:OpenHands",
+    "amp": "cortext.tools.amp.adapter:Amp",
+    "droid": "cortext.tools.droid.adapter:Droid",
+    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []
@@ -28,12 +50,17 @@ _problems: list[str] = []
 
 def names() -> tuple[str, ...]:
     """Return the names of all tools, the built-in ones first, without importing any adapter."""
+    return (*BUILT_IN, *READERS, *_external())
+
+
+def target_names() -> tuple[str, ...]:
+    """Return the names of the tools that may be resumed in: all but the built-in ones that only read."""
     return (*BUILT_IN, *_external())
 
 
 def is_known(name: str) -> bool:
     """Whether there is a tool of this name."""
-    return name in BUILT_IN or name in _external()
+    return name in BUILT_IN or name in READERS or name in _external()
 
 
 def title_of(name: str) -> str:
@@ -46,7 +73,7 @@ def title_of(name: str) -> str:
 
 def load(name: str) -> TranscriptSource:
     """Return the adapter of one tool. Raise UsageError if it is unknown, ConfigError if its adapter cannot be used."""
-    value = BUILT_IN.get(name) or _external().get(name)
+    value = BUILT_IN.get(name) or READERS.get(name) or _external().get(name)
     if value is None:
         raise UsageError(f"unknown AI tool {name!r}", hint=f"use one of {', '.join(names())}")
     module, _, cls = value.partition(":")
@@ -101,7 +128,7 @@ def _external() -> dict[str, str]:
 
     found: dict[str, str] = {}
     for name, value in sorted({(point.name, point.value) for point in entry_points(group=GROUP)}):
-        taken = BUILT_IN.get(name) or found.get(name)
+        taken = BUILT_IN.get(name) or READERS.get(name) or found.get(name)
         if taken == value:
             continue  # the entry point of a built-in adapter
         if taken:

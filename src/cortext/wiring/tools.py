@@ -22,6 +22,20 @@ def names() -> tuple[str, ...]:
     return found
 
 
+def target_names() -> tuple[str, ...]:
+    """Return the names of the tools that may be resumed in, or set up; the built-in ones that only read are not."""
+    found = registry.target_names()
+    _print_problems()
+    return found
+
+
+def target_name(name: str) -> str:
+    """Return the name that a user typed for a tool to resume in; raise UsageError if cortext can only read there."""
+    if name in registry.READERS:
+        native_writer(name)
+    return name
+
+
 def is_known(name: str) -> bool:
     """Whether there is a tool of this name."""
     return registry.is_known(name)
@@ -78,7 +92,7 @@ def chosen_installers(wanted: str) -> list[Installer]:
         return [tool for tool, found in zip(candidates, detect_all(candidates), strict=True) if found is not None]
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]
     if not chosen:
-        raise UsageError("--ai names no tool", hint=f"use one or more of {', '.join(names())}")
+        raise UsageError("--ai names no tool", hint=f"use one or more of {', '.join(target_names())}")
     return [installer(name) for name in chosen]
 
 

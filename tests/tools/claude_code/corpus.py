@@ -22,8 +22,8 @@ Json = dict[str, Any]
 class Script:
     """A transcript being built. Each record follows the one before, unless it is given another parent."""
 
-    def __init__(self, key: str = KEY) -> None:
-        self.key = key
+    def __init__(self, key: str = KEY, cwd: str = PROJECT) -> None:
+        self.key, self.cwd = key, cwd
         self.lines: list[bytes] = []
         self.tip: str | None = None
         self._count = 0
@@ -47,7 +47,7 @@ class Script:
             **fields,
             "uuid": identity,
             "timestamp": f"2026-11-01T10:{self._count // 60 % 60:02d}:{self._count % 60:02d}.000Z",
-            "cwd": PROJECT,
+            "cwd": self.cwd,
             "sessionId": self.key,
             "version": "2.1.325",
             **more,

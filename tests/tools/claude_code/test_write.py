@@ -16,7 +16,8 @@ from cortext.model.message import Part
 from cortext.model.turns import NOT_RECORDED, essence
 from cortext.tools.base import Written
 from cortext.tools.claude_code import write as claude_code_write
-from cortext.tools.claude_code.adapter import ClaudeCode, folder_name, is_uuid
+from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
+from cortext.tools.shared.folders import is_uuid
 
 
 @pytest.fixture

@@ -38,6 +38,22 @@ def test_all_messages_calls_and_results_are_read(tmp_path: Path) -> None:
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
 
 
+@pytest.mark.req("TOOL-09", "TOOL-04")
+@pytest.mark.parametrize(
+    ("git", "remote"),
+    [
+        ({"commit_hash": "ab12", "repository_url": "git@host:ann/boats.git"}, "git@host:ann/boats.git"),
+        ({"repository_url": None}, ""),
+        (["no object"], ""),
+    ],
+)
+def test_the_remote_of_the_project_is_read(tmp_path: Path, git: Any, remote: str) -> None:
+    rollout = Rollout(git=git)
+    rollout.user("Hm.")
+    messages, reading = read(rollout.save(tmp_path))
+    assert (len(messages), reading.about.remote) == (1, remote)
+
+
 @pytest.mark.req("STORE-13")
 def test_usage_is_set_on_the_last_message_of_an_answer(tmp_path: Path) -> None:
     messages, _ = read(everyday().save(tmp_path))

@@ -16,7 +16,7 @@ from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.install import EVENTS
-from cortext.tools.gemini_cli.messages import RESUMED
+from cortext.tools.shared.typed import RESUMED
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [
@@ -88,8 +88,9 @@ def test_hooks_server_and_retention_are_installed(tool: GeminiCli, project: Path
 def test_command_files_have_the_marker_and_escape_expansions(tool: GeminiCli) -> None:
     files = tool.files(COMMANDS, PROGRAM)
 
-    assert list(files) == [".gemini/commands/workspace.brainstorm.toml", ".gemini/commands/workspace.resume.toml"]
-    first, second = (tomllib.loads(text.decode()) for text in files.values())
+    names = ("commands/workspace.brainstorm.toml", "commands/workspace.resume.toml")
+    assert list(files) == [*(f".gemini/{name}" for name in names), ".agents/skills/cortext/SKILL.md"]
+    first, second = (tomllib.loads(text.decode()) for text in list(files.values())[:2])
     assert first["description"] == 'A "brainstorm"'
     mark = "<!-- cortext:command workspace.brainstorm -->{{args}}<!-- cortext:end -->"
     assert first["prompt"] == f"Think about {{{{args}}}}.\n\n{mark}\n"

@@ -31,6 +31,7 @@ def test_our_files_are_commands_plugin_and_npm_settings(tool: OpenCode) -> None:
     files = tool.files([THINK], ["/opt/our tools/cortext", "--flag"])
 
     assert sorted(files) == [
+        ".agents/skills/cortext/SKILL.md",
         ".opencode/.npmrc",
         ".opencode/command/workspace.brainstorm.md",
         ".opencode/package.json",

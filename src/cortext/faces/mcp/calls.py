@@ -73,6 +73,9 @@ class ListSessions(Call, frozen=True):
     type: Type = ""
     status: Annotated[str, Meta(description="only sessions that are active, paused, completed or interrupted")] = ""
     tool: Annotated[str, Meta(description="only sessions of this AI tool, by its short name, such as claude")] = ""
+    project: Annotated[
+        str, Meta(description="only sessions about the project in this folder (. is the current one), wherever it was")
+    ] = ""
     limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
 

@@ -8,9 +8,10 @@ from cortext.faces.mcp.pages import Json
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 
-OMITTED = ("path", "token_count", "damage")  # fields of a session that are of no use to a model
+# Fields of a session that are of no use to a model.
+OMITTED = ("path", "project", "repository", "token_count", "damage")
 
 
 def session_data(row: Row) -> Json:

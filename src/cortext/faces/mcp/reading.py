@@ -21,10 +21,10 @@ from cortext.services.capture.capture import catch_up
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found
-from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import ChatResumer, completed_text
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.services.text.masking import mask_session
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.lifecycle import pause
@@ -149,7 +149,8 @@ def _resumer(context: Context) -> ChatResumer:
 
 def _packet(chosen: Found, budget: int) -> Packet:
     """Return the packet in at most this many tokens, as text and as data; a very long command is only named."""
-    session = mask_session(chosen.session)  # before anything is cut: half a secret is not recognised
+    place = place_of(chosen, os.getcwd())
+    session = mask_session(place.shown(chosen.session))  # before anything is cut: half a secret is not recognised
     session = replace(
         session,
         title=clip(terminal.line(session.title), TITLE),
@@ -159,7 +160,7 @@ def _packet(chosen: Found, budget: int) -> Packet:
     command = command_text(chosen.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:
         command = f"(The text of the command of {session.type} is too long for this answer.)"
-    history = History(chosen.store, chosen.session)
+    history = place.history(chosen)
     room = budget - FRAME
     while True:
         packet = build(session, history, command=command, budget=room).masked()

@@ -14,7 +14,7 @@ from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import SUMMARY, TITLE, without_secrets
 from cortext.services.library.stores import Found
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.services.workspace.lifecycle import SaveResult, active, save
 
 LONGEST_SUMMARY = 4_000  # characters

@@ -129,7 +129,8 @@ def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
     if status and status not in STATUSES:
         raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
     kind, tool = given.type or None, given.tool or None
-    rows = context.listing.rows(kind=kind, status=status or None, tool=tool, asking=False)
+    projects = context.listing.projects_of(given.project) if given.project else None
+    rows = context.listing.rows(kind=kind, status=status or None, tool=tool, asking=False, projects=projects)
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.cursor)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from cortext.index.search.words import STOP, WORD
 from cortext.model import clock
 
-FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "after", "before")
+FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "after", "before")
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
 
@@ -89,6 +89,8 @@ def _is_stop(word: Word) -> bool:
 
 
 def _is_valid_filter(name: str, value: str) -> bool:
+    if name == "project":
+        return value.startswith(("/", "~", "."))  # else it is rather a word of the text
     return name not in ("after", "before") or moment(value) > 0
 
 

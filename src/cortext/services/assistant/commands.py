@@ -26,7 +26,7 @@ from cortext.services.library.recall import scrubbed
 from cortext.services.library.search import Match
 from cortext.services.talk.context import size
 from cortext.services.talk.slash import Choice, Command, CommandTable
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.store.assistant import FACT
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")

@@ -17,6 +17,7 @@ from cortext.model.message import USER, Message, thread
 from cortext.model.session import BY_OTHER, Change, Session
 from cortext.safety.framing import disarmed, fence, field
 from cortext.services.assistant.context import prompt, working
+from cortext.services.text.clip import clip
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
 
@@ -35,6 +36,7 @@ _NAMES = HEADINGS[5]
 _ASKS = HEADINGS[6]
 _HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)
 _LAST = 8  # messages whose names must be in the summary
+_MOST_NAMES = 25
 _CHUNK = 24_000  # tokens of the conversation that are summarised in one request
 _MAX_CHARACTERS = 6_000  # of one message; the middle of a longer one is left out
 _MAX_TOKENS = 3_000  # of a summary
@@ -114,15 +116,28 @@ def missing_headings(text: str) -> list[str]:
 
 def with_facts(text: str, messages: Sequence[Message]) -> str:
     """Return the summary with the names in the last messages and the open question added, if they are missing."""
-    from cortext.services.text.digest import digest
+    from cortext.services.digest.calls import calls_in
+    from cortext.services.digest.files import mentioned, touched
+    from cortext.services.digest.names import ranked
 
-    facts = digest(messages[-_LAST:], names=25)
-    names = [name for name in (*facts.changed_files, *facts.read_files, *facts.identifiers) if name not in text]
-    text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys(names)])
-    if messages and messages[-1].role == USER:
-        asks = [ask for ask in facts.open_requests if ask not in text]
-        text = _add(text, _ASKS, [f"- {ask}" for ask in asks])
-    return text
+    recent = messages[-_LAST:]
+    calls = calls_in(recent)
+    files = [*(file.path for file in touched(calls)), *mentioned(recent, calls)]
+    names = [name.word for name in ranked(recent, calls)[:_MOST_NAMES]]
+    text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys([*files, *names]) if name not in text])
+    waiting = [clip(message.content, 600) for message in _unanswered(recent)]
+    return _add(text, _ASKS, [f"- {ask}" for ask in waiting if ask not in text])
+
+
+def _unanswered(messages: Sequence[Message]) -> list[Message]:
+    """Return the user's messages after the last answer, if they are the newest."""
+    waiting: list[Message] = []
+    for message in reversed(messages):
+        if message.role != USER:
+            break
+        if message.content:
+            waiting.insert(0, message)
+    return waiting
 
 
 def _add(text: str, heading: str, lines: Sequence[str]) -> str:

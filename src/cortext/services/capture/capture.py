@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
@@ -35,6 +36,7 @@ from cortext.services.capture.first_reading import (
 from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
+from cortext.services.workspace.projects import Projects, held_in_workspace, project_of
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import NATIVE, native_copy
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
@@ -75,6 +77,7 @@ class Capture:
         self._stores = {named_store.root: named_store for named_store in (*stores, home)}
         self.trouble = ""  # why the catalogue could not record what was captured
         self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
+        self.projects = Projects()
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
 
@@ -214,12 +217,18 @@ class Capture:
             reading = tool.read(transcript)
             return FirstReading(transcript, entry, reading, self._messages(reading, entry), batch_size)
 
+    def session_of(self, first: FirstReading) -> Session:
+        """Return the session that a transcript becomes, with the repository that its project is in."""
+        session = first.session()
+        session.extra |= self.projects.record(project_of(session), first.about.remote)
+        return session
+
     def _create(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """Make a session of a transcript that is new to us, if it has a message."""
         first = self.first_reading(tool, transcript, entry)
         if first.is_empty:
             return self.without_session(tool, transcript, first.counts)
-        made = first.session()
+        made = self.session_of(first)
         session = msgspec.structs.replace(self._masked(made, entry), id=made.id, origin=made.origin)
         try:
             store.create(session)
@@ -257,6 +266,8 @@ class Capture:
                     change.title = msgspec.UNSET  # the tool's title is not that of the conversation it continues
                 if user_spoke and wake:
                     _continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
+                if added and (held_in := self._held_in(session, entry, reading.about.project or transcript.project)):
+                    change.extra = held_in
                 if change != Change():
                     writer.update(change)
             done = done_entry(entry, transcript, reading)
@@ -265,6 +276,12 @@ class Capture:
         settle(store, entry.session_id)
         self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
         return Captured(entry.session_id, False, added, calls, reading.counts)
+
+    def _held_in(self, session: Session, entry: Entry, folder: str) -> dict[str, Any]:
+        """Return what to record about the folder that a session continued in; usually nothing."""
+        if entry.root in self._stores and self._stores[entry.root].kind == "workspace":
+            return held_in_workspace(session, entry.root, folder)
+        return self.projects.continued_in(session, folder)
 
     @contextmanager
     def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:

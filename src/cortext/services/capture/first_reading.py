@@ -7,13 +7,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from cortext.index.catalogue import Entry
+from cortext.model.batches import batches
 from cortext.model.message import TOOL_CALL, Message
 from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading
 
 BATCH_MESSAGES = 2_000
-BATCH_BYTES = 8 << 20
+BATCH_CHARACTERS = 8 << 20
 
 
 class Captured(NamedTuple):
@@ -133,26 +134,5 @@ def calls_in(batch: Sequence[Message]) -> int:
 
 
 def batches_of(messages: Iterable[Message], batch_size: int = BATCH_MESSAGES) -> Iterator[list[Message]]:
-    """Yield the messages in batches that are written and flushed together, which bounds memory.
-
-    If reading fails, the messages read before that are yielded first.
-    """
-    batch: list[Message] = []
-    size = 0
-    failure: Exception | None = None
-    try:
-        for message in messages:
-            batch.append(message)
-            size += len(message.content)
-            if message.parts is not None:
-                for part in message.parts:
-                    size += len(part.output)
-            if len(batch) >= batch_size or size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-    except Exception as error:  # noqa: BLE001 (raised below)
-        failure = error
-    if batch:
-        yield batch
-    if failure is not None:
-        raise failure
+    """Yield the messages in batches that are written and flushed together."""
+    return batches(messages, most=batch_size, characters=BATCH_CHARACTERS)

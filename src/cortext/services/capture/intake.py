@@ -83,7 +83,7 @@ class Intake:
                 self._bulk.drop(draft)
                 return capture.without_session(tool, transcript, first.counts)
             draft.write(first.batches())
-            session = first.session()
+            session = capture.session_of(first)
             draft.finish(session, changes_of(session, first.about))
             self._bulk.ready(draft)
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from cortext.tools.base import Transcript, TranscriptSource
+from cortext.tools.base import Collection, Transcript, TranscriptSource
 
 Work = list[tuple[TranscriptSource, Transcript]]
 
@@ -41,20 +41,27 @@ def any_of(tools: Iterable[TranscriptSource]) -> bool:
 
 
 def in_folder(tools: Iterable[TranscriptSource], folder: str, failed: Failed) -> Work:
-    """Return the transcripts below a folder (or the one at a path), each with the tool that recognises it."""
+    """Return the transcripts below a folder (or those in a file), each with the tool that recognises it."""
     tools = list(tools)
     work: Work = []
     for path in _files(os.path.abspath(folder)):
         for tool in tools:
             try:
-                transcript = tool.transcript_at(path)
+                found = _transcripts_at(tool, path)
             except Exception as error:  # noqa: BLE001 (one tool must not stop the others)
                 failed(tool.name, path, error)
                 continue
-            if transcript is not None:
-                work.append((tool, transcript))
+            if found:
+                work.extend((tool, transcript) for transcript in found)
                 break
     return work
+
+
+def _transcripts_at(tool: TranscriptSource, path: str) -> list[Transcript]:
+    found = tool.transcript_at(path)
+    if found is not None:
+        return [found]
+    return list(tool.transcripts_in(path)) if isinstance(tool, Collection) else []
 
 
 def _files(path: str) -> Iterable[str]:

@@ -14,6 +14,7 @@ import msgspec
 
 from cortext.errors import CortextError, SessionNotFound
 from cortext.model import clock
+from cortext.model.batches import batches
 from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
 from cortext.model.status import PAUSED, STORED
@@ -91,7 +92,7 @@ def _copy_session(
             raise CortextError("the target has a session with this id and other messages")
         report.there += present.count
         _advance(progress, present.count)
-        for batch in _batches(messages):
+        for batch in batches(messages, most=BATCH_MESSAGES, characters=BATCH_CHARACTERS):
             for message in batch:
                 expected.add(message)
             writer.append(*batch)
@@ -137,19 +138,6 @@ def _as_stored(source: Store, session: Session) -> Iterator[Message]:
         message_id = f"{message.id}~{message.seq}" if message.id in seen else message.id
         seen.add(message_id)
         yield complete(msgspec.structs.replace(plain(message), timestamp=last, id=message_id), number)
-
-
-def _batches(messages: Iterator[Message]) -> Iterator[list[Message]]:
-    batch: list[Message] = []
-    size = 0
-    for message in messages:
-        batch.append(message)
-        size += len(message.content)
-        if len(batch) >= BATCH_MESSAGES or size >= BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
+from cortext.model.batches import batches
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
 
-BATCH = 500  # messages that are masked together
+BATCH_MESSAGES = 500  # messages that are masked together,
+BATCH_CHARACTERS = 1 << 20  # or characters of them
 
 
 def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
@@ -24,8 +25,7 @@ def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
 
 def mask_lazily(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
     """Yield the messages without secrets, lazily, and count the kinds that were masked."""
-    remaining = iter(messages)
-    while batch := list(islice(remaining, BATCH)):
+    for batch in batches(messages, most=BATCH_MESSAGES, characters=BATCH_CHARACTERS):
         clean, found = masked(batch)
         kinds.update(found)
         yield from clean

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.index.sessions import Row
+from cortext.index.sessions import Row, project_fields
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.base import Trashed
@@ -30,6 +30,8 @@ def session_json(row: Row) -> Json:
         "token_count": row.token_count,
         "summary": row.summary,
         "path": row.path,
+        "project": row.project,
+        "repository": msgspec.json.decode(row.repository) if row.repository else None,
     }
     return {**fields, "damage": row.damage} if row.damage else fields
 
@@ -65,4 +67,5 @@ def row_of(session: Session, root: str, kind: str) -> Row:
         kind,
         session.damage,
         int(session.is_linear),
+        *project_fields(root, kind, session),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ class Wanted(TypedDict, total=False):
     after: str
     before: str
     asking: bool
+    projects: Sequence[str] | None
 
 
 class Listing:
@@ -68,13 +70,42 @@ class Listing:
             if root == path or wanted in (self.labels.get(root, "").casefold(), os.path.basename(root).casefold())
         ]
 
+    def projects_of(self, folder: str) -> list[str]:
+        """Return the folders in which conversations about the project in this folder were held, wherever it was.
+
+        If the folder is inside a repository, these are the same folder in every place where the repository was, and the
+        folders below.
+        """
+        from cortext.services.workspace.projects import Projects
+        from cortext.services.workspace.repository import is_below, repository_of
+
+        projects = Projects()
+        folder = os.path.abspath(os.path.expanduser(folder))
+        wanted = projects.repository(folder)
+        known = self._index.projects([*self.sources])
+        known += [(row.project, row.repository) for server in self.servers.values() for row in server.rows()]
+        found = []
+        for project, recorded in dict.fromkeys(known):
+            repository = repository_of(json.loads(recorded)) if recorded else projects.repository(project)
+            if is_below(project, folder) or (wanted.is_same(repository) and is_below(repository.inside, wanted.inside)):
+                found.append(project)
+        return found
+
     def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
-        """Return (store, id) of sessions by tool, type, agent, status, and `after` and `before` as timestamps."""
+        """Return (store, id) of sessions by tool, type, agent, status, project, `after` and `before` (timestamps)."""
         status = wanted.pop("status", "")
+        project = wanted.pop("project", "")
+        projects = self.projects_of(project) if project else None
         if status in ("", "paused", "completed"):
-            where = [*wanted.items(), *([("status", status)] if status else [])]
+            where = [*wanted.items(), *([("status", status)] if status else []), *_in_projects(projects)]
             return self._index.pairs(roots, where)
-        rows = self.rows(kind=wanted.get("type"), tool=wanted.get("tool"), agent=wanted.get("agent"), status=status)
+        rows = self.rows(
+            kind=wanted.get("type"),
+            tool=wanted.get("tool"),
+            agent=wanted.get("agent"),
+            status=status,
+            projects=projects,
+        )
         return [(row.root, row.id) for row in rows if row.root in roots]
 
     def messages(self, row: Row) -> Iterator[Message]:
@@ -112,12 +143,13 @@ class Listing:
         after: str = "",
         before: str = "",
         asking: bool = True,
+        projects: Sequence[str] | None = None,
     ) -> list[tuple[Any, ...]]:
         """Return only these columns of the same sessions, for tables, which can be very long.
 
         `status` may also be one that is shown but not stored (interrupted, damaged). `roots` are the stores to list
-        (None: all), `after` and `before` timestamps of the last activity. Without `asking`, chats that only ran our own
-        commands are left out.
+        (None: all), `projects` the folders that sessions were held in (None: any), `after` and `before` timestamps of
+        the last activity. Without `asking`, chats that only ran our own commands are left out.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -137,16 +169,23 @@ class Listing:
         fetched = tuple(dict.fromkeys((*columns, *needed)))
         index_of = {name: index for index, name in enumerate(fetched)}
         most = limit + len(hidden) if limit > 0 and not status else 0
-        found = self._index.cells(fetched, roots, [*times, *wanted], limit=most, order=order)
+        held_in = _in_projects(projects)
+        found = self._index.cells(fetched, roots, [*times, *wanted, *held_in], limit=most, order=order)
         if hidden:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
         for server in served:
-            rows = server.rows(wanted, limit=0 if status or times else limit, order=order)
-            inside = [row for row in rows if after <= row.last_active and (not before or row.last_active <= before)]
+            rows = server.rows(wanted, limit=0 if status or times or held_in else limit, order=order)
+            inside = [
+                row
+                for row in rows
+                if after <= row.last_active
+                and (not before or row.last_active <= before)
+                and (projects is None or row.project in projects)
+            ]
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
             stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
-            found += self._index.cells(fetched, roots, [*times, *stored_so], order=order)
+            found += self._index.cells(fetched, roots, [*times, *stored_so, *held_in], order=order)
             for server in served:
                 found += map(attrgetter(*fetched), server.rows(stored_so, order=order))
         if served or status == INTERRUPTED:
@@ -215,3 +254,8 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
+
+
+def _in_projects(projects: Sequence[str] | None) -> list[tuple[str, str]]:
+    """Return the condition that a session was held in one of these folders; none if every folder is wanted."""
+    return [] if projects is None else [("projects", json.dumps(projects))]

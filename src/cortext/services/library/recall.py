@@ -18,8 +18,8 @@ from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Key, Resolver
 from cortext.services.library.search import Match, Search
+from cortext.services.text.clip import clip
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
-from cortext.services.text.digest import clip
 from cortext.services.text.masking import mask_message, mask_messages
 from cortext.services.text.render import body
 

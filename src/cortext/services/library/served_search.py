@@ -47,6 +47,8 @@ class ServedSearch(Search):
         self._worded = False
         check = self._check(query, ())
         found: list[Found] = []
+        project = query.filters.get("project", "")
+        projects = self._listing.projects_of(project) if project else None
         for source in self._listing.servers.values() if query.said else ():
             workspace = query.filters.get("workspace", "").casefold()
             if workspace and workspace != self._listing.labels.get(source.root, "").casefold():
@@ -56,6 +58,8 @@ class ServedSearch(Search):
             for hit in sorted(hits.values(), key=lambda hit: (hit[0], hit[1].last_active), reverse=True):
                 row = source.row(hit[1])
                 if row.id in leave_out or not _matches_filters(query, row) or check.is_copy(hit[2]):
+                    continue
+                if projects is not None and row.project not in projects:
                     continue
                 if check.allows(hit[2], row):
                     groups.setdefault(row.id, []).append(hit)
@@ -119,4 +123,5 @@ def known_words(embedder: Embedder, text: str) -> str:
 
 def _matches_filters(query: Query, row: Row) -> bool:
     """Whether the filters of a query allow a session on a server."""
-    return all(getattr(row, name) == value for name, value in session_filters(query).items())
+    wanted = {name: value for name, value in session_filters(query).items() if name != "project"}
+    return all(getattr(row, name) == value for name, value in wanted.items())

@@ -23,9 +23,11 @@ from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.resume.facts import DIGEST_OF, MOST, facts
 from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
+from cortext.services.resume.packet import Receipt, begun_block, context_block
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.store.files.layout_paths import native_copy
@@ -75,15 +77,14 @@ def make_plan(
 
     `topicless` is the command without the conversation's title, for places that others can read.
     """
-    session = found.session
-    history = History(found.store, session)
-    project = project or project_of(found)
+    place = place_of(found, project)
+    session, project, history = place.shown(found.session), place.folder, place.history(found)
     history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
     masked, secrets = mask_messages([plain(message) for message in fitting])
     carried = [disarm(message) for message in masked]
-    before = facts_before(history, earlier)
+    before = facts(history, earlier, MOST, known="\n".join(map(body, carried))) if earlier else ""
     if carried:
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
@@ -112,6 +113,7 @@ def make_plan(
             prompt = _first_prompt(topicless, nameless)
     else:
         count_new(receipt, carried, tool.preview(carried))
+        place.count(receipt, carried)
     return Plan(
         session=session,
         project=project,
@@ -120,7 +122,7 @@ def make_plan(
         receipt=receipt,
         how=own.how,
         key=own.key,
-        warnings=[own.why] if own.why else [],
+        warnings=[note for note in (place.note, own.why) if note],
     )
 
 
@@ -293,11 +295,3 @@ def _newest_that_fit(history: History, budget: int) -> list[Message]:
         while len(chosen) > 1 and chosen[-1].role == TOOL:
             chosen.pop()
     return chosen[::-1]
-
-
-def project_of(found: Found) -> str:
-    """Return the folder that the conversation belongs to: its workspace, or the project that it was held in."""
-    if found.named_store.kind == "workspace":
-        return found.root
-    project = found.session.extra.get("project")
-    return project if isinstance(project, str) and os.path.isdir(project) else os.getcwd()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cortext.model.message import Message, Outline, thread
 from cortext.model.session import Session
@@ -15,11 +15,14 @@ CHUNK = 256
 class History:
     """The current thread of a session; messages are addressed by their index in it.
 
-    A session known to be linear is not scanned at all; for any other, an outline is read first.
+    A session known to be linear is not scanned at all; for any other, an outline is read first. Each message is passed
+    through `change`.
     """
 
-    def __init__(self, store: Store, session: Session) -> None:
-        self._store, self._id = store, session.id
+    def __init__(
+        self, store: Store, session: Session, change: Callable[[Message], Message] = lambda message: message
+    ) -> None:
+        self._store, self._id, self._change = store, session.id, change
         self._outline: Sequence[Outline] | None = None
         self._newest: list[Message] = []  # the messages read so far, the newest first
         self._tokens_each = session.token_count // (session.message_count or 1)
@@ -76,5 +79,5 @@ class History:
             if message.seq > last:
                 break
             if wanted is None or message.seq in wanted:
-                found.append(message)
+                found.append(self._change(message))
         return found

@@ -6,6 +6,7 @@ What is said in the chat from then on is stored in the conversation's own log, a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
@@ -21,10 +22,10 @@ from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
-from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
-from cortext.services.text.digest import clip
+from cortext.services.text.clip import clip
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat
@@ -189,11 +190,12 @@ def completed_text(chosen: Found) -> str:
 def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:
     """Return the packet, shortened to what the tool's command can carry."""
     command = command_text(chosen.root, chosen.session.type, chosen.session.title)
-    history = History(chosen.store, chosen.session)
+    place = place_of(chosen, os.getcwd())
+    session, history = place.shown(chosen.session), place.history(chosen)
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit
-        text = build(chosen.session, history, command=command, budget=budget).masked().text()
+        text = build(session, history, command=command, budget=budget).masked().text()
         if size(text) <= largest:
             return text
         budget = budget * 3 // 4

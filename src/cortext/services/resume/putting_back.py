@@ -19,11 +19,12 @@ from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import count_new, project_of
+from cortext.services.resume.handover import count_new
+from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
-from cortext.services.text.threads import StoredThread
+from cortext.services.workspace.projects import project_of
 from cortext.store.files.layout_paths import native_copy
 from cortext.tools.base import NativeWriter, Purges, Transcript
 from cortext.tools.shared.lines import ends_whole
@@ -41,17 +42,16 @@ class PutBack(msgspec.Struct, kw_only=True):
     project: str
     how: str
     why: str = ""
+    note: str = ""  # what the user should know about the folder
     key: str = ""  # the tool's id of the session; empty if it is not known yet
     receipt: Receipt
 
 
-def put_back(
-    found: Found, tool: NativeWriter, capture: Capture, *, project: str = "", dry_run: bool = False
-) -> PutBack:
+def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: bool = False) -> PutBack:
     """Put a conversation back into a tool's store. The session of ours is not changed."""
-    session = found.session
-    project = project or _project_for(found, tool)
-    messages = list(StoredThread(found.store, session.id, whole=True))
+    place = _place_for(found, tool)
+    session, project = place.shown(found.session), place.folder
+    messages = place.history(found).messages()
     if not messages:
         raise UsageError(f"{session.id} has no messages to put back", kept="nothing was changed")
     how, why, key = _choose(found, tool, capture, project, messages)
@@ -60,15 +60,19 @@ def put_back(
         target=tool.name,
         messages=len(messages),
         of_messages=len(messages),
-        tool_calls=_calls(messages),
+        tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in messages),
         attachments=attachments_in(messages),
     )
-    done = PutBack(session=session.id, tool=tool.name, project=project, how=how, why=why, key=key, receipt=receipt)
     if how == WRITTEN:
         messages = _safe(messages, receipt)
-        count_new(receipt, messages, tool.preview(messages))
-        receipt.tool_calls = tool.preview(messages).tool_calls
+        written = tool.preview(messages)
+        count_new(receipt, messages, written)
+        receipt.tool_calls = written.tool_calls
+        place.count(receipt, messages)
     receipt.tokens = sum(message.tokens or tokens.estimate(body(message)) for message in messages)
+    done = PutBack(
+        session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
+    )
     if dry_run or how == THERE:
         return done
     if how == COPY:
@@ -76,12 +80,18 @@ def put_back(
         if isinstance(tool, Purges):
             tool.renew(done.key, project=project)
     else:
-        title = field(mask(session.title).text)
         # Never under its old id: the tool may remember where the file of that one was.
-        done.key = tool.write(messages, project=project, title=title).key
+        done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
         # The next import finds it in the tool's store and must recognise it as this conversation.
         capture.attach(found.named_store, session.id, tool.name, done.key)
     return done
+
+
+def _place_for(found: Found, tool: NativeWriter) -> Place:
+    """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists."""
+    held = project_of(found.session)
+    is_there = found.session.origin.tool == tool.name and os.path.isdir(held)
+    return place_of(found, held if is_there else "")
 
 
 def _choose(
@@ -102,6 +112,9 @@ def _choose(
                 return THERE, "", transcript.key
             if ids and transcript.key == own:
                 why = f"{tool.title} still has it, but {fault or 'without its newest messages'}"
+    held = project_of(session)
+    if not why and held and os.path.realpath(held) != os.path.realpath(project):
+        why = f"it was held in {held}"
     copy = native_copy(session.path)
     if why or not os.path.exists(copy):
         return WRITTEN, why or "there is no copy of the tool's own file", ""
@@ -133,15 +146,3 @@ def _safe(messages: Sequence[Message], receipt: Receipt) -> list[Message]:
         kind = f"secret masked ({secret.kind})"
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     return [disarm(message) for message in masked]
-
-
-def _calls(messages: Sequence[Message]) -> int:
-    return sum(len(message.parts_of(TOOL_CALL)) for message in messages)
-
-
-def _project_for(found: Found, tool: NativeWriter) -> str:
-    """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists."""
-    held_in = found.session.extra.get("project")
-    if found.session.origin.tool == tool.name and isinstance(held_in, str) and os.path.isdir(held_in):
-        return held_in
-    return project_of(found)

@@ -12,8 +12,8 @@ import msgspec
 
 from cortext.index.search.words import STOP, WORD
 from cortext.model.message import ASSISTANT, USER, Message
+from cortext.services.text.clip import clip
 from cortext.services.text.decision_words import sounds_decided, states_decision
-from cortext.services.text.digest import clip
 from cortext.services.text.sentences import sentences
 
 NEAR = 3  # messages between a match of the search and a decision that belongs to it

@@ -106,6 +106,11 @@ def mask_value(value: Any) -> Any:
     return _nested(value, _masking(frozenset(), []))
 
 
+def change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a JSON value with its texts and keys changed; the same object if nothing changed."""
+    return _nested(value, lambda name, text: change(text))
+
+
 def disarm(struct: AnyStruct) -> AnyStruct:
     """Return a message or a session for a model, in which no text imitates our delimiters."""
     return _changed(struct, lambda name, text: framing.disarmed(text))

@@ -10,7 +10,7 @@ LONGEST = 400  # characters; a longer "sentence" was pasted
 
 _FENCE = re.compile(r"^[ >]*(```|~~~)")
 # Blocks that tools insert into a prompt, which the user did not write.
-_MARKUP = re.compile(r"<(?P<tag>[a-z][\w-]{2,40})(?: [^<>]{0,200})?>.{0,20000}?</(?P=tag)>", re.DOTALL)
+MARKUP = re.compile(r"<(?P<tag>[a-z][\w-]{2,40})(?: [^<>]{0,200})?>.{0,20000}?</(?P=tag)>", re.DOTALL)
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
 _NOT_PROSE = re.compile(
     r"\||[$#%] |#{1,6}\s|>>> |\.\.\. |@@ |[+-]{3} |diff --git |[├└│┌]|[-=_*~]{3,}$|\s*at \S+\(|Traceback |File \"|</?\w"
@@ -59,7 +59,7 @@ def sentences(text: str, most: int = 8_000) -> list[str]:
     if len(text) > most:
         text = f"{_without_last(text[: most // 2])}\n\n{_without_first(text[-most // 2 :])}"
     if "</" in text:
-        text = _MARKUP.sub("\n", text)
+        text = MARKUP.sub("\n", text)
     return [sentence for paragraph in _paragraphs(text) for sentence in _split(paragraph)]
 
 

@@ -16,8 +16,8 @@ import msgspec
 
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.services.text.clip import clip
 from cortext.services.text.decision_words import DECIDING, may_decide, sounds_decided, states_decision
-from cortext.services.text.digest import clip
 from cortext.services.text.sentences import COMMAND, is_cjk, sentences, terms, text_of
 
 _TEXT = 100_000  # characters that are read, shared among the messages

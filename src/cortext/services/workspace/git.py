@@ -176,6 +176,22 @@ class Git:
             return self.added("", folder)
         return _names(done.stdout)
 
+    def root_commits(self, timeout: float) -> list[str]:
+        """Return the commits without parents that the last commit descends from.
+
+        None are known without a commit, in a shallow clone, or if a long history takes longer than this many seconds.
+        """
+        if self._run("rev-parse", "--is-shallow-repository").stdout.strip() != b"false":
+            return []
+        done = self._run("rev-list", "--max-parents=0", "HEAD", "--", timeout=timeout)
+        return done.stdout.decode("ascii", "replace").split() if done.returncode == 0 else []
+
+    def remote_addresses(self) -> list[str]:
+        """Return the addresses that git fetches from. They may contain passwords."""
+        lines = self._run("remote", "--verbose").stdout.decode("utf-8", "replace").splitlines()
+        addresses = (line.partition("\t")[2].rpartition(" ") for line in lines)
+        return [address for address, _, use in addresses if use == "(fetch)"]
+
     def _bare_repository(self) -> str:
         """Return a folder that git would take for a bare repository: possibly a stranger's, with hooks of its own.
 
@@ -205,7 +221,9 @@ class Git:
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
-    def _run(self, *words: str, given: bytes | None = None, literal: bool = True) -> subprocess.CompletedProcess[bytes]:
+    def _run(
+        self, *words: str, given: bytes | None = None, literal: bool = True, timeout: float = TIMEOUT
+    ) -> subprocess.CompletedProcess[bytes]:
         # Inside a git hook these point to the hook's repository; ours is that of the folder.
         inherited = for_child(os.environ)
         environ = {name: value for name, value in inherited.items() if not name.startswith("GIT_") or name in _KEPT}
@@ -219,12 +237,12 @@ class Git:
             return subprocess.CompletedProcess(command, 128, b"", os.fsencode(problem))
         try:
             return subprocess.run(
-                command, env=environ, input=given or b"", capture_output=True, timeout=TIMEOUT, check=False
+                command, env=environ, input=given or b"", capture_output=True, timeout=timeout, check=False
             )
         except FileNotFoundError:
             return subprocess.CompletedProcess(command, 127, b"", b"git is not installed")
         except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 124, b"", f"git took over {TIMEOUT} s".encode())
+            return subprocess.CompletedProcess(command, 124, b"", f"git took over {timeout} s".encode())
 
 
 def _names(output: bytes) -> list[str]:

@@ -1,10 +1,53 @@
-"""Which AI tools are installed: asked in parallel, because a program takes a second to print its version."""
+"""Which AI tools are installed, and what they have stored.
+
+Programs are asked in parallel, because each takes a second to print its version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from cortext.tools.base import Detected, TranscriptSource
+import msgspec
+
+from cortext.tools.base import Detected, TranscriptSource, proof_of
+
+
+class ToolHere(msgspec.Struct, kw_only=True):
+    """What there is of one tool on this machine. `version` is empty if the tool is not installed."""
+
+    name: str
+    title: str
+    version: str
+    tested: bool  # whether our tests run against this version
+    tested_version: str
+    tested_with: str  # the program, or only samples of its format
+    conversations: int
+
+
+# Called with the name of the tool and the error if its conversations cannot be listed.
+Failed = Callable[[str, Exception], None]
+
+
+def overview(tools: Sequence[TranscriptSource], failed: Failed) -> list[ToolHere]:
+    """Return what there is of each of these tools, in order."""
+    return [_tool_here(tool, found, failed) for tool, found in zip(tools, detect_all(tools), strict=True)]
+
+
+def _tool_here(tool: TranscriptSource, found: Detected | None, failed: Failed) -> ToolHere:
+    try:
+        stored = sum(1 for _ in tool.transcripts())
+    except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
+        stored = 0
+        failed(tool.name, error)
+    return ToolHere(
+        name=tool.name,
+        title=tool.title,
+        version=(found.version or "unknown") if found else "",
+        tested=bool(found and found.tested),
+        tested_version=tool.tested_version,
+        tested_with=proof_of(tool),
+        conversations=stored,
+    )
 
 
 def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:
@@ -25,8 +68,11 @@ def _detect(tool: TranscriptSource) -> Detected | None:
 
 
 def untested(tool: TranscriptSource, found: Detected | None) -> str:
-    """Return a note about a version that our tests do not cover; empty if it is tested or not installed."""
-    if found is None or found.tested:
+    """Return a note about a version that our tests do not cover; empty if it is tested or not installed.
+
+    Tools that are only tested with samples have no such version.
+    """
+    if found is None or found.tested or proof_of(tool) == "samples":
         return ""
     if not found.version:
         return f"the installed version of {tool.title} is unknown; cortext is tested with {tool.tested_version}"

@@ -86,14 +86,15 @@ def _nearest_workspace(folder: str) -> str:
 
 def check_folder(path: str) -> str:
     """The path itself; UnsafePath if it is not UTF-8, because no index, JSON or settings file could name it."""
-    if not _is_text(path):
+    if not is_text(path):
         raise UnsafePath(
             f"a folder's name is not UTF-8: {path!a}", kept="nothing was changed", hint="rename the folder"
         )
     return path
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
+    """Whether a path is UTF-8."""
     return path.isascii() or path.encode("utf-8", "replace").decode("utf-8") == path
 
 
@@ -107,7 +108,7 @@ def known_workspaces() -> list[str]:
         paths = fsio.read_text(_list_file(), "surrogateescape").split("\n")
     except OSError:
         return []
-    known = [path for path in dict.fromkeys(paths) if path and _is_text(path)]
+    known = [path for path in dict.fromkeys(paths) if path and is_text(path)]
     return [path for path in known if os.path.isdir(os.path.join(path, ".workspace"))]
 
 
@@ -123,7 +124,7 @@ def adopt_workspace(root: str) -> bool:
 
     A clone lacks only that and its entry in our list. What cannot be written is left alone.
     """
-    if not _is_text(root) or not os.path.isfile(os.path.join(root, ".workspace", "installed.json")):
+    if not is_text(root) or not os.path.isfile(os.path.join(root, ".workspace", "installed.json")):
         return False
     try:
         if root not in known_workspaces():

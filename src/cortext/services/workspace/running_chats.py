@@ -30,6 +30,8 @@ class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
     working_since: float = 0.0  # when the turn that the model is working on began; 0: it waits for the user
     numbers: list[tuple[str, str]] = []  # the sessions of the last list: (store, id), from number 1
     stopped: bool = False  # in this turn: a tool may report one command twice
+    compacted: bool = False  # the tool has compacted the chat, and the model has not got back what that dropped
+    restored: str = ""  # the id of the newest message when the model got that back
     owed: str = ""  # what the model is to receive at the end of its answer, where that is the only way
 
 

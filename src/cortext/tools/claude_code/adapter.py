@@ -26,7 +26,8 @@ from cortext.tools.base import (
     Withheld,
     Written,
 )
-from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
+from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
@@ -90,12 +91,12 @@ class ClaudeCode:
             real = os.path.realpath(project)
             yield from self._in_folder(os.path.join(self._projects, folder_name(real)), real)
             return
-        for folder in _entries(self._projects):
+        for folder in entries(self._projects):
             if folder.is_dir():
                 yield from self._in_folder(folder.path, "")
 
     def _in_folder(self, folder: str, project: str) -> Iterator[Transcript]:
-        for entry in _entries(folder):
+        for entry in entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
             if entry.is_symlink() and os.path.isfile(entry.path):
                 continue  # a second name of another transcript; a dangling link is reported when it is read
@@ -163,7 +164,7 @@ class ClaudeCode:
 
     def _path_of(self, key: str) -> str | None:
         """Return the path of this session in the tool's store, in any project; None if it has none."""
-        for folder in _entries(self._projects):
+        for folder in entries(self._projects):
             path = os.path.join(folder.path, key + _SUFFIX)
             if os.path.lexists(path):
                 return path
@@ -260,18 +261,11 @@ class ClaudeCode:
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
-        from cortext.tools.shared.jsonc import read_object
-
-        folders = (self._config_folder, os.path.join(project, ".claude"))
-        off = ""
-        for path in (
-            *(os.path.join(folder, "settings.json") for folder in folders),
-            os.path.join(project, ".claude", "settings.local.json"),
-        ):
-            settings = read_object(path)
-            if "disableAllHooks" in settings:
-                off = path if settings["disableAllHooks"] is True else ""
-        return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []
+        own = os.path.join(project, ".claude")
+        names = ("settings.json", "settings.local.json")
+        return all_hooks_off(
+            [os.path.join(self._config_folder, names[0]), *(os.path.join(own, name) for name in names)]
+        )
 
     # ── what it deletes ──────────────────────────────────────────────────────────────────────────────
 
@@ -299,27 +293,9 @@ class ClaudeCode:
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """Translate a hook payload; return None if it names no event or no session."""
-        event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
-        if not event or not key:
-            return None
-        kind = _KINDS.get(event, "other")
-        text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
-        command, arguments = text_of(payload, "command_name"), text_of(payload, "command_args")
-        typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None
-        if typed:
-            command, arguments = typed[1], typed[2]
-        if kind == "compacted":
-            text = text_of(payload, "compact_summary")
-        return HookEvent(
-            kind=kind,
-            key=key,
-            path=text_of(payload, "transcript_path"),
-            project=text_of(payload, "cwd"),
-            text=text,
-            command=command.removeprefix("/"),
-            arguments=arguments,
-        )
+        """Translate a hook payload; return None if it names no event or no session of Claude Code."""
+        # Copilot, too, runs the hooks in Claude Code's settings, for its own sessions. It sets this variable for them.
+        return None if self._environ.get("COPILOT_PROJECT_DIR") else event_of(payload, _KINDS)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the context as JSON for the hook's output; empty if Claude Code would not pass on all of it."""
@@ -341,23 +317,13 @@ class ClaudeCode:
         return headless.ask(question)
 
 
-def is_uuid(text: str) -> bool:
-    """Whether a text is a session id as Claude Code writes it: a UUID with hyphens."""
-    try:
-        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False
-
-
 def folder_name(project: str) -> str:
     """Return the name of a project's folder: `-` for all but letters and digits; a long name is cut and hashed."""
-    raw = project.encode("utf-16-le", "surrogatepass")
-    units = [int.from_bytes(raw[offset : offset + 2], "little") for offset in range(0, len(raw), 2)]
-    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
+    name = dashed(project)
     if len(name) <= _LONGEST_FOLDER:
         return name
     value = 0
-    for unit in units:
+    for unit in utf16_units(project):
         value = (value * 31 + unit) & 0xFFFFFFFF
     value = abs(value - (1 << 32) if value >= 1 << 31 else value)
     digits = ""
@@ -374,7 +340,7 @@ def companion_files(path: str) -> list[tuple[str, str]]:
     waiting = [root]
     while waiting:
         folder = waiting.pop()
-        for entry in _entries(folder):
+        for entry in entries(folder):
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
             elif entry.is_file(follow_symlinks=False):
@@ -391,14 +357,6 @@ def _mirror_companions(source: str, target: str, later: newfiles.Later | None = 
         copy = os.path.join(_companion_folder(target), name)
         newfiles.ensure_folder(os.path.dirname(copy), later)
         newfiles.mirror_file(path, copy, later)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []
 
 
 def _session_in(path: str) -> str:
@@ -420,8 +378,8 @@ def _session_in(path: str) -> str:
         for record in lines.decode(line, decoder, Record):
             session = session or record.sessionId or ""
             if record.type in MESSAGE_TYPES:
-                if record.isSidechain:
-                    return ""
+                if record.isSidechain or (record.message is not None and record.message.content is None):
+                    return ""  # of a subagent, or of Qwen Code, whose messages have `parts` instead
                 return name if is_uuid(name) else record.sessionId or session
             if record.type not in KNOWN:
                 session = ""

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from cortext.model import clock
 from cortext.model.message import (
     ASSISTANT,
     ATTACHMENT,
@@ -31,14 +30,12 @@ from cortext.model.message import (
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Record, attached_decoder
-from cortext.tools.shared.lines import WITHOUT_CONTENT, note
+from cortext.tools.shared.lines import WITHOUT_CONTENT, moment, note
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.typed import is_resume_block
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
-# The marker of our block begins a line. A user who only mentions it writes an ordinary message.
-_RESUME_BLOCK = re.compile(r"^\[RESUMED CONVERSATION\]", re.MULTILINE)
-_RESUME_MARKER = "[RESUMED CONVERSATION]"
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
 _LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
@@ -298,15 +295,7 @@ class MessageBuilder:
         if mark.added:
             note(self.counts.skipped, "added by cortext")
             return []
-        try:
-            message = mark.original()
-        except msgspec.ValidationError:
-            note(self.counts.damaged, "unexpected shape")
-            message = None
-        message = message or self.literal(record, content, role)
-        message.id = mark.id or message.id
-        message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
-        message.timestamp = mark.timestamp or timestamp(record)
+        message = mark.restored(self.literal(record, content, role), self.counts.damaged)
         if mark.model and message.role == ASSISTANT:
             self.about.model = mark.model
         return [message]
@@ -329,15 +318,9 @@ class MessageBuilder:
         return self.aside or bool(record.isSidechain)
 
 
-def is_resume_block(text: str) -> bool:
-    """Whether a text of role user is the context block that we added at a resume."""
-    return _RESUME_MARKER in text and _RESUME_BLOCK.search(text) is not None
-
-
 def timestamp(record: Record) -> str:
     """Return the record's time in our format."""
-    stamp = record.timestamp or ""
-    return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
+    return moment(record.timestamp)
 
 
 def _belongs_to(part: Part, result: Message) -> bool:

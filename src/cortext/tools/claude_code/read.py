@@ -6,17 +6,14 @@ each record is kept in memory: the message that it is, or its nearest ancestor t
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
 from cortext.model.message import BEGINNING, TOOL, Message, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.claude_code.messages import MessageBuilder, is_resume_block, text_of, timestamp
+from cortext.tools.claude_code.messages import MessageBuilder, text_of, timestamp
 from cortext.tools.claude_code.records import (
     ATTACHED,
     BOOKKEEPING,
@@ -27,6 +24,7 @@ from cortext.tools.claude_code.records import (
     decoder,
 )
 from cortext.tools.claude_code.summary import summary_text
+from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
@@ -36,13 +34,13 @@ from cortext.tools.shared.lines import (
     note,
     place,
 )
+from cortext.tools.shared.typed import is_resume_block
 
 _TYPE_FIRST = b'{"type":"'
 _PARENT_FIRST = b'{"parentUuid":'
 _SOURCE = b'"sourceToolAssistantUUID":"'
 _WORTH_CUTTING = _LONGEST_END = 2048  # bytes of a line
 _SKIPPED_KINDS = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
-_HEAD, _TAIL = 4096, 512  # bytes that the fingerprint covers
 _KEPT_OWNERS = 8
 _KEPT_CALLS = 64
 _KEPT_ROUND = 64
@@ -70,7 +68,7 @@ class ClaudeReading:
         self._transcript = transcript
         self._subagents = subagents
         self._aside = aside
-        self._since = _usable(cursor, transcript.path)
+        self._since = usable(cursor, transcript.path)
         self._owners: dict[str, str] = {}
         self._last = ""  # id of the newest message that is not an aside
         self._answer = ""  # id of the model's answer that it belongs to
@@ -293,7 +291,7 @@ class ClaudeReading:
             setattr(self.about, name, value)
 
     def _new_cursor(self, offset: int, builder: MessageBuilder) -> dict[str, Any]:
-        cursor: dict[str, Any] = {"offset": offset, "seen": _fingerprint(self._transcript.path, offset)}
+        cursor: dict[str, Any] = {"offset": offset, "seen": fingerprint(self._transcript.path, offset)}
         newest = list(self._owners.items())[-_KEPT_OWNERS:] if len(self._owners) < 1_000 else _newest(self._owners)
         about = {name: getattr(self.about, name) for name in ("title", "model", "project", "created_at", "command")}
         about["tools"] = list(self.about.tools)
@@ -314,29 +312,6 @@ def _newest(owners: dict[str, str]) -> list[tuple[str, str]]:
     """Return the last few entries of a large dict without copying all of it."""
     keys = reversed(owners)
     return [(key, owners[key]) for key, _ in zip(keys, range(_KEPT_OWNERS), strict=False)][::-1]
-
-
-def _usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
-    """Return the cursor if the file still has the content that it was made for; else None."""
-    if not cursor or not isinstance(cursor.get("offset"), int) or not cursor.get("seen"):
-        return None
-    return cursor if cursor["seen"] == _fingerprint(path, cursor["offset"]) else None
-
-
-def _fingerprint(path: str, offset: int) -> str:
-    """Return a hash of a file's first bytes and of those before an offset; empty if the file is shorter."""
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return ""
-    try:
-        if os.fstat(descriptor).st_size < offset:
-            return ""
-        tail = max(0, offset - _TAIL)
-        data = os.pread(descriptor, min(_HEAD, offset), 0) + b"\0" + os.pread(descriptor, offset - tail, tail)
-    finally:
-        os.close(descriptor)
-    return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
 def _is_single_record(line: bytes) -> bool:

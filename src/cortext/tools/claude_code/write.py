@@ -10,7 +10,6 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,7 +17,6 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
-from cortext.model.turns import essence
 from cortext.tools.base import About, Counts, Transcript, Written
 from cortext.tools.claude_code.messages import MessageBuilder
 from cortext.tools.claude_code.read import ClaudeReading
@@ -121,27 +119,12 @@ def _model(turn: Rendered, model: str) -> str:
 
 
 def _mark(turn: Rendered, stamp: str) -> Json:
-    message = turn.message
-    if message is None:
-        mark = Mark(added=True)
-    else:
-        mark = Mark(
-            id=message.id,
-            model=message.model,
-            timestamp=message.timestamp if message.timestamp != stamp else "",
-            tokens=message.tokens,
-            usage=message.usage,
-            was=msgspec.to_builtins(message) if _read_literally(turn) != essence(message) else None,
-        )
-    fields: Json = msgspec.to_builtins(mark)
-    return fields
-
-
-def _read_literally(turn: Rendered) -> tuple[Any, ...]:
-    """Return what reading a turn's blocks gives. If the message says more, the mark has to contain it."""
+    """Return our field. The mark has to contain a message that reading the turn's blocks would not give."""
     builder = MessageBuilder("", About(), Counts(), aside=False)
     typed = msgspec.convert(turn.blocks, list[Block | str])
-    return essence(builder.literal(Record(), typed, turn.role))
+    literal = builder.literal(Record(timestamp=stamp), typed, turn.role)
+    fields: Json = msgspec.to_builtins(Mark.made_from(turn.message, literal))
+    return fields
 
 
 def _text(block: Json) -> str:

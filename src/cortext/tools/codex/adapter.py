@@ -238,10 +238,11 @@ class Codex:
     # ── project settings and hooks ───────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the commands as skill files of the project."""
+        """Return the commands as skill files of the project, and the skill about cortext."""
         from cortext.tools.codex.skills import skill_files
+        from cortext.tools.shared.skill import agent_skill
 
-        return skill_files(commands, program)
+        return skill_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

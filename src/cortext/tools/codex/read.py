@@ -42,7 +42,7 @@ class CodexReading:
         newest = head_of(pages[-1].path) or head
         about = self.about
         if head is not None:
-            about.project = head.meta.cwd or ""
+            about.project, about.remote = head.meta.cwd or "", head.meta.remote
             about.created_at = clock.normalise(head.meta.timestamp or "")
         about.title = title or (head.mark.title if head and head.mark else "")
         meta = newest.meta if newest else None

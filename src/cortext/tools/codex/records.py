@@ -174,6 +174,13 @@ class Meta(msgspec.Struct, gc=False):
     parent_thread_id: str | None = None
     history_base: HistoryBase | None = None
     subagent_history_start_ordinal: int | None = None
+    git: Any = None
+
+    @property
+    def remote(self) -> str:
+        """The address of the project's git remote; empty if Codex did not record one."""
+        address = self.git.get("repository_url") if isinstance(self.git, dict) else None
+        return address if isinstance(address, str) else ""
 
     @property
     def is_subagent(self) -> bool:

@@ -167,10 +167,11 @@ class GeminiCli:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the slash command files."""
+        """Return the slash command files, and the skill about cortext."""
         from cortext.tools.gemini_cli.install import command_files
+        from cortext.tools.shared.skill import agent_skill
 
-        return command_files(commands)
+        return command_files(commands) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
@@ -211,7 +212,7 @@ class GeminiCli:
             return None
         event = HookEvent(kind=kind, key=key, path=text_of(payload, "transcript_path"), project=text_of(payload, "cwd"))
         if kind == "prompt":
-            from cortext.tools.gemini_cli.messages import COMMAND_MARK, RESUMED
+            from cortext.tools.shared.typed import COMMAND_MARK, RESUMED
 
             gate.wait(self._environ)
             event.text = text_of(payload, "prompt")

@@ -19,13 +19,8 @@ from cortext.tools.gemini_cli.mark import SESSION_CONTEXT
 from cortext.tools.gemini_cli.message_builder import MessageBuilder
 from cortext.tools.gemini_cli.messages import bookkeeping, calls_of, moment, plain_answer
 from cortext.tools.gemini_cli.record_state import RecordState, fingerprint
-from cortext.tools.gemini_cli.records import (
-    SCREEN_TYPES,
-    Record,
-    head_decoder,
-    parts_of,
-    record_decoder,
-)
+from cortext.tools.gemini_cli.records import SCREEN_TYPES, Record, head_decoder, record_decoder
+from cortext.tools.shared.google_parts import parts_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
 
 # How many of the newest records a later one with the same id may complete: in this reading, and across a cursor.

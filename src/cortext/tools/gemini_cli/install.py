@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.errors import UsageError
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli.gate import COMMAND as GATE
 from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting
 from cortext.tools.shared.installer import JsonConfig, toml_string
+from cortext.tools.shared.typed import check_names, marked_prompt
 
 # The hook events that we need. The others fire for every model call, or for every chunk of its answer.
 EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
 RETENTION = ("general", "sessionRetention", "enabled")
 _KEEP_SESSIONS = Setting("retention", RETENTION, False)
 _TIMEOUT_MS = 10_000
-_COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
@@ -56,27 +54,13 @@ def _hook(command: str) -> dict[str, Any]:
 
 def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:
     """Return the slash command files by path; UsageError for a name that cannot be a file name."""
-    for command in commands:
-        if not _COMMAND_NAME.fullmatch(command.name):
-            raise UsageError(
-                f"invalid command name {ascii(command.name)[:60]}",
-                hint="begin with a letter or digit; use letters, digits, dots, hyphens and underscores",
-            )
+    check_names(commands)
     return {f".gemini/commands/{command.name}.toml": command_text(command).encode("utf-8") for command in commands}
 
 
 def command_text(command: CommandFile) -> str:
-    """Return a command file for Gemini CLI, with a marker by which our hook recognises the command.
-
-    The hook also adds the output of `run`: Gemini CLI's own syntax for that asks for confirmation, fails in headless
-    mode, and truncates a long output.
-    """
-    text = command.text.replace("{run}\n\n", "").replace("{run}", "")
-    # Gemini CLI would expand these three: a shell command, the contents of a file, the arguments.
-    text = re.sub(r"([!@])\{", r"\1 {", text).replace("{{args}}", "{ {args}}")
-    text = text.replace("{arguments}", "{{args}}").rstrip("\n")
-    text += f"\n\n<!-- cortext:command {command.name} -->{{{{args}}}}<!-- cortext:end -->\n"
-    return f"description = {toml_string(command.description)}\nprompt = {_toml_text(text)}\n"
+    """Return a command file for Gemini CLI."""
+    return f"description = {toml_string(command.description)}\nprompt = {_toml_text(marked_prompt(command))}\n"
 
 
 def _toml_text(text: str) -> str:

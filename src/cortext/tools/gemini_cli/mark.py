@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from cortext.tools.shared import mark
@@ -27,8 +25,3 @@ class Mark(mark.Mark, omit_defaults=True):
     files: list[tuple[str, str, str, str]] | None = None
     names: dict[str, str] | None = None
     wrapped: list[str] | None = None
-
-
-def dump(value: Any) -> str:
-    """Return a value as JSON text."""
-    return msgspec.json.encode(value).decode("utf-8")

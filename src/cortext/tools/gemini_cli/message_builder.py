@@ -19,7 +19,8 @@ from cortext.tools.gemini_cli.messages import (
     user_messages,
 )
 from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint, has_other_text
-from cortext.tools.gemini_cli.records import ContentPart, Record, ToolCall, is_empty, parts_of, text_of
+from cortext.tools.gemini_cli.records import Record, ToolCall
+from cortext.tools.shared.google_parts import ContentPart, is_empty, parts_of, text_of
 from cortext.tools.shared.lines import note
 
 

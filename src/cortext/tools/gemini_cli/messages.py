@@ -12,26 +12,19 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, joined_text
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint
-from cortext.tools.gemini_cli.records import (
-    EDITOR_CONTEXT,
-    NUDGES,
-    SNAPSHOT,
+from cortext.tools.gemini_cli.records import EDITOR_CONTEXT, NUDGES, SNAPSHOT, Record, ToolCall, thinking_of
+from cortext.tools.shared.google_parts import (
     ContentPart,
     FunctionCall,
     FunctionResponse,
-    Record,
-    ToolCall,
     code_of,
     media_of,
-    output_of,
     parts_of,
+    result_part,
     text_of,
-    thinking_of,
 )
-
-RESUMED = "[RESUMED CONVERSATION]"
-# The marker of our command files in the prompt that they expand to: hooks see only the expansion.
-COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
+from cortext.tools.shared.typed import RESUMED
+from cortext.tools.shared.typed import typed_command as marked_command
 
 
 def moment(timestamp: str | None) -> str:
@@ -81,8 +74,7 @@ def typed_command(record: Record, text: str) -> str:
         shown = text_of(parts_of(record.displayContent)).strip()
         if shown.startswith("/"):
             return shown
-    mark = COMMAND_MARK.search(text) if "<!-- cortext:command" in text else None
-    return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
+    return marked_command(text)
 
 
 def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tuple[Message | None, Message | None]:
@@ -253,15 +245,6 @@ def _answer_to(call: ToolCall, parts: Sequence[ContentPart]) -> tuple[FunctionRe
     if answers:
         return (matching or answers)[0], more
     return FunctionResponse(id=call.id, name=call.name), more
-
-
-def result_part(answer: FunctionResponse, more: Sequence[ContentPart] = ()) -> Part:
-    """Return a response as a part; text in the parts after it is appended to its output."""
-    output, is_error = output_of(answer.response)
-    extra = text_of(more) if more else ""
-    if extra and extra != output:
-        output = f"{output}\n{extra}" if output else extra
-    return Part(type=TOOL_RESULT, call_id=answer.id or "", name=answer.name or "", output=output, is_error=is_error)
 
 
 # ── records that we wrote ────────────────────────────────────────────────────────────────────────────

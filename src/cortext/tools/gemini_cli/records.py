@@ -1,4 +1,4 @@
-"""The records that Gemini CLI writes, as far as we need them, and functions that convert their contents.
+"""The records that Gemini CLI writes, as far as we need them.
 
 Only the declared fields are decoded: msgspec skips the rest without building it, inline images above all.
 """
@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import IMAGE, TEXT, THINKING, Part
-from cortext.tools.gemini_cli.mark import Mark, dump
+from cortext.model.message import THINKING, Part
+from cortext.tools.gemini_cli.mark import Mark
+from cortext.tools.shared.google_parts import Content, ContentPart
 
 # A user message with this prefix was written by Gemini CLI; `mark` has the other prefixes.
 SNAPSHOT = "<state_snapshot>"
@@ -24,53 +25,6 @@ NUDGES = {
 EDITOR_CONTEXT = "Here is the user's editor context"
 # Record types that are shown on the screen and never sent to the model.
 SCREEN_TYPES = frozenset({"info", "error", "warning"})
-
-_EMPTY = msgspec.Raw(b"")
-
-
-class FunctionCall(msgspec.Struct, gc=False):
-    id: str | None = None
-    name: str | None = None
-    args: Any = None
-
-
-class InlineData(msgspec.Struct, gc=False):
-    """Inline image, audio or document data: only its type is decoded, never its bytes."""
-
-    mimeType: str | None = None
-
-
-class FileData(msgspec.Struct, gc=False):
-    fileUri: str | None = None
-    mimeType: str | None = None
-
-
-class FunctionResponse(msgspec.Struct, gc=False):
-    id: str | None = None
-    name: str | None = None
-    response: Any = None
-    parts: list[MediaPart] | None = None
-
-
-class MediaPart(msgspec.Struct, gc=False):
-    inlineData: InlineData | None = None
-    fileData: FileData | None = None
-
-
-class ContentPart(msgspec.Struct, gc=False):
-    """One part of a content; the field that is set determines its kind."""
-
-    text: str | None = None
-    thought: Any = None
-    functionCall: FunctionCall | None = None
-    functionResponse: FunctionResponse | None = None
-    inlineData: InlineData | None = None
-    fileData: FileData | None = None
-    executableCode: Any = None
-    codeExecutionResult: Any = None
-
-
-Content = list[ContentPart | str] | ContentPart | str | None
 
 
 class Thought(msgspec.Struct, gc=False):
@@ -140,24 +94,6 @@ document_decoder = msgspec.json.Decoder(Document)
 head_decoder = msgspec.json.Decoder(Head)
 
 
-def parts_of(content: Content) -> list[ContentPart]:
-    """Return a content of any form as a list of parts."""
-    if content is None:
-        return []
-    if isinstance(content, list):
-        return [ContentPart(text=part) if isinstance(part, str) else part for part in content]
-    if isinstance(content, str):
-        return [ContentPart(text=content)] if content else []
-    return [content]
-
-
-def text_of(parts: Sequence[ContentPart]) -> str:
-    """Return the text of these parts, joined as Gemini CLI joins it."""
-    if len(parts) == 1:
-        return (parts[0].text or "") if not parts[0].thought else ""
-    return "".join(part.text for part in parts if part.text and not part.thought)
-
-
 def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
     """Return the model's thoughts, from the content parts or else from the `thoughts` field."""
     thoughts = [Part(type=THINKING, text=part.text) for part in parts if part.thought and part.text] if parts else []
@@ -170,49 +106,3 @@ def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
         if text:
             thoughts.append(Part(THINKING, text))
     return thoughts
-
-
-def media_of(parts: Sequence[ContentPart | MediaPart], base: str) -> list[Part]:
-    """Return references to images and files; for inline data the reference is `base` and a number."""
-    found: list[Part] = []
-    for part in parts:
-        if part.inlineData is not None:
-            media_type = part.inlineData.mimeType or ""
-            found.append(Part(type=_kind(media_type), ref=f"{base}/{len(found)}", media_type=media_type))
-        elif part.fileData is not None:
-            media_type = part.fileData.mimeType or ""
-            found.append(Part(type=_kind(media_type), ref=part.fileData.fileUri or "", media_type=media_type))
-    return found
-
-
-def _kind(media_type: str) -> str:
-    return IMAGE if not media_type or media_type.startswith("image/") else "file"
-
-
-def code_of(parts: Sequence[ContentPart]) -> list[Part]:
-    """Return code that the model executed on its server, and the output, as text parts."""
-    found = []
-    for part in parts:
-        for value in (part.executableCode, part.codeExecutionResult):
-            if isinstance(value, dict):
-                text = value.get("code") or value.get("output") or ""
-                found.append(Part(type=TEXT, text=str(text), data=value))
-    return found
-
-
-def is_empty(part: ContentPart) -> bool:
-    """Whether no known field of the part is set."""
-    return part == ContentPart() or part == ContentPart(thought=part.thought)
-
-
-def output_of(response: Any) -> tuple[str, bool]:
-    """Return a tool's response as text, and whether it was an error."""
-    if isinstance(response, str):
-        return response, False
-    if not isinstance(response, dict):
-        return ("" if response is None else dump(response)), False
-    for key, is_error in (("output", False), ("error", True)):
-        value = response.get(key)
-        if value is not None and len(response) == 1:
-            return (value if isinstance(value, str) else dump(value)), is_error
-    return (dump(response) if response else ""), "error" in response and "output" not in response

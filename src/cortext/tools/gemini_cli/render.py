@@ -18,9 +18,10 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import USER, Message
 from cortext.model.turns import Change, Result, Turn, Turns, standalone, whole_characters
-from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
+from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.messages import restored_message
 from cortext.tools.gemini_cli.records import Record
+from cortext.tools.shared.google_parts import dump
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.verify import same_message
 

@@ -10,7 +10,8 @@ import msgspec
 
 from cortext.tools.base import Counts, Withheld
 from cortext.tools.gemini_cli.read import document_records, is_document
-from cortext.tools.gemini_cli.records import Content, Record, parts_of, record_decoder
+from cortext.tools.gemini_cli.records import Record, record_decoder
+from cortext.tools.shared.google_parts import Content, parts_of
 from cortext.tools.shared.lines import ForeignLines
 
 COMMANDS = "message that begins with / or ? (Gemini CLI does not send it again)"

@@ -19,6 +19,7 @@ from cortext.tools.base import Written
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.render import Rendering
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, project_hash, read_head
+from cortext.tools.shared.lines import one_line_each
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 # The form of Gemini CLI's own ids. An id of digits only would be taken for an index in its list of sessions.
@@ -76,9 +77,7 @@ def _lines(rendering: Rendering, key: str, project: str, title: str) -> Iterator
 
 
 def _line(record: dict[str, object]) -> bytes:
-    # Gemini CLI ends a line at these two characters. They only occur inside strings, where they can be escaped.
-    data = msgspec.json.encode(record).replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-    return data + b"\n"
+    return one_line_each(msgspec.json.encode(record)) + b"\n"
 
 
 def _verify(store: GeminiStore, path: str, rendering: Rendering) -> None:

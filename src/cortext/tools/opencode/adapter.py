@@ -25,8 +25,9 @@ from cortext.tools.base import (
 )
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
-from cortext.tools.opencode.store import Folders, exists, is_database, is_key, transcripts
+from cortext.tools.opencode.store import Folders, exists, is_key, transcripts
 from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.sqlite import is_database
 
 _DAMAGED_DATABASE = "damaged-database"
 
@@ -213,10 +214,11 @@ class OpenCode:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return our files in a project: commands, the plugin, and the npm settings that keep the start short."""
+        """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
         from cortext.tools.opencode.install import project_files
+        from cortext.tools.shared.skill import agent_skill
 
-        return project_files(commands, program)
+        return project_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

@@ -18,8 +18,9 @@ from cortext.errors import SessionNotFound
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.tools.base import Counts
-from cortext.tools.opencode.store import connection, family, session_info, transcripts
+from cortext.tools.opencode.store import family, session_info, transcripts
 from cortext.tools.shared.lines import note, place
+from cortext.tools.shared.sqlite import connection
 
 _SMALL_BLOCK = 1 << 16
 _MESSAGES = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"

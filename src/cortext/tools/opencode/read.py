@@ -20,8 +20,9 @@ from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.opencode.document import Document, descendants, load, message_of
 from cortext.tools.opencode.messages import MessageBuilder, Moments
 from cortext.tools.opencode.records import MessageRecord
-from cortext.tools.opencode.store import SessionRow, connection, family, session_info, text_of, wal_is_live
+from cortext.tools.opencode.store import SessionRow, family, session_info
 from cortext.tools.shared.lines import note, place
+from cortext.tools.shared.sqlite import connection, text_of, wal_is_live
 
 _STALE_MILLISECONDS = 3_600_000
 _DEFAULT_TITLES = ("New session - ", "Child session - ")

@@ -18,8 +18,9 @@ from cortext.errors import ConfigError
 from cortext.io import files as fsio
 from cortext.io.inside import if_inside
 from cortext.tools.base import Launch
-from cortext.tools.opencode.store import Folders, connection, is_database
+from cortext.tools.opencode.store import Folders
 from cortext.tools.shared import jsonc
+from cortext.tools.shared.sqlite import connection, is_database
 
 _INLINE_CONFIG = "OPENCODE_CONFIG_CONTENT"
 _CHUNK = 100_000  # bytes; the limit for one variable is 128 KiB

@@ -10,16 +10,12 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from cortext.io import files as fsio
 from cortext.tools.base import Transcript
+from cortext.tools.shared.sqlite import connection, is_database, number_of, text_of
 
-SQLITE_HEADER = b"SQLite format 3\0"
-_BUSY_SECONDS = 5.0
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
-_MAPPED_BYTES = 1 << 30
 
 # A session whose parent is missing counts as a root. UNION, not UNION ALL, terminates on a cycle of parents.
 _FAMILY = """
@@ -67,41 +63,6 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(text) is not None
 
 
-def is_database(path: str) -> bool:
-    """Whether a file is an SQLite database, by its first bytes."""
-    try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
-            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
-    except OSError:
-        return False
-
-
-def wal_is_live(path: str) -> bool:
-    """Whether a process has, or had, this database open for writing."""
-    return os.path.exists(path + "-wal")
-
-
-@contextmanager
-def connection(path: str) -> Iterator[sqlite3.Connection]:
-    """Open the database read-only, in one snapshot: later writes are visible to the next reading."""
-    try:
-        os.close(fsio.plain_file(path))  # refuses a named pipe, which SQLite would block on
-    except OSError as error:
-        raise sqlite3.OperationalError(error.strerror or str(error)) from error
-    name = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    # Without a write-ahead log no process has it open, and a plain read-only connection would leave two files behind.
-    mode = "mode=ro" if wal_is_live(path) else "mode=ro&immutable=1"
-    database = sqlite3.connect(
-        f"file:{name}?{mode}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        database.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
-        database.execute("BEGIN")
-        yield database
-    finally:
-        database.close()
-
-
 def transcripts(path: str, *, tool: str, project: str | None = None, key: str = "") -> Iterator[Transcript]:
     """Yield the sessions of a database, without those of side agents, using its indices alone.
 
@@ -119,8 +80,8 @@ def transcripts(path: str, *, tool: str, project: str | None = None, key: str = 
                     key=text_of(root),
                     path=path,
                     project=text_of(directory),
-                    size=_number(size),
-                    changed=_number(changed),
+                    size=number_of(size),
+                    changed=number_of(changed),
                 )
 
 
@@ -194,16 +155,6 @@ def _tokens(row: dict[str, Any]) -> dict[str, Any] | None:
         return None
     counts = {name: row.get(f"tokens_{name}") or 0 for name in ("input", "output", "reasoning")}
     return counts | {"cache": {name: row.get(f"tokens_cache_{name}") or 0 for name in ("read", "write")}}
-
-
-def text_of(value: object) -> str:
-    """Return the value of a text column as text."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
-
-
-def _number(value: object) -> int:
-    """Return the value of an integer column; 0 if it is anything else."""
-    return value if isinstance(value, int) else 0
 
 
 def _json(text: object) -> Any:

@@ -1,4 +1,5 @@
-"""Code that adapters share: lines (reading transcripts), jsonc, entries and installer (our entries in the tools' config
-files), program (finding and running a tool's program), hooks, headless, mcp_servers, mark and verify (native sessions).
+"""Code that adapters share. Reading: lines, documents, values, reading, building (messages from parts), sqlite and rows
+(databases), bundle (several files as one), exports (archives), vscode (folders of editors). Config files: jsonc,
+entries, installer. Programs: program, hooks, headless, mcp_servers. Native sessions: mark, written, verify.
 Knowledge of a single tool belongs in its adapter, and adapters do not import each other.
 """

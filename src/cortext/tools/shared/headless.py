@@ -11,6 +11,9 @@ from cortext.io import files as fsio
 from cortext.model.answer import Done, Text, Usage
 from cortext.model.headless import Said
 from cortext.safety.framing import fence
+from cortext.tools.shared.values import count as count
+from cortext.tools.shared.values import field as field
+from cortext.tools.shared.values import word as word
 
 LONGEST = 100_000  # bytes: the limit of Linux for an argument or a variable is 128 KiB
 # A zero-width word joiner. Some programs read every file that is named after an @, anywhere in a prompt.
@@ -68,20 +71,3 @@ def without_file_names(text: str) -> str:
 def with_file_names(text: str) -> str:
     """Return the model's text without our joiners."""
     return text.replace(JOINER, "")
-
-
-def field(record: Any, name: str) -> Any:
-    """Return a field of a JSON object; None if the record is not an object."""
-    return record.get(name) if isinstance(record, dict) else None
-
-
-def word(record: Any, name: str) -> str:
-    """Return a field that should be a string; empty if it is anything else."""
-    found = field(record, name)
-    return found if isinstance(found, str) else ""
-
-
-def count(record: Any, *names: str) -> int:
-    """Return the sum of these fields; -1 if none of them is a number."""
-    found = [number for name in names if isinstance(number := field(record, name), int)]
-    return sum(found) if found else -1

@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from cortext.tools.base import HookEvent
 
-def text_of(payload: dict[str, Any], name: str) -> str:
+
+def text_of(payload: Mapping[str, Any], name: str) -> str:
     """Return a field of a hook's payload; empty if it is missing or not a string."""
     value = payload.get(name)
     return value if isinstance(value, str) else ""
 
 
+def event_of(payload: Mapping[str, Any], kinds: Mapping[str, str]) -> HookEvent | None:
+    """Return the event of a payload of Claude Code's form; None if it names no event or no session."""
+    event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
+    if not event or not key:
+        return None
+    kind = kinds.get(event, "other")
+    if kind == "started" and text_of(payload, "source") == "compact":
+        kind = "compacted"  # the same session goes on, and this event may give the model something
+    text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
+    command, arguments = text_of(payload, "command_name"), text_of(payload, "command_args")
+    typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None
+    if typed:
+        command, arguments = typed[1], typed[2]
+    if kind == "compacted":
+        text = text_of(payload, "compact_summary")
+    return HookEvent(
+        kind=kind,
+        key=key,
+        path=text_of(payload, "transcript_path"),
+        project=text_of(payload, "cwd"),
+        text=text,
+        command=command.removeprefix("/"),
+        arguments=arguments,
+    )
+
+
 def additional_context(event: str, context: str) -> str:
-    """Return the answer that makes Claude Code, Gemini CLI and Codex add a text to a prompt."""
+    """Return the answer that makes Claude Code, Gemini CLI, Codex and Qwen Code add a text to a prompt."""
     answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
     return msgspec.json.encode(answer).decode("utf-8")
+
+
+def all_hooks_off(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """Report `disableAllHooks` in these settings files. The last one that sets it decides."""
+    from cortext.tools.shared.jsonc import read_object
+
+    off = ""
+    for path in paths:
+        settings = read_object(path)
+        if "disableAllHooks" in settings:
+            off = path if settings["disableAllHooks"] is True else ""
+    return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []

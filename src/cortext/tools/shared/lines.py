@@ -11,12 +11,14 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
 from cortext.io import files as fsio
 from cortext.io.jsonl import SMALL, blocks, finite, no_number
+from cortext.model import clock
 from cortext.tools.base import Counts
 
 T = TypeVar("T")
@@ -107,8 +109,13 @@ def note(kinds: dict[str, int], kind: str, count: int = 1) -> None:
 
 def place(counts: Counts, path: str, offset: int) -> None:
     """Record where a damaged record is; only the first ones are kept."""
+    place_named(counts, f"{path}: before byte {offset}")
+
+
+def place_named(counts: Counts, where: str) -> None:
+    """The same, for a record that is not found by its offset."""
     if len(counts.places) < _MOST_PLACES:
-        counts.places.append(f"{path}: before byte {offset}")
+        counts.places.append(where)
 
 
 def ends_whole(path: str) -> bool:
@@ -189,6 +196,25 @@ def as_utf8(line: bytes) -> bytes | None:
         value = value_of(line)
         return None if value is None else msgspec.json.encode(value)
     return None
+
+
+def moment(stamp: str | None) -> str:
+    """Return a time in our format; most tools already write it, and parsing it would take longer than the record."""
+    stamp = stamp or ""
+    return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
+
+
+def one_line_each(data: bytes) -> bytes:
+    """Return JSON without two characters at which Node.js ends a line; they occur only in strings, as escapes."""
+    return data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+
+
+def local_moment(stamp: str) -> str:
+    """Return a local time without a zone in our format; empty if it is not a time."""
+    try:
+        return clock.from_epoch(datetime.fromisoformat(stamp).astimezone(UTC).timestamp())
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def derived_id(*parts: str | int) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from cortext.model.message import Message
+from cortext.model.turns import essence
 
 
 class Mark(msgspec.Struct, omit_defaults=True, gc=False):
@@ -28,3 +29,29 @@ class Mark(msgspec.Struct, omit_defaults=True, gc=False):
     def original(self) -> Message | None:
         """Return the original message; None if it is not stored. Raise msgspec.ValidationError if it was edited."""
         return msgspec.convert(self.was, Message) if self.was is not None else None
+
+    @classmethod
+    def made_from(cls, message: Message | None, literal: Message) -> Self:
+        """Return the mark of a record, which without the mark would be read as `literal`."""
+        if message is None:
+            return cls(added=True)
+        return cls(
+            id=message.id,
+            model=message.model,
+            timestamp=message.timestamp if message.timestamp != literal.timestamp else "",
+            tokens=message.tokens,
+            usage=message.usage,
+            was=msgspec.to_builtins(message) if essence(literal) != essence(message) else None,
+        )
+
+    def restored(self, literal: Message, damaged: dict[str, int]) -> Message:
+        """Return the message that a record was made from, as far as the mark is intact; count it if it was edited."""
+        try:
+            message = self.original() or literal
+        except msgspec.ValidationError:
+            damaged["unexpected shape"] = damaged.get("unexpected shape", 0) + 1
+            message = literal
+        message.id = self.id or message.id
+        message.model, message.tokens, message.usage = self.model, self.tokens, self.usage
+        message.timestamp = self.timestamp or literal.timestamp
+        return message

@@ -37,8 +37,8 @@ class Output(NamedTuple):
 class Program:
     """A program on the PATH of `environ`, else at the path `elsewhere`.
 
-    `package` is its npm package, if reading that is quicker than running `--version`. `version_env` is added to the
-    environment of `--version`.
+    `package` is its npm package, and `distribution` its Python package: reading the version there is quicker than
+    running `--version`. `version_env` is added to the environment of `--version`.
     """
 
     def __init__(
@@ -48,12 +48,14 @@ class Program:
         *,
         elsewhere: str = "",
         package: str = "",
+        distribution: str = "",
         version_env: Mapping[str, str] = _NO_VARIABLES,
     ) -> None:
         self.command = command
         self.environ = environ
         self._elsewhere = elsewhere
         self._package = package
+        self._distribution = distribution
         self._version_env = version_env
 
     def path(self) -> str:
@@ -75,7 +77,8 @@ class Program:
         real = os.path.realpath(path)
         key = (real, os.stat(real).st_mtime_ns)
         if key not in _versions:
-            _versions[key] = _packaged_version(real, self._package) or self._reported_version(path)
+            found = _packaged_version(real, self._package) or _distributed_version(real, self._distribution)
+            _versions[key] = found or self._reported_version(path)
         return _versions[key]
 
     def _reported_version(self, path: str) -> str:
@@ -145,3 +148,13 @@ def _packaged_version(real: str, package: str) -> str:
             return str(found.get("version", ""))
         folder = os.path.dirname(folder)
     return ""
+
+
+def _distributed_version(real: str, distribution: str) -> str:
+    """Return the version of a Python package in the environment that a program belongs to; empty if it is unknown."""
+    from glob import escape, glob
+
+    environment = escape(os.path.dirname(os.path.dirname(real)))
+    pattern = f"{distribution.replace('-', '_')}-*.dist-info"
+    found = glob(os.path.join(environment, "lib", "python3*", "site-packages", pattern)) if distribution else []
+    return os.path.basename(found[0]).removesuffix(".dist-info").rpartition("-")[2] if len(found) == 1 else ""

@@ -19,6 +19,7 @@ FILTERS = {
     "agent": "only sessions with this agent",
     "role": "only messages of this role (user, assistant, tool, system)",
     "workspace": "only this workspace or store, by its name or folder",
+    "project": "only conversations about the project in this folder, wherever it was held",
     "after": "only messages since then: 2026-11-15, yesterday, 7d, 2w, 3m",
     "before": "only messages until then",
 }

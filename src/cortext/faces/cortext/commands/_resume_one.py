@@ -24,7 +24,7 @@ from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.handover import Plan
-from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
@@ -204,8 +204,10 @@ def _only_tool() -> str:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    history = History(chosen.store, chosen.session)
-    packet = build(chosen.session, history, command=command, budget=budget).masked()
+    place = place_of(chosen, os.getcwd())
+    history = place.history(chosen)
+    packet = build(place.shown(chosen.session), history, command=command, budget=budget).masked()
+    place.count_newest(packet.receipt, history)
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
     else:

@@ -27,7 +27,12 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown", help="default: markdown")
-    made.add_argument("--ai", choices=tools.names(), help="with --format native: the tool to write it for")
+    made.add_argument(
+        "--ai",
+        type=tools.target_name,
+        choices=tools.target_names(),
+        help="with --format native: the tool to write it for",
+    )
     made.add_argument("--unmasked", action="store_true", help="do not mask secrets")
     return made
 
@@ -42,12 +47,14 @@ def run(arguments: list[str]) -> int:
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
-        from cortext.services.resume.handover import project_of
+        from cortext.services.resume.moved import place_of
 
         held_in = found.session.origin.tool
         tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
         title = found.session.title if options.unmasked else mask(found.session.title).text
-        written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
+        place = place_of(found)
+        mapped = [place.paths.message(plain(message)) for message in messages]
+        written = tool.write(mapped, project=place.folder, title=place.paths.text(title))
         # The next import finds it in the tool's store and must recognise it as this conversation.
         stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)

@@ -20,6 +20,7 @@ from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all, note_failure
 from cortext.services.capture.intake import reason_of
+from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
 from cortext.wiring import tools
@@ -33,12 +34,19 @@ def parser(name: str = "import") -> ArgumentParser:
         description="Import every conversation that your AI tools (see `cortext tools`) have stored on this machine, "
         "word for word, with tool calls. Imported conversations stay when the tool deletes its own. Run it as often as "
         "you like: only what is new is read. The tools' files are never changed.",
-        epilog=f"example:  cortext {name} --from claude  ·  Ctrl-C stops it at any time; the next run continues there.",
+        epilog=f"examples:  cortext {name} --from claude  ·  cortext {name} chatgpt-export.zip  ·  "
+        "Ctrl-C stops it at any time; the next run continues there.",
     )
-    made.add_argument("--from", dest="tool", choices=tools.names(), help="only from this tool")
     made.add_argument(
-        "--path", metavar="DIR", help="import the transcripts in this folder: a backup, or another machine's"
+        "--from", dest="tool", metavar="TOOL", choices=tools.names(), help="only from this tool: claude, cursor, …"
     )
+    made.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="?",
+        help="only from this file or folder: a data export of ChatGPT or Claude.ai, a backup, another machine's files",
+    )
+    made.add_argument("--path", dest="folder", metavar="DIR", help="the same")
     made.add_argument("--json", action="store_true", help="print the report as JSON")
     return made
 
@@ -47,15 +55,17 @@ def run(arguments: list[str]) -> int:
     """Import with a progress bar; return 3 if some transcripts could not be captured."""
     options = parser().parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
-    if options.path and not os.path.exists(options.path):
-        raise NotFound(f"no such folder: {options.path}", hint="name a folder or a transcript file")
+    path = options.path or options.folder
+    if path and not os.path.exists(path):
+        raise NotFound(f"no such file or folder: {path}", hint="name a folder, a transcript or an exported archive")
     reports: dict[str, ToolReport] = {}
 
     def failed(tool: str, path: str, error: Exception) -> None:
         note_failure(reports, tool, "", path, reason_of(error))
 
-    work = in_folder(sources, options.path, failed) if options.path else work_for(sources, failed)
-    capture = Stores().capture()
+    work = in_folder(sources, path, failed) if path else work_for(sources, failed)
+    stores = Stores()
+    capture = stores.capture()
     capture.remember_all()
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
@@ -66,6 +76,7 @@ def run(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_missing()
+    record_repositories(capture.home, stores.listing().index)
     for line in [*([capture.trouble] if capture.trouble else []), *save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:

@@ -32,7 +32,7 @@ def parser() -> ArgumentParser:
     made.add_argument(
         "--ai",
         default="auto",
-        help=f"the tools to set up: a list of {', '.join(ai_tools.names())}; auto: those installed (default)",
+        help=f"the tools to set up: a list of {', '.join(ai_tools.target_names())}; auto: those installed (default)",
     )
     made.add_argument("--force", action="store_true", help="allow your home folder, which becomes a git repository")
     made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
@@ -78,7 +78,7 @@ def run(arguments: list[str]) -> int:
         for number, line in enumerate(tool.first_steps):
             print(f"  {'' if number else tool.title:<12} {line}")
     if not tools:
-        print(f"  (once a tool is installed: cortext init --ai {' or '.join(ai_tools.names())})")
+        print(f"  (once a tool is installed: cortext init --ai {' or '.join(ai_tools.target_names())})")
     print("`stop-conversation` instead of `brainstorm` saves it, `resume` continues one;")
     print("`cortext resume` in a terminal continues one in any of the tools.")
     print("\nCommit these files, so that every clone of this repository has them too.")

@@ -38,6 +38,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--tool", help="only sessions of this AI tool (see `cortext tools`)")
     made.add_argument("--agent", help="only sessions with this agent")
     made.add_argument("--workspace", help="only this workspace or store, by its name or folder")
+    about = "only conversations about the project in this folder (default: the current one), wherever it was held"
+    made.add_argument("--project", nargs="?", const=".", default="", metavar="PATH", help=about)
     made.add_argument("--after", default="", help="only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
     made.add_argument("--before", default="", help="only sessions last active until then")
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="sort order (default: active)")
@@ -68,6 +70,7 @@ def run(arguments: list[str]) -> int:
         "after": after,
         "before": before,
         "asking": options.all,
+        "projects": listing.projects_of(options.project) if options.project else None,
     }
     if by_title or options.json:
         rows = listing.rows(**wanted)
@@ -83,7 +86,7 @@ def run(arguments: list[str]) -> int:
     if found:
         print_table(found, listing, stores.workspace)
     else:
-        properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
+        properties = ("type", "status", "tool", "agent", "here", "workspace", "project", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
         print("No session matches." if filtered else "No sessions yet. Try `cortext import` or `cortext demo`.")
     for line in notes:

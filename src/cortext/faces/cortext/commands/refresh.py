@@ -11,7 +11,11 @@ from cortext.wiring.stores import Stores
 def run(arguments: list[str]) -> int:
     """Compare every session's files with the list; with --search, finish the search index too."""
     stores = Stores()
-    stores.listing().refresh_all()
+    listing = stores.listing()
+    listing.refresh_all()
+    from cortext.services.capture.repositories import record_repositories
+
+    record_repositories(stores.home_store(), listing.index)
     if "--search" in arguments:
         stores.search().refresh(patient=True)  # if another process is doing it already, nothing is left to do
     return 0

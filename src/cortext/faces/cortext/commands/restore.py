@@ -69,7 +69,7 @@ def _put_back(stores: Stores, options: Namespace) -> int:
         print_json(msgspec.to_builtins(done))
         return 0
     print(terminal.line(f"{found.session.title or found.session.id} → {tool.title}: {done.how}"))
-    notes = [f"because    {done.why}"] if done.why else []
+    notes = [f"{name:<10} {text}" for name, text in (("because", done.why), ("note", done.note)) if text]
     for line in [*notes, *(done.receipt.lines() if done.how != THERE else ())]:
         print(f"  {terminal.line(line)}")
     if done.key and not options.dry_run:

@@ -28,7 +28,10 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("what", nargs="*", help=HELP)
     made.add_argument(
-        "--ai", choices=tools.names(), help="the AI tool to continue in (default: the one it was held in)"
+        "--ai",
+        type=tools.target_name,
+        choices=tools.target_names(),
+        help="the AI tool to continue in (default: the one it was held in)",
     )
     made.add_argument("--list", action="store_true", help="print the list instead of asking")
     made.add_argument("--type", help="only conversations of this type")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser
 
@@ -12,7 +11,7 @@ from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture.rescue import Rescue
-from cortext.services.workspace.installed_tools import detect_all
+from cortext.services.workspace.installed_tools import ToolHere, overview
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tools as all_tools
 
@@ -22,7 +21,8 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext tools",
         description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
-        "it, how many conversations the tool has stored, and which of them it is about to delete.",
+        "it, how many conversations the tool has stored, and which of them it is about to delete. Tools that are not "
+        "here are only named.",
         epilog="example:  cortext tools --json",
     )
     made.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -30,42 +30,35 @@ def parser() -> ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Print the list of tools."""
+    """Print the list of tools; those that are neither installed nor have conversations on one line."""
     options = parser().parse_args(arguments)
-    rows = []
+
+    def failed(name: str, error: Exception) -> None:
+        print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
+
     tools = all_tools()
     endangered = {item.tool: item for item in Rescue(Stores().capture(), tools).warnings}
-    for tool, found in zip(tools, detect_all(tools), strict=True):
-        try:
-            stored = sum(1 for _ in tool.transcripts())
-        except Exception as error:
-            stored = 0
-            print(terminal.line(f"cortext: {tool.name}: cannot list its conversations: {error}"), file=sys.stderr)
-        rows.append(
-            {
-                "name": tool.name,
-                "title": tool.title,
-                "version": (found.version or "unknown") if found else "",
-                "tested": bool(found and found.tested),
-                "tested_version": tool.tested_version,
-                "conversations": stored,
-                "endangered": msgspec.to_builtins(endangered.get(tool.name)),
-            }
-        )
+    rows = overview(tools, failed)
     if options.json:
-        print(json.dumps(rows, indent=2))
+        listed = [{**msgspec.to_builtins(row), "endangered": endangered.get(row.name)} for row in rows]
+        print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return 0
-    lines = [
-        (
-            str(row["name"]),
-            str(row["title"]),
-            str(row["version"] or "not installed"),
-            "yes" if row["tested"] else f"no ({row['tested_version']} is)" if row["version"] else "-",
-            str(row["conversations"]),
-        )
-        for row in rows
-    ]
-    print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
+    here = [row for row in rows if row.version or row.conversations]
+    if here:
+        lines = [
+            (row.name, row.title, row.version or "not installed", _tested(row), str(row.conversations)) for row in here
+        ]
+        print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
+    if others := ", ".join(row.name for row in rows if row not in here):
+        print(f"Not installed, and without conversations here: {others}")
     for item in endangered.values():
         print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
+
+
+def _tested(row: ToolHere) -> str:
+    if row.tested_with == "samples":
+        return "with samples"
+    if row.tested:
+        return "yes"
+    return f"no ({row.tested_version} is)" if row.version else "-"

@@ -14,6 +14,7 @@ from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.capture import watching
 from cortext.services.capture.capture import Capture
+from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.watching import Reports, Watching
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -49,7 +50,7 @@ def run(arguments: list[str]) -> int:
     def report(capture: Capture, reports: Reports, was_all: bool) -> None:
         _print_round(capture, reports, as_json=options.json)
         if was_all:
-            _save_grown(capture)
+            _finish(capture)
 
     watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
     if options.once:
@@ -77,10 +78,11 @@ def _complain(line: str) -> None:
     print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
 
 
-def _save_grown(capture: Capture) -> None:
-    """Save conversations of workspaces that grew although they are not active, as an import does."""
+def _finish(capture: Capture) -> None:
+    """Record the repositories of new sessions, and save conversations that grew without being active: as an import."""
     from cortext.faces.cortext.commands.import_ import save_grown
 
+    record_repositories(capture.home, Stores().listing().index)
     for line in save_grown(capture):
         _complain(line)
 

@@ -1,0 +1,180 @@
+"""What a tool call did, in any tool: which files it read or changed, which command it ran, and how that ended.
+
+The tools name the same things differently (`Edit`, `replace`, `apply_patch`; `file_path`, `filePath`, `path`), so a
+call is understood by the words in its name and by the names of its fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.services.digest.shell import simple_commands
+
+READ, CHANGED, CREATED, DELETED = "read", "changed", "created", "deleted"
+
+_PATH_KEYS = (
+    *("file_path", "filePath", "filepath", "absolute_path", "notebook_path", "target_file"),
+    *("path", "filename", "file", "paths", "files"),
+)
+_COMMAND_KEYS = ("command", "cmd", "script")
+_DELETES = re.compile(r"delete|remove|unlink", re.IGNORECASE)
+_CREATES = re.compile(r"create|new_?file", re.IGNORECASE)
+_CHANGES = re.compile(r"write|edit|replace|patch|create|update|insert|append|modify", re.IGNORECASE)
+_SEARCHES = re.compile(r"grep|glob|search|find|list|^ls$|tree|director", re.IGNORECASE)
+_CREATED = re.compile(r"\bcreated\b|\bnew file\b", re.IGNORECASE)
+_PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
+_PATCH_STATES = {"Add": CREATED, "Update": CHANGED, "Delete": DELETED, None: CREATED}
+# A path with an extension; `main..HEAD` is none.
+_FILE_NAME = re.compile(
+    r"(?:~|\.{0,2})/?(?:[\w@+-][\w.@+-]*/|\.{1,2}/)*(?!\S*\.\.)[\w@+.-]+\.(?:[a-z]\w{0,7}|[A-Z]{1,2})"
+)
+_PRINTS = re.compile(r"(?:cat|bat|head|tail|less|nl|wc|sed|rm|mv|cp|touch|vi|vim|nano|diff|git \w+)\b")
+_REMOVES = re.compile(r"(?:git\s+)?rm\s")
+_EXIT = re.compile(r"exit(?:ed)?(?: with)?[ _]?(?:code|status)?\W{0,3}(-?\d{1,3})\b", re.IGNORECASE)
+_SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh")
+_STATUS_IN = 400  # characters at either end of a result in which its exit status is looked for
+
+
+class FileUse(NamedTuple):
+    """A file that a call used, and what the call did to it."""
+
+    path: str
+    state: str
+
+
+class Call(NamedTuple):
+    """A tool call with its result, if there is one, the index of its message, and what it did."""
+
+    part: Part
+    result: Part | None
+    at: int
+    command: str  # for a shell; empty if it ran none
+    files: list[FileUse]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the tool reported an error."""
+        return _failed(self.result)
+
+
+def calls_in(messages: Sequence[Message]) -> list[Call]:
+    """Return every tool call with its result, in order."""
+    results: dict[str, Part] = {}
+    for message in messages:
+        for part in message.parts or ():
+            if part.type == TOOL_RESULT and part.call_id:
+                results[part.call_id] = part
+    calls = []
+    for index, message in enumerate(messages):
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                result = results.get(part.id) if part.id else None
+                command = _command_in(part.input)
+                calls.append(Call(part, result, index, command, _files(part, result, command)))
+    return calls
+
+
+def _failed(result: Part | None) -> bool:
+    return result is not None and result.is_error
+
+
+def _files(part: Part, result: Part | None, command: str) -> list[FileUse]:
+    """Return the files that a call used. A call that failed changed nothing."""
+    name, fields, failed = part.name, part.input, _failed(result)
+    patched = [use for text in strings_in(fields) if "*** " in text for use in _patched(text)]
+    if patched:
+        return [] if failed else patched
+    if command:
+        return [] if failed else _in_command(command)
+    paths = list(_paths(fields))
+    if _SEARCHES.search(name) and not _CHANGES.search(name):
+        paths = [path for path in paths if _FILE_NAME.fullmatch(path)]  # else the folder that is searched
+    if failed:
+        return [FileUse(path, READ) for path in paths] if _CHANGES.search(name) else []
+    state = _state(name, fields, result.output if result is not None else "")
+    return [FileUse(path, state) for path in paths]
+
+
+def _command_in(fields: Any) -> str:
+    """Return the shell command that a call runs; empty if it runs none."""
+    if not isinstance(fields, dict) or (_has_path(fields) and "description" not in fields):
+        return ""  # an editor whose `command` is "view" or "create"
+    for key in _COMMAND_KEYS:
+        value = fields.get(key)
+        if isinstance(value, list):
+            words = [word for word in value if isinstance(word, str)]
+            is_shell = len(words) > 2 and words[0] in _SHELLS and words[1].startswith("-")
+            return words[2] if is_shell else " ".join(words)
+        if isinstance(value, str) and value.strip():
+            return value
+    return ""
+
+
+def status_of(call: Call) -> str:
+    """Return how a command ended: `ok`, `exit 1`, `failed`, or nothing if that is unknown."""
+    if call.result is None:
+        return ""
+    output = call.result.output
+    found = _EXIT.search(output[:_STATUS_IN]) or _EXIT.search(output[-_STATUS_IN:])
+    if found and found[1] != "0":
+        return f"exit {found[1]}"
+    return "failed" if call.failed else "ok"
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield every text in the input of a call, at any depth."""
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, str):
+            yield here
+        elif isinstance(here, dict):
+            waiting += reversed(list(here.values()))
+        elif isinstance(here, list | tuple):
+            waiting += reversed(here)
+
+
+def _state(name: str, fields: Any, output: str) -> str:
+    # One editor for everything says in a field what it does.
+    action = fields.get("command") if isinstance(fields, dict) else None
+    name = f"{name} {action}" if isinstance(action, str) and " " not in action else name
+    if isinstance(action, str) and action in ("view", "read"):
+        return READ
+    if _DELETES.search(name):
+        return DELETED
+    if not _CHANGES.search(name):
+        return READ
+    return CREATED if _CREATES.search(name) or _CREATED.search(output[:200]) else CHANGED
+
+
+def _paths(fields: Any) -> Iterator[str]:
+    if not isinstance(fields, dict):
+        return
+    for key in _PATH_KEYS:
+        value = fields.get(key)
+        for path in value if isinstance(value, list) else (value,):
+            if isinstance(path, str) and path.strip() and "\n" not in path and len(path) < 500:
+                yield path.strip()
+
+
+def _has_path(fields: dict[str, Any]) -> bool:
+    return any(isinstance(fields.get(key), str) for key in _PATH_KEYS)
+
+
+def _patched(text: str) -> Iterator[FileUse]:
+    for found in _PATCHED.finditer(text):
+        yield FileUse((found[2] or found[3]).strip(), _PATCH_STATES[found[1]])
+
+
+def _in_command(line: str) -> list[FileUse]:
+    """Return the files that a command line names: words with an extension, if they have a folder or it prints files."""
+    found = []
+    for command in simple_commands(line):
+        prints = _PRINTS.match(command) is not None
+        state = DELETED if _REMOVES.match(command) else READ
+        words = (word.strip("'\"();,") for word in command.split())
+        found += [FileUse(word, state) for word in words if ("/" in word or prints) and _FILE_NAME.fullmatch(word)]
+    return found

@@ -1,0 +1,34 @@
+"""The facts of a conversation whose messages are not all handed over: its digest, within a share of the tokens."""
+
+from __future__ import annotations
+
+from cortext.services.digest.asks import ask_of
+from cortext.services.digest.digest import digest
+from cortext.services.resume.history import History
+from cortext.services.text.masking import mask_messages
+
+DIGEST_OF = 500  # the facts are taken from this many of the newest messages
+LEAST_BEFORE = 100  # and from at least this many that are not handed over
+MOST = 4_000  # tokens
+_FIRST = 8  # standing instructions are looked for in this many of the first messages, too
+
+
+def digest_tokens(room: int) -> int:
+    """Return the tokens of a room that the facts get: half of a small one."""
+    return min(room // 2, MOST)
+
+
+def facts(history: History, index: int, budget: int, *, known: str = "") -> str:
+    """Return the digest of a conversation of which the messages from this index on are handed over.
+
+    The last ask is in it, however long ago that was. `known` is what the reader has besides.
+    """
+    start = max(0, min(index - LEAST_BEFORE, len(history) - DIGEST_OF))
+    messages = history.messages(start)
+    if not any(map(ask_of, messages)):
+        older = (message for position, message in enumerate(history.backwards()) if position >= len(history) - start)
+        messages[:0] = [message for message in [next(filter(ask_of, older), None)] if message is not None]
+    # Mask before anything is cut: half a secret has no recognisable form.
+    masked, _ = mask_messages(messages)
+    first, _ = mask_messages(history.messages(0, min(_FIRST, start)))
+    return digest(masked, budget=budget, first=first, known=known)

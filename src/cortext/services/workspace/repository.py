@@ -1,0 +1,100 @@
+"""What a project is known by after its folder was moved, renamed or cloned: its git repository.
+
+A repository is known by its first commits, which every clone, worktree and fork has, and by its remotes, which tell
+forks apart and are all that is known of a shallow clone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+TIMEOUT = 2.0  # seconds for git to find the first commits
+MOST = 8  # first commits, and remotes, that are kept
+
+_URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*)://(?P<host>[^/]*)(?P<path>/.*)?")
+_SCP = re.compile(r"(?P<host>[^/:]+):(?P<path>.*)")  # git@github.com:someone/pond.git
+
+
+class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The repository that a folder is in, and the folder's path inside it (empty: its top)."""
+
+    roots: tuple[str, ...] = ()
+    remotes: tuple[str, ...] = ()
+    inside: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything by which it could be recognised elsewhere."""
+        return bool(self.roots or self.remotes)
+
+    def is_same(self, other: Repository) -> bool:
+        """Whether both are the same repository or forks of one; remotes count only if first commits are unknown."""
+        if self.roots and other.roots:
+            return not set(self.roots).isdisjoint(other.roots)
+        return not set(self.remotes).isdisjoint(other.remotes)
+
+    def shares_remote(self, other: Repository) -> bool:
+        """Whether both fetch from the same place, or neither fetches at all: then they are not forks."""
+        return not set(self.remotes).isdisjoint(other.remotes) or not (self.remotes or other.remotes)
+
+
+def repository_of(value: object) -> Repository:
+    """Return a repository as it was recorded with a session; whatever is invalid counts as unknown."""
+    try:
+        return msgspec.convert(value, Repository)
+    except msgspec.ValidationError:
+        return Repository()
+
+
+def top_of(folder: str) -> str:
+    """Return the top folder of the work tree that a folder is in, without asking git; empty if there is none."""
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+    return folder
+
+
+def is_below(folder: str, above: str) -> bool:
+    """Whether a folder is another one or below it; both are absolute, or both relative to the top of a work tree."""
+    return not above or f"{folder}/".startswith(f"{above}/")
+
+
+def ask_git(top: str) -> Repository:
+    """Return the repository whose work tree is this folder."""
+    from cortext.services.workspace.git import Git
+
+    git = Git(top)
+    roots = sorted(git.root_commits(TIMEOUT))[:MOST]
+    return Repository(tuple(roots), normalised_remotes(git.remote_addresses(), top))
+
+
+def normalised_remotes(addresses: Iterable[str], top: str = "") -> tuple[str, ...]:
+    """Return remotes in one form for https and ssh, without users, passwords and ports; local ones as paths."""
+    found = {remote for address in addresses if (remote := _normalised(address, top))}
+    return tuple(sorted(found)[:MOST])
+
+
+def _normalised(address: str, top: str) -> str:
+    from cortext.safety.secrets.masking import mask
+
+    url = _URL.fullmatch(address.strip())
+    scp = None if url else _SCP.fullmatch(address.strip())
+    if scp or (url and url["scheme"].lower() != "file"):
+        parts = url or scp
+        assert parts is not None
+        host = parts["host"].rpartition("@")[2].lower()
+        host = re.sub(r":\d*$", "", host) if url else host
+        path = re.split(r"[?#]", parts["path"] or "")[0].strip("/")
+        remote = f"{host}/{path}" if host and path else ""
+    else:
+        path = (url["path"] or "") if url else address.strip()
+        path = os.path.normpath(os.path.join(top, path)) if path else ""
+        remote = path if os.path.isabs(path) else ""
+    remote = remote.removesuffix("/.git").removesuffix(".git").rstrip("/")
+    return "" if mask(remote).findings else remote  # a token in the path itself: rather no remote than a stored secret

@@ -1,0 +1,1 @@
+"""Aider: reading its chat histories, and writing sessions into histories of our own."""

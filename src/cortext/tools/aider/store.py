@@ -1,0 +1,218 @@
+"""Where Aider's conversations are: sections of `.aider.chat.history.md` in each project, and histories of our own.
+
+Aider has no list of projects and no session ids. So its histories are looked for in the current folder, the workspaces
+that cortext knows, and the projects of our own histories: one path each, no search through the disk. A section is a
+conversation, together with the following ones that restored the history. Its id is the time at which it started and a
+hash of its first words, so that a copy has the same id.
+
+Restoring a chat history sends all sections of a file, and Aider appends to the same file. So a conversation is resumed
+from a history of our own, in cortext's data folder: what was carried over or the copied section, then Aider's further
+sections. Its first line, which Aider ignores, says which conversation and project it belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.message import USER
+from cortext.tools.aider.history import STARTED, blocks
+from cortext.tools.base import Transcript
+from cortext.tools.shared.written import list_path
+
+TOOL = "aider"
+HISTORY = ".aider.chat.history.md"
+KEY = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")
+_HEAD = b"# cortext "
+_BEGIN = 4096
+_LARGEST = 1 << 28
+_SECTION = re.compile(rb"^" + STARTED.encode() + rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[ \t]*\r?$", re.MULTILINE)
+
+
+_RESTORED = re.compile(rb"^> Restored previous conversation history\.", re.MULTILINE)
+
+
+class Head(msgspec.Struct, omit_defaults=True):
+    """The first line of a history of our own."""
+
+    key: str
+    project: str = ""
+    title: str = ""
+
+
+class Section(msgspec.Struct):
+    """A conversation: its id, its bytes, and the head of the file if that is ours."""
+
+    key: str
+    data: bytes
+    changed: int
+    head: Head | None = None
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+class AiderStore:
+    """The histories of one user."""
+
+    def __init__(self, home: str, environ: Mapping[str, str]) -> None:
+        self._home, self._environ = home, environ
+        data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+        self._data = os.path.join(data, "cortext")
+        self.folder = os.path.join(self._data, "aider")
+        self._read: tuple[object, list[Section]] = (None, [])  # the last file, because its sections are read in turn
+
+    def own_path(self, key: str) -> str:
+        """Return the path of a history of our own."""
+        return os.path.join(self.folder, f"{key}.md")
+
+    def list_path(self, key: str) -> str:
+        """Return the path of the list of messages that we wrote into it."""
+        return list_path(self._home, self._environ, TOOL, key)
+
+    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield every conversation that can be found, or those of one project."""
+        own = list(self._own_histories())
+        wanted = os.path.realpath(project) if project is not None else None
+        for transcript in own:
+            if wanted is None or os.path.realpath(transcript.project or os.sep) == wanted:
+                yield transcript
+        taken = {transcript.key for transcript in own}
+        folders = self._projects(own) if project is None else [project, _repository(project)]
+        for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders if folder):
+            path = os.path.join(folder, HISTORY)
+            for section in self.sections(path):
+                if section.key not in taken:
+                    taken.add(section.key)
+                    yield _transcript(path, section, folder)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the conversation in this file; None if it has several."""
+        found = self.transcripts_in(path)
+        return found[0] if len(found) == 1 else None
+
+    def transcripts_in(self, path: str) -> list[Transcript]:
+        """Return all conversations in this file."""
+        path = os.path.abspath(path)
+        folder, name = os.path.split(path)
+        return [_transcript(path, section, folder if name == HISTORY else "") for section in self.sections(path)]
+
+    def section(self, transcript: Transcript) -> Section | None:
+        """Return the contents of a conversation; None if the file no longer has it."""
+        return next((found for found in self.sections(transcript.path) if found.key == transcript.key), None)
+
+    def sections(self, path: str) -> list[Section]:
+        """Return the conversations in a file in which the user said something; a file of our own is one."""
+        try:
+            status = os.stat(path)
+            stamp = (path, status.st_ino, status.st_size, status.st_mtime_ns)
+            if self._read[0] != stamp:
+                found = stat.S_ISREG(status.st_mode) and _is_history(path)
+                data = fsio.read_file(path, _LARGEST) if found else b""
+                self._read = (stamp, list(_sections(data, status.st_mtime_ns)))
+        except (OSError, CortextError):
+            return []
+        return self._read[1]
+
+    def _own_histories(self) -> Iterator[Transcript]:
+        try:
+            names = sorted(os.listdir(self.folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            found = self.transcript_at(os.path.join(self.folder, name)) if name.endswith(".md") else None
+            if found is not None:
+                yield found
+
+    def _projects(self, own: list[Transcript]) -> list[str]:
+        """Return the folders in which a history may be."""
+        try:
+            here = os.getcwd()
+        except FileNotFoundError:
+            here = ""
+        try:
+            workspaces = fsio.read_text(os.path.join(self._data, "workspaces"), "surrogateescape").split("\n")
+        except (OSError, CortextError):
+            workspaces = []
+        return [here, _repository(here), *workspaces, *(transcript.project for transcript in own)]
+
+
+def head_line(head: Head) -> bytes:
+    """Return the first line of a history of our own."""
+    return _HEAD + msgspec.json.encode(head) + b"\n"
+
+
+def _is_history(path: str) -> bool:
+    """Whether a file begins like a history, so that other large files are not read."""
+    with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
+        begin = file.read(_BEGIN)
+    return begin.startswith(_HEAD) or _SECTION.search(begin) is not None
+
+
+def _sections(data: bytes, changed: int) -> Iterator[Section]:
+    if data.startswith(_HEAD):
+        first, _, rest = data.partition(b"\n")
+        try:
+            head = msgspec.json.decode(first[len(_HEAD) :], type=Head)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+        if KEY.fullmatch(head.key):
+            yield Section(head.key, rest, changed, head)
+        return
+    found = list(_SECTION.finditer(data))
+    starts = [start for start in found if start is found[0] or not _is_continued(data, start)]
+    keys: set[str] = set()
+    for index, start in enumerate(starts):
+        last = index + 1 == len(starts)
+        # Aider writes an empty line before the next start, which is not yet there while this section is the last.
+        section = data[start.start() :] if last else data[start.start() : starts[index + 1].start()].removesuffix(b"\n")
+        said = next((block.text for block in blocks(section.decode("utf-8", "replace")) if block.role == USER), "")
+        if not said:
+            continue
+        year, month, day, hour, minute, second = (digits.decode() for digits in start.groups())
+        key, number = "", 0
+        while not key or key in keys:  # two that began in the same second with the same words
+            digest = hashlib.blake2b(f"{number}\0{said}".encode(), digest_size=6).hexdigest()
+            key, number = f"{year}{month}{day}-{hour}{minute}{second}-{digest}", number + 1
+        keys.add(key)
+        moment = clock.to_epoch(f"{year}-{month}-{day}T{hour}:{minute}:{second}") or 1
+        # The section only grows, so its size is enough to notice a change; the file's time would be that of all.
+        yield Section(key, section, max(1, int(moment)))
+
+
+def _is_continued(data: bytes, start: re.Match[bytes]) -> bool:
+    """Whether a section continues the one before: Aider says that it restored the history, before the user speaks."""
+    user = data.find(b"\n#### ", start.end())
+    return _RESTORED.search(data, start.end(), user if user >= 0 else len(data)) is not None
+
+
+def _transcript(path: str, section: Section, folder: str) -> Transcript:
+    head = section.head
+    return Transcript(
+        tool=TOOL,
+        key=section.key,
+        path=path,
+        project=head.project if head is not None else folder,
+        size=len(section.data),
+        changed=section.changed,
+    )
+
+
+def _repository(folder: str) -> str:
+    """Return the git repository around a folder, where Aider keeps its history; empty if there is none."""
+    folder = os.path.abspath(folder) if folder else ""
+    while folder and not os.path.exists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        folder = parent if parent != folder else ""
+    return folder

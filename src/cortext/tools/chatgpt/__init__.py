@@ -1,0 +1,1 @@
+"""ChatGPT: reading the conversations of a data export."""

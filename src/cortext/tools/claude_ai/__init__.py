@@ -1,0 +1,1 @@
+"""Claude.ai: reading the conversations of a data export."""

@@ -1,0 +1,95 @@
+"""Read a session of Continue: the whole document, of which only the items after the cursor are returned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, USER, Message
+from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.continue_cli.messages import identity, messages_of
+from cortext.tools.continue_cli.records import Item, head_of, items_of
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place
+
+UNTITLED = "Untitled Session"
+_DEFAULT_TITLES = (UNTITLED, "New Session")
+_ROLES = (USER, ASSISTANT, TOOL, "thinking")
+_REMEMBERED = 50  # items at the end of which a cursor knows the ids
+
+
+class ContinueReading:
+    """The messages of a session; see `TranscriptReading`.
+
+    When the user edits an earlier message, Continue drops everything after it. The cursor knows the last items, so that
+    the next message gets the one before the edited one as its parent.
+    """
+
+    def __init__(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> None:
+        self.about = About(project=transcript.project)
+        self.counts = Counts()
+        self.cursor: dict[str, Any] | None = None
+        self._transcript = transcript
+        self._start_cursor = cursor
+        # The format has no times. A session that is about to be resumed has a later one (see `open_next`).
+        seconds = min(transcript.changed / 1e9, time.time())
+        self._timestamp = clock.from_epoch(seconds)
+
+    def __iter__(self) -> Iterator[Message]:
+        self.counts = Counts()
+        path = self._transcript.path
+        head = head_of(path)
+        if head is not None and head.title not in _DEFAULT_TITLES:
+            self.about.title = head.title
+        items = list(items_of(path, self.counts))
+        names: list[str] = []
+        for item in items:
+            names.append(identity(item, names[-1] if names else self._transcript.key))
+        start, parent = self._start(items, names)
+        for item, name in zip(items[start:], names[start:], strict=True):
+            for message in self._messages(item, name):
+                message.parent, parent = message.parent or parent, ""
+                yield message
+        if not self.counts.damaged:
+            done = len(items)
+            if items and not all(state.is_finished for state in items[-1].states or ()):
+                done -= 1  # read it again when its results are there
+            self.cursor = {"items": done, "last": names[max(0, done - _REMEMBERED) : done]}
+
+    def _start(self, items: list[Item], names: list[str]) -> tuple[int, str]:
+        """Return the first new item and, if items before it were removed, the message that it follows."""
+        cursor = self._start_cursor or {}
+        done, last = cursor.get("items"), cursor.get("last")
+        if not isinstance(done, int) or not isinstance(last, list):
+            return 0, ""
+        for removed, name in enumerate(reversed(last)):
+            index = done - removed
+            if 0 < index <= len(names) and names[index - 1] == name:
+                if not removed:
+                    return index, ""
+                follows = self._messages(items[index - 1], name, count=False)
+                return (index, follows[-1].id) if follows and index < len(names) else (0, "")
+        return 0, ""
+
+    def _messages(self, item: Item, name: str, *, count: bool = True) -> list[Message]:
+        counts = self.counts if count else Counts()
+        if item.summary is not None:
+            self.about.summary = item.summary
+            note(counts.skipped, "summary")
+            return []
+        role = item.message.role
+        if role not in _ROLES:
+            note(counts.skipped if role == "system" else counts.unknown, f"message of role {role or 'none'}")
+            return []
+        try:
+            messages = messages_of(item, name, self._timestamp)
+        except RECORD_ERRORS:
+            note(counts.damaged, NOT_UNDERSTOOD)
+            place(counts, f"{self._transcript.path}#{name}", 0)
+            return []
+        for message in messages:
+            self.about.model = message.model or self.about.model
+            used = (part.name for part in message.parts or () if part.type == TOOL_CALL)
+            self.about.tools += [tool for tool in dict.fromkeys(used) if tool not in self.about.tools]
+        return messages

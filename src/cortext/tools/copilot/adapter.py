@@ -1,0 +1,229 @@
+"""GitHub Copilot CLI: its transcripts, its native sessions, its skills and hooks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cortext.io.batch import Later
+from cortext.safety.framing import BEGIN, GO_ON
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.program import Program, check_argument
+
+if TYPE_CHECKING:
+    from cortext.tools.copilot.read import CopilotReading
+
+_EVENTS_FILE = "events.jsonl"
+_KINDS = {"SessionStart": "started", "UserPromptSubmit": "prompt", "Stop": "answered", "SessionEnd": "ended"}
+_TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Copilot:
+    """The adapter for GitHub Copilot CLI."""
+
+    name = "copilot"
+    title = "GitHub Copilot CLI"
+    tested_version = "1.0.102"
+    commands_run = False
+    records_after_answer = False
+    prompt_is_public = True
+    first_steps = ("/workspace.brainstorm TOPIC",)
+    started_by = "COPILOT_CLI"
+    session_variable = "COPILOT_AGENT_SESSION_ID"
+    install_command = "npm install -g @github/copilot"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        self._program = Program("copilot", self._environ, package="@github/copilot")
+        self._default = os.path.join(home or self._environ.get("HOME") or os.path.expanduser("~"), ".copilot")
+        # An explicit home takes precedence over the environment.
+        self._folder = self._default if home else self._environ.get("COPILOT_HOME") or self._default
+        self._sessions = os.path.join(self._folder, "session-state")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return self._program.detect(self.tested_version)
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
+        wanted = None if project is None else {project, os.path.realpath(project)}
+        try:
+            names = os.listdir(self._sessions)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            found = self.transcript_at(self._path(name)) if _UUID.fullmatch(name) else None
+            if found is not None and (wanted is None or found.project in wanted):
+                yield found
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file; None if it is not a transcript of Copilot."""
+        from cortext.tools.copilot.read import head_of
+
+        head = head_of(path)
+        if head is None or not _UUID.fullmatch(head.sessionId):
+            return None
+        status = os.stat(path)
+        return Transcript(
+            tool=self.name,
+            key=head.sessionId,
+            path=path,
+            project=head.context.cwd if head.context else "",
+            size=status.st_size,
+            changed=status.st_mtime_ns,
+        )
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> CopilotReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        from cortext.tools.copilot.read import CopilotReading
+
+        return CopilotReading(transcript, cursor)
+
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
+        """Copy the events unchanged."""
+        from cortext.io.batch import mirror_file
+
+        mirror_file(transcript.path, target, later)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
+        from cortext.tools.copilot.write import put_back
+
+        return put_back(self._sessions, copy)
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return an empty report, because Copilot sends everything; None if the session was compacted or cleared."""
+        from cortext.tools.copilot.read import is_shortened
+
+        return None if is_shortened(transcript.path) else Withheld()
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._sessions, key, _EVENTS_FILE)
+
+    # ── native sessions ──────────────────────────────────────────────────────────────────────────────
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        from cortext.tools.copilot.render import Rendering
+
+        return Written.of(Rendering(messages).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new native session of this project with these messages as real turns."""
+        from cortext.tools.copilot.write import write_session
+
+        return write_session(
+            self._sessions,
+            messages,
+            tool=self.name,
+            version=self.tested_version,
+            project=project,
+            title=title,
+            key=key,
+            note=note,
+        )
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively; the prompt, if any, is sent first."""
+        check_argument(prompt)
+        options = [*(["--model", model] if model else []), *(["-i", prompt] if prompt else [])]
+        program = self._program.path() or self._program.command
+        env = {} if self._folder == self._default else {"COPILOT_HOME": self._folder}
+        return Launch(argv=[program, f"--resume={written_or_key}", *options], cwd=project, env=env)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt; return it and how to open it."""
+        written = self.write([], project=project, title=title, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Remove a session that was never used."""
+        from cortext.io import files as fsio
+
+        if written.path:
+            fsio.remove_tree(os.path.dirname(written.path))
+
+    # ── the project's config ─────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the skills and the file of hooks."""
+        from cortext.tools.copilot.install import project_files
+
+        return project_files(commands, program)
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add the MCP entry to the project's config; nothing without `server`."""
+        from cortext.tools.copilot.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` added."""
+        from cortext.tools.copilot.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.remove(project, configs(), dry_run=dry_run)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's config."""
+        from cortext.io.inside import if_inside
+        from cortext.tools.copilot.install import SERVERS
+        from cortext.tools.shared.mcp_servers import names_in
+
+        own = [if_inside(project, name) for name in (".mcp.json", SERVERS)]
+        paths = (os.path.join(self._folder, "mcp-config.json"), *own)
+        return {name for path in paths for name in names_in(path, "mcpServers")}
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return why our hooks would not run here. Copilot asks at its start whether to trust a folder."""
+        from cortext.io.inside import if_inside
+        from cortext.tools.shared.jsonc import read_object
+
+        settings = {
+            os.path.join(self._folder, "settings.json"): "your settings",
+            **{
+                if_inside(project, f".github/copilot/{name}"): "this project's settings"
+                for name in ("settings.json", "settings.local.json")
+            },
+        }
+        return [
+            (f"{whose} turn all hooks of {self.title} off", f'remove "disableAllHooks" from {path}')
+            for path, whose in settings.items()
+            if read_object(path).get("disableAllHooks") is True
+        ]
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """Return a hook's payload as an event; None if it is not one that we handle."""
+        kind, key = _KINDS.get(text_of(payload, "hook_event_name")), text_of(payload, "session_id")
+        if kind is None or not _UUID.fullmatch(key):
+            return None
+        event = HookEvent(kind=kind, key=key, path=self._path(key), project=text_of(payload, "cwd"))
+        if kind == "prompt":
+            from cortext.tools.copilot.install import COMMAND_MARK
+
+            event.text = text_of(payload, "prompt")
+            command = COMMAND_MARK.search(event.text) or _TYPED.fullmatch(event.text.strip())
+            if command:
+                event.kind, event.command, event.arguments = "command", command[1], (command[2] or "").strip()
+            elif BEGIN in event.text:
+                event.kind = "started"  # we launched it with this prompt; the user did not type it
+        return event
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """Return the output that adds context to a prompt; no other event passes it to the model at once."""
+        if not context or text_of(payload, "hook_event_name") != "UserPromptSubmit":
+            return ""
+        return msgspec.json.encode({"additionalContext": context}).decode("utf-8")

@@ -1,0 +1,178 @@
+"""Reads a session of Copilot as a stream, from where the last reading ended.
+
+Every event names the one before it, so the file's order is the conversation's: what the user takes back, the program
+removes from the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
+from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.copilot import records
+from cortext.tools.copilot.messages import MESSAGES, message_of, original
+from cortext.tools.copilot.records import Event, decoder, is_bookkeeping
+from cortext.tools.shared.cursor import fingerprint, usable
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
+
+_TYPE = re.compile(rb'\{"type":"([\w.]{1,60})",')
+_INFORMATIVE = (records.START, records.MODEL, records.USAGE, records.COMPACTED, records.CALL_STARTED)
+_SHRINKING = (records.COMPACTED, records.CLEARED, records.TRUNCATED)
+_NAME = re.compile(r"""^name: (?:'((?:[^']|'')*)'|"((?:[^"\\]|\\.)*)"|([^'"|>&*!%@`#\s].*))$""", re.MULTILINE)
+_HEAD = 1 << 16  # bytes: more than the first event needs
+_KEPT_CALLS = 64
+
+
+class CopilotReading:
+    """The messages of a session. The cursor also holds what later events refer to: usage, calls, model, command."""
+
+    def __init__(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> None:
+        self.about = About(project=transcript.project)
+        self.counts = Counts()
+        self.cursor: dict[str, Any] | None = None
+        self._path, self._key = transcript.path, transcript.key
+        state = usable(cursor, self._path) or {}
+        self._start = state.get("offset", 0)
+        self._usage: dict[str, Any] = _dict(state.get("usage"))
+        self._names: dict[str, str] = {str(call): str(name) for call, name in _dict(state.get("calls")).items()}
+        self.about.model, self.about.command = str(state.get("model", "")), str(state.get("command", ""))
+
+    def __iter__(self) -> Iterator[Message]:
+        self.about.title = title_beside(self._path)
+        lines = ForeignLines(self._path, self._start, self.counts)
+        for line in lines:
+            found = _TYPE.match(line)
+            kind = found[1].decode("ascii") if found else ""
+            if kind not in MESSAGES and kind not in _INFORMATIVE and is_bookkeeping(kind) and _is_one_event(line):
+                note(self.counts.skipped, kind)  # some of them hold a whole request: too long to decode for nothing
+                continue
+            for event in lines.decode(line, decoder, Event):
+                try:
+                    message = self._message(event)
+                except RECORD_ERRORS:
+                    note(self.counts.damaged, NOT_UNDERSTOOD)
+                    place(self.counts, self._path, lines.end)
+                    continue
+                if message is not None:
+                    self._describe(message)
+                    yield message
+        calls = dict(list(self._names.items())[-_KEPT_CALLS:])
+        state = {"usage": self._usage, "calls": calls, "model": self.about.model, "command": self.about.command}
+        self.cursor = {"offset": lines.end, "seen": fingerprint(self._path, lines.end), **state}
+
+    def _message(self, event: Event) -> Message | None:
+        """Return the message that an event is; None if it is none."""
+        if event.type not in MESSAGES:
+            self._other(event)
+            return None
+        if event.cortext is not None:
+            message = original(event, event.cortext, self._key)
+            if message is None:
+                note(self.counts.skipped, "added by cortext")
+            return message
+        message = message_of(event, self._key, self._names)
+        if message is None:
+            note(self.counts.skipped, "prompt of the program")
+        elif is_empty_message(message):
+            note(self.counts.skipped, WITHOUT_CONTENT)
+            return None
+        elif message.role == ASSISTANT and not message.aside:
+            self._count_tokens(message)
+        return message
+
+    def _other(self, event: Event) -> None:
+        """Count an event that is not a message; use the few that say something about the conversation."""
+        kind, data = event.type, event.data
+        note(self.counts.skipped if is_bookkeeping(kind) else self.counts.unknown, kind or "without type")
+        if kind == records.START:
+            start = msgspec.json.decode(data, type=records.Start)
+            self.about.created_at = clock.normalise(start.startTime)
+            self.about.model = start.selectedModel or self.about.model
+        elif kind == records.MODEL:
+            self.about.model = msgspec.json.decode(data, type=records.ModelChange).newModel
+        elif kind == records.USAGE and not event.agentId:
+            self._usage = msgspec.json.decode(data, type=records.Usage).usage
+        elif kind == records.COMPACTED:
+            self.about.summary = msgspec.json.decode(data, type=records.Compaction).summaryContent or ""
+        elif kind == records.CALL_STARTED:
+            call = msgspec.json.decode(data, type=records.CallStarted)
+            self._names[call.toolCallId] = call.toolName
+
+    def _count_tokens(self, message: Message) -> None:
+        """Set the usage of a request on the first message of its answer."""
+        if self._usage:
+            message.usage, self._usage = self._usage, {}
+            tokens = message.usage.get("outputTokens")
+            message.tokens = tokens if isinstance(tokens, int) else None
+
+    def _describe(self, message: Message) -> None:
+        about = self.about
+        if message.role == ASSISTANT and not message.aside:
+            about.model = message.model or about.model
+        about.tools += [
+            part.name for part in message.parts or () if part.type == TOOL_CALL and part.name not in about.tools
+        ]
+        if message.role == USER and not about.command and message.content.startswith("/workspace."):
+            about.command = message.content.split(maxsplit=1)[0]
+
+
+def head_of(path: str) -> records.Start | None:
+    """Return the first event of a file if it is the start of a session of Copilot; None otherwise."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except (OSError, CortextError):
+        return None
+    try:
+        first = os.pread(descriptor, _HEAD, 0).partition(b"\n")[0]
+        event = decoder.decode(first)
+        start = msgspec.json.decode(event.data, type=records.Start)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    finally:
+        os.close(descriptor)
+    return start if event.type == records.START and start.sessionId else None
+
+
+def is_shortened(path: str) -> bool:
+    """Whether the model no longer gets the whole session: it was compacted, cleared or truncated."""
+    lines = ForeignLines(path, 0, Counts())
+    for line in lines:
+        found = _TYPE.match(line)
+        if found and found[1].decode("ascii") in _SHRINKING and b'"success":false' not in line:
+            return True
+    return False
+
+
+def title_beside(path: str) -> str:
+    """Return the session's name in the `workspace.yaml` beside its events; empty if there is none."""
+    try:
+        text = fsio.read_text(os.path.join(os.path.dirname(path), "workspace.yaml"))
+    except (OSError, ValueError, CortextError):
+        return ""
+    found = _NAME.search(text)
+    if found is None:
+        return ""
+    if found[2] is not None:  # in double quotes, a YAML string is nearly a JSON string
+        try:
+            return str(msgspec.json.decode(f'"{found[2]}"'))
+        except msgspec.DecodeError:
+            return ""
+    return found[1].replace("''", "'") if found[1] is not None else found[3].strip()
+
+
+def _is_one_event(line: bytes) -> bool:
+    """Whether a line holds exactly one event, which is complete."""
+    return line.endswith(b"}") and line.count(b'"parentId":') == 1
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,1 @@
+"""Crush: reading its sessions."""

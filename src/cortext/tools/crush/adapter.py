@@ -1,0 +1,97 @@
+"""The adapter for Crush: a database in each project, and a list of the projects in the user's data folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.program import Program
+from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.sqlite import columns, number_of, text_of
+from cortext.tools.shared.values import milliseconds, objects, word
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_FOLDER, _FILE = ".crush", "crush.db"
+# The sessions of subagents name the one that they belong to. UNION, not UNION ALL, ends if they form a circle.
+_FAMILY = """
+WITH RECURSIVE family(id) AS (
+    SELECT ? UNION SELECT sessions.id FROM sessions JOIN family ON sessions.parent_session_id = family.id
+)
+"""
+_SESSIONS = """
+SELECT sessions.id, sessions.updated_at, count(messages.id), max(messages.updated_at)
+FROM sessions JOIN messages ON messages.session_id = sessions.id
+WHERE coalesce(sessions.parent_session_id, '') = '' GROUP BY sessions.id
+"""
+_MESSAGES = """
+SELECT messages.* FROM family JOIN messages ON messages.session_id = family.id
+ORDER BY messages.created_at, messages.rowid
+"""
+
+
+class Crush(RowTool):
+    """The adapter for Crush; it only reads."""
+
+    name = "crush"
+    title = "Crush"
+    tested_version = ""
+    proof = "samples"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = dict(os.environ if environ is None else environ)
+        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return Program("crush", self.environ).detect(self.tested_version)
+
+    def databases(self, project: str | None = None) -> Iterable[str]:
+        """Return the databases of the projects that Crush lists, and of the one that was asked for."""
+        found = [os.path.join(folder, _FILE) for folder in self._folders()]
+        if project is not None:
+            found.append(os.path.join(project, _FOLDER, _FILE))
+        return list(dict.fromkeys(found))
+
+    def _folders(self) -> dict[str, str]:
+        """Return the folder with the data of each project, and the project."""
+        data = self.environ.get("XDG_DATA_HOME") or os.path.join(self.home, ".local", "share")
+        listed = read_object(os.path.join(data, "crush", "projects.json"))
+        return {
+            os.path.join(word(item, "path"), word(item, "data_dir") or _FOLDER): word(item, "path")
+            for item in objects(listed, "projects")
+        }
+
+    def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
+        """Yield the sessions, without those of subagents."""
+        if "parts" not in columns(database, "messages") or "parent_session_id" not in columns(database, "sessions"):
+            return
+        folder = os.path.dirname(path)
+        project = self._folders().get(folder, "")
+        if not project and os.path.basename(folder) == _FOLDER:
+            project = os.path.dirname(folder)
+        for key, changed, size, last in database.execute(_SESSIONS):
+            yield Transcript(
+                tool=self.name,
+                key=text_of(key),
+                path=path,
+                project=project,
+                size=number_of(size),
+                changed=max(milliseconds(changed), milliseconds(last)),
+            )
+
+    def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
+        """Yield a session, and its messages together with those of its subagents."""
+        yield from query(database, "session", "SELECT * FROM sessions WHERE id = ?", (key,))
+        yield from query(database, "message", _FAMILY + _MESSAGES, (key,))
+
+    def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
+        """Return the messages in these rows."""
+        from cortext.tools.crush.read import CrushReading
+
+        return CrushReading(transcript, pieces)

@@ -1,0 +1,1 @@
+"""Cursor: reading its conversations."""

@@ -1,0 +1,61 @@
+"""The adapter for Cursor, the editor: its databases, which are those of Visual Studio Code with tables of its own.
+
+Conversations are in the database of all projects: one row for each conversation (`composerData:ID`), and one for each
+message (`bubbleId:ID:MESSAGE`). Older versions kept them in the database of each project; those are read too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.program import Program
+from cortext.tools.shared.rows import RowTool
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class Cursor(RowTool):
+    """The adapter for Cursor; it only reads."""
+
+    name = "cursor"
+    title = "Cursor"
+    tested_version = ""
+    proof = "samples"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = dict(os.environ if environ is None else environ)
+        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return Program("cursor", self.environ).detect(self.tested_version)
+
+    def databases(self, project: str | None = None) -> Iterable[str]:
+        """Return the database of all projects, and that of each."""
+        from cortext.tools.cursor.store import databases_in
+        from cortext.tools.shared.vscode import user_folders
+
+        return [path for user in user_folders(self.home, self.environ, ("Cursor",)) for path in databases_in(user)]
+
+    def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
+        """Yield the conversations of one database."""
+        from cortext.tools.cursor.store import sessions
+
+        return sessions(database, path, self.name)
+
+    def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
+        """Yield the rows of one conversation."""
+        from cortext.tools.cursor.store import rows
+
+        return rows(database, key)
+
+    def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
+        """Return the messages in these rows."""
+        from cortext.tools.cursor.read import CursorReading
+
+        return CursorReading(transcript, pieces)

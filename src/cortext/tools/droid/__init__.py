@@ -1,0 +1,1 @@
+"""Droid, by Factory: reading its sessions."""

@@ -1,0 +1,136 @@
+"""The adapter for Droid: a file of lines for each session, in a folder for each project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.io import batch as newfiles
+from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
+from cortext.tools.base import Counts, Detected, Transcript, TranscriptReading
+from cortext.tools.shared.building import MessageBuilder
+from cortext.tools.shared.documents import Object, object_of
+from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.lines import ForeignLines, note
+from cortext.tools.shared.program import Program
+from cortext.tools.shared.reading import WholeReading
+from cortext.tools.shared.values import field, moment, word
+
+_ENDING = ".jsonl"
+_ROLES = {"user": USER, "assistant": ASSISTANT}
+_SKIPPED = ("todo_state", "session_end", "tool_result", "settings")
+_decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+class Droid:
+    """The adapter for Droid; it only reads."""
+
+    name = "droid"
+    title = "Droid"
+    tested_version = ""
+    proof = "samples"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = dict(os.environ if environ is None else environ)
+        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+        self.folder = os.path.join(self.home, ".factory", "sessions")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return Program("droid", self.environ).detect(self.tested_version)
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield the sessions, or those of one project."""
+        folders = None if project is None else {project, os.path.realpath(project)}
+        for folder, _, names in os.walk(self.folder):
+            for name in sorted(names):
+                found = self.transcript_at(os.path.join(folder, name)) if name.endswith(_ENDING) else None
+                if found is not None and (folders is None or found.project in folders):
+                    yield found
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the session in this file."""
+        try:
+            head = object_of(next(iter(ForeignLines(path, 0, Counts())), b""))
+            status = os.stat(path)
+        except (OSError, CortextError):
+            return None
+        if word(head, "type") != "session_start" or not word(head, "id"):
+            return None
+        return Transcript(
+            tool=self.name,
+            key=word(head, "id"),
+            path=path,
+            project=word(head, "cwd"),
+            size=status.st_size,
+            changed=status.st_mtime_ns,
+        )
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """Return the messages; with a cursor, only those that were added since."""
+        return SessionReading(transcript, cursor)
+
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+        """Copy the file unchanged."""
+        newfiles.mirror_file(transcript.path, target, later)
+
+
+class SessionReading(WholeReading):
+    """The messages of one session, from the cursor on."""
+
+    def __init__(self, transcript: Transcript, cursor: dict[str, Any] | None) -> None:
+        super().__init__(transcript)
+        self._builder = MessageBuilder(self.about, self.counts)
+        offset, calls = (cursor or {}).get("offset"), (cursor or {}).get("calls")
+        fits = isinstance(offset, int) and 0 <= offset <= transcript.size and isinstance(calls, dict)
+        self._start = offset if fits and isinstance(offset, int) else 0
+        if self._start and isinstance(calls, dict):
+            self._builder.open_calls.update((str(call), str(name)) for call, name in calls.items())
+
+    def __iter__(self) -> Iterator[Message]:
+        lines = ForeignLines(self.transcript.path, self._start, self.counts)
+        yield from self.each(self._records(lines), self._messages)
+        settings = read_object(self.transcript.path.removesuffix(_ENDING) + ".settings.json")
+        self.about.model = word(settings, "model") or self.about.model
+        self.cursor = {"offset": lines.end, "calls": self._builder.open_calls}
+
+    def _records(self, lines: ForeignLines) -> Iterator[Object]:
+        for line in lines:
+            yield from lines.decode(line, _decoder, dict)
+
+    def _messages(self, record: Object) -> list[Message]:
+        kind = word(record, "type")
+        if kind == "session_start":
+            self.about.title = word(record, "sessionTitle") or word(record, "title")
+            return []
+        if kind == "compaction_state":
+            self.about.summary = word(record, "summaryText") or word(record, "summary")
+        if kind in (*_SKIPPED, "compaction_state"):
+            note(self.counts.skipped, kind)
+            return []
+        role = _ROLES.get(word(record, "message", "role"))
+        if kind != "message" or role is None:
+            note(self.counts.unknown, kind if kind and kind != "message" else "without kind or role")
+            return []
+        content = field(record, "message", "content")
+        identity = word(record, "id") or self._builder.identity(self.transcript.key, role, str(content))
+        parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
+        return self._builder.messages(
+            list(self._said(parts)),
+            role=role,
+            identity=identity,
+            timestamp=moment(record.get("timestamp")),
+            model=word(record, "message", "model"),
+        )
+
+    def _said(self, parts: list[Part]) -> Iterator[Part]:
+        """Yield the parts without what Droid itself tells the model in the user's name."""
+        for part in parts:
+            if part.type == TEXT and part.text.lstrip().startswith("<system-reminder>"):
+                note(self.counts.skipped, "system reminder")
+            else:
+                yield part

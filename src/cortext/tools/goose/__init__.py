@@ -1,0 +1,1 @@
+"""Goose: reading its sessions."""

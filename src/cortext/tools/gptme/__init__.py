@@ -1,0 +1,1 @@
+"""gptme: reading its conversations and writing native sessions."""

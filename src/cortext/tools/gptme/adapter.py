@@ -1,0 +1,116 @@
+"""gptme: its transcripts and its native sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cortext.io.batch import Later
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import Detected, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.gptme.store import TOOL, GptmeStore, is_compacted, settings_of
+from cortext.tools.shared.program import Program, check_argument
+
+if TYPE_CHECKING:
+    from cortext.tools.gptme.read import GptmeReading
+
+
+class Gptme:
+    """The adapter for gptme, which has neither command files nor hooks that a project could add."""
+
+    name = TOOL
+    title = "gptme"
+    tested_version = "0.35.1"
+    prompt_is_public = True
+    install_command = "pipx install gptme"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        home = home or self._environ.get("HOME") or os.path.expanduser("~")
+        self._own_environ = {} if home != self._environ.get("HOME") else self._environ
+        self._program = Program("gptme", self._environ, distribution="gptme")
+        self._store = GptmeStore(home, self._own_environ)
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return self._program.detect(self.tested_version)
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
+        return self._store.transcripts(project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file; None if it is not a transcript of gptme."""
+        return self._store.transcript_at(path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GptmeReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        from cortext.tools.gptme.read import GptmeReading
+
+        return GptmeReading(transcript, cursor)
+
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
+        """Copy the log unchanged, and the session's settings and full history beside it."""
+        self._store.copy(transcript.path, target, later)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
+        from cortext.tools.gptme.write import put_back
+
+        return put_back(self._store, copy)
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return what gptme sends in another form; None after a compaction."""
+        if is_compacted(transcript.path):
+            return None
+        from cortext.tools.gptme.withheld import withheld
+
+        return withheld(transcript)
+
+    # ── native sessions ──────────────────────────────────────────────────────────────────────────────
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        from cortext.tools.gptme.render import Rendering
+        from cortext.tools.gptme.write import REAL_CALLS
+
+        return Written.of(Rendering(messages, real_calls=self._tool_format() == REAL_CALLS).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new native session of this project with these messages as real turns."""
+        from cortext.tools.gptme.write import write_session
+
+        return write_session(self._store, messages, project, title, key, note, self._tool_format())
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively; the prompt, if any, is sent first."""
+        check_argument(prompt)
+        options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
+        program = self._program.path() or self._program.command
+        return Launch(argv=[program, "--name", written_or_key, *options], cwd=project)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt; return it and how to open it."""
+        written = self.write([], project=project, title=title, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Remove a session that was never used."""
+        if written.path:
+            from cortext.io import files as fsio
+
+            fsio.remove_tree(os.path.dirname(written.path))
+
+    def _tool_format(self) -> str:
+        """Return the format that the user has chosen, or the one that gptme uses with almost every model.
+
+        It is written into the session's settings, so that the receipt does not depend on the model.
+        """
+        chosen = self._own_environ.get("TOOL_FORMAT")
+        chosen = chosen or settings_of(os.path.dirname(self._store.user_settings), "env").get("TOOL_FORMAT")
+        return chosen if chosen in ("markdown", "xml") else "tool"

@@ -1,0 +1,1 @@
+"""Kimi Code: reading and writing its sessions, installing our skills and MCP server."""

@@ -1,0 +1,160 @@
+"""Kimi Code: its transcripts, its native sessions, its skills and hooks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cortext.io.batch import Later
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
+from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.program import Program
+
+if TYPE_CHECKING:
+    from cortext.tools.kimi_code.read import KimiReading
+
+
+class KimiCode:
+    """The adapter for Kimi Code."""
+
+    name = TOOL
+    title = "Kimi Code"
+    tested_version = "2.1.0"
+    # Its screen takes no first prompt at all, so what the model should know is written into the session as its last
+    # message, as for tools whose prompt is public. The user's next message is sent with it.
+    prompt_is_public = True
+    commands_run = True
+    records_after_answer = False
+    first_steps = ("/skill:workspace-brainstorm TOPIC",)
+    started_by = session_variable = "KIMI_SESSION_ID"  # set by the command lines in our skills
+    install_command = "npm install -g @moonshot-ai/kimi-code"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        own = self._environ.get("HOME") or os.path.expanduser("~")
+        folder = self._environ.get("KIMI_CODE_HOME") if home in (None, own) else None
+        self._store = KimiStore(folder or os.path.join(home or own, ".kimi-code"))
+        self._program = Program("kimi", self._environ, package="@moonshot-ai/kimi-code")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return self._program.detect(self.tested_version)
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
+        return self._store.transcripts(project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file; None if it is not a session of Kimi Code."""
+        return transcript_at(path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> KimiReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        from cortext.tools.kimi_code.read import KimiReading
+
+        return KimiReading(transcript, cursor, state_of(transcript.path), agents_of(transcript.path))
+
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
+        """Copy the log unchanged, and beside it the logs of the subagents and the session's state."""
+        copy(transcript.path, target, later)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
+        from cortext.tools.kimi_code.write import put_back
+
+        return put_back(self._store, copy, project)
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return an empty report, because Kimi Code sends everything; None if the session was compacted."""
+        reading = self.read(transcript)
+        for _ in reading:
+            pass
+        return None if reading.about.summary else Withheld()
+
+    # ── native sessions ──────────────────────────────────────────────────────────────────────────────
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        from cortext.tools.kimi_code.render import Rendering
+
+        return Written.of(Rendering(messages, 0).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new native session of this project with these messages as real turns."""
+        from cortext.tools.kimi_code.write import write_session
+
+        return write_session(self._store, messages, project, title, key, note)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively. A prompt is not sent: see `prompt_is_public`."""
+        program = self._program.path() or self._program.command
+        return Launch(argv=[program, "-S", written_or_key, *(["-m", model] if model else [])], cwd=project)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt; return it and how to open it."""
+        written = self.write([], project=project, title=title, note=prompt)
+        return written, self.launch(written.key, project=project, model=model)
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Remove a session that was never used."""
+        from cortext.tools.kimi_code.write import discard
+
+        discard(written)
+
+    # ── the project's config ─────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the skills."""
+        from cortext.tools.kimi_code.install import skill_files
+
+        return skill_files(commands, program)
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add the MCP entry to the project's list of servers; nothing without `server`."""
+        from cortext.tools.kimi_code.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` added."""
+        from cortext.tools.kimi_code.install import configs
+        from cortext.tools.shared import installer
+
+        return installer.remove(project, configs(), dry_run=dry_run)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's lists."""
+        from cortext.io.inside import if_inside
+        from cortext.tools.kimi_code.install import MCP
+        from cortext.tools.shared.mcp_servers import names_in
+
+        paths = (os.path.join(self._store.home, "mcp.json"), *(if_inside(project, name) for name in (".mcp.json", MCP)))
+        return {name for path in paths for name in names_in(path, "mcpServers")}
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return which of our hooks the user's config lacks: a project cannot bring hooks."""
+        from cortext.tools.kimi_code.install import hooks_off
+
+        return hooks_off(self._store.home)
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """Return a hook's payload as an event; None if it is not one that we handle."""
+        from cortext.tools.kimi_code.hooks import hook_event
+
+        folder = self._store.find(text_of(payload, "session_id"))
+        return hook_event(payload, log_in(folder) if folder else "")
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """Return the output that adds context to a prompt."""
+        from cortext.tools.kimi_code.hooks import hook_answer
+
+        return hook_answer(payload, context)

@@ -1,0 +1,163 @@
+"""Convert Kimi Code's records to our messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from cortext.model import clock
+from cortext.model.message import (
+    ASSISTANT,
+    FILE,
+    IMAGE,
+    SYSTEM,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    joined_text,
+)
+from cortext.safety.framing import BEGIN
+from cortext.tools.kimi_code.records import ContentPart, ContextMessage, LoopEvent, Origin, Record
+from cortext.tools.shared.lines import derived_id
+from cortext.tools.shared.mark import Mark
+
+_MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)")
+_SKILL = "workspace-"
+
+
+def timestamp(milliseconds: float | None) -> str:
+    """Return a time of Kimi Code in our form; empty if there is none."""
+    return clock.from_epoch(milliseconds / 1000) if milliseconds and 0 < milliseconds < 1e14 else ""
+
+
+def literal_message(record: Record, key: str) -> Message:
+    """Return what a record of the kind `context.append_message` says, without our annotation."""
+    said = record.message or ContextMessage()
+    parts = _parts(said.content)
+    text = joined_text(parts)
+    when = timestamp(record.time)
+    message = Message(
+        role=said.role, timestamp=when, id=said.id or derived_id(key, said.role, when, text, said.call_id)
+    )
+    if said.role == TOOL:
+        message.parts = [_result(said.call_id, parts, is_error=said.is_error)]
+        return message
+    origin = said.origin or Origin()
+    if said.role == USER:
+        if typed := typed_command(origin):
+            message.content = typed
+            return message
+        if origin.kind == "shell_command" and origin.phase == "output":
+            message.role = SYSTEM
+        parts = parts[len(origin.bundled or ()) :]
+        if BEGIN in text and record.cortext is None:
+            message.extra = {"resume_block": True}
+    parts += [
+        Part(TOOL_CALL, id=call.id, name=call.name, input=_arguments(call.arguments)) for call in said.calls or ()
+    ]
+    return filled(message, parts)
+
+
+def typed_command(origin: Origin) -> str:
+    """Return a command as the user typed it; empty if the message is not one."""
+    if origin.trigger != "user-slash":
+        return ""
+    name = origin.skill or origin.command
+    arguments = origin.skill_arguments or origin.command_arguments or ""
+    # Our commands are skills here, whose names cannot contain dots.
+    name = f"workspace.{name.removeprefix(_SKILL)}" if name.startswith(_SKILL) else name
+    return f"/{name} {arguments}".strip()
+
+
+def restored(message: Message, mark: Mark | None) -> Message | None:
+    """Return the message that a record was made from; None if we added the record."""
+    if mark is None:
+        return message
+    if mark.added:
+        return None
+    message = mark.original() or message
+    message.id = mark.id or message.id
+    message.role = mark.role or message.role
+    message.timestamp = mark.timestamp or message.timestamp
+    message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
+    return message
+
+
+def filled(message: Message, parts: list[Part]) -> Message:
+    """Return the message with its text and, unless that is all, its parts."""
+    message.content = joined_text(parts)
+    if len(parts) > 1 or any(part.type != TEXT for part in parts):
+        message.parts = parts
+    return message
+
+
+class Step:
+    """One answer of the model and the results of its calls, as its events arrive."""
+
+    def __init__(self, event: LoopEvent, time: float | None, offset: int) -> None:
+        self.offset = offset
+        self.model = ""
+        self.usage: dict[str, Any] | None = None
+        self._answer = Message(role=ASSISTANT, id=event.uuid, timestamp=timestamp(time))
+        self._parts: list[Part] = []
+        self._results: list[Message] = []
+
+    def add(self, event: LoopEvent, time: float | None) -> bool:
+        """Take in one event; return whether its kind is known."""
+        if event.type == "content.part" and event.part is not None:
+            self._parts += _parts([event.part])
+        elif event.type == "tool.call":
+            self._parts.append(Part(TOOL_CALL, id=event.call_id, name=event.name, input=event.args))
+        elif event.type == "tool.result" and event.result is not None:
+            part = _result(event.call_id, _parts(event.result.output), is_error=event.result.is_error)
+            identity = derived_id(event.parent or event.call_id, "result")
+            self._results.append(Message(role=TOOL, id=identity, timestamp=timestamp(time), parts=[part]))
+        else:
+            return False
+        return True
+
+    def messages(self) -> list[Message]:
+        """Return the answer and the results."""
+        answer = self._answer
+        answer.model, answer.usage = self.model, self.usage
+        output = (self.usage or {}).get("output")
+        answer.tokens = output if isinstance(output, int) else None
+        return [*([filled(answer, self._parts)] if self._parts else []), *self._results]
+
+
+def _parts(content: str | list[ContentPart] | None) -> list[Part]:
+    if isinstance(content, str):
+        return [Part(TEXT, text=content)] if content else []
+    parts = []
+    for part in content or ():
+        if part.type == "think":
+            parts.append(Part(THINKING, text=part.think))
+        elif media := part.image or part.video or part.audio:
+            found = _MEDIA_TYPE.match(media.url)
+            # A long inline image is not a reference; Kimi Code keeps large ones in files, which `blobref:` names.
+            ref = derived_id(media.url) if found else media.url
+            kind = IMAGE if part.image else FILE
+            parts.append(Part(kind, ref=ref, media_type=found[1] if found else "", name=media.name or ""))
+        elif part.text:
+            parts.append(Part(TEXT, text=part.text))
+    return parts
+
+
+def _result(call: str, parts: list[Part], *, is_error: bool) -> Part:
+    return Part(
+        TOOL_RESULT, call_id=call, output="\n".join(part.text for part in parts if part.text), is_error=is_error
+    )
+
+
+def _arguments(value: Any) -> Any:
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, TypeError, UnicodeEncodeError, RecursionError):
+        return value  # the model's text as it is

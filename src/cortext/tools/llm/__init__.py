@@ -1,0 +1,1 @@
+"""llm, the command-line program: reading its log."""

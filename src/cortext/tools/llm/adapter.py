@@ -1,0 +1,120 @@
+"""The adapter for llm, Simon Willison's command-line program: its log, an SQLite database.
+
+Since 0.36 a conversation is a thread, which names its last message, and a message names the one before it. Before that,
+the log had a row for each answer; conversations that were held then are still in those tables.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.program import Program
+from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.sqlite import columns, text_of
+from cortext.tools.shared.values import milliseconds
+
+if TYPE_CHECKING:
+    import sqlite3
+
+_FOLDER = "io.datasette.llm"
+_THREADS = """
+SELECT threads.id, count(turns.id), max(turns.datetime_utc), threads.datetime_utc
+FROM threads LEFT JOIN turns ON turns.thread_id = threads.id GROUP BY threads.id
+"""
+_CONVERSATIONS = """
+SELECT conversation_id, count(*), max(datetime_utc), '' FROM responses
+WHERE conversation_id NOT IN (SELECT id FROM {threads}) GROUP BY conversation_id
+"""
+_CHAIN = """
+WITH RECURSIVE chain(hash, depth) AS (
+    SELECT tip_message_hash, 0 FROM threads WHERE id = ?
+    UNION ALL
+    SELECT messages.parent_hash, depth + 1 FROM chain JOIN messages ON messages.hash = chain.hash
+    WHERE messages.parent_hash IS NOT NULL AND depth < 1000000
+)
+"""
+_PARTS = """
+SELECT messages.hash, messages.role, parts.type, parts.text, parts.payload
+FROM chain JOIN messages ON messages.hash = chain.hash LEFT JOIN parts ON parts.message_hash = messages.hash
+ORDER BY chain.depth DESC, parts.position
+"""
+_FRAGMENTS = """
+SELECT DISTINCT fragments.id, fragments.content FROM chain JOIN parts ON parts.message_hash = chain.hash
+JOIN part_fragments ON part_fragments.part_id = parts.id JOIN fragments ON fragments.id = part_fragments.fragment_id
+"""
+_ATTACHMENTS = """
+SELECT DISTINCT attachments.id, attachments.type, attachments.path, attachments.url FROM chain
+JOIN parts ON parts.message_hash = chain.hash JOIN part_attachments ON part_attachments.part_id = parts.id
+JOIN attachments ON attachments.id = part_attachments.attachment_id
+"""
+_TURNS = """
+SELECT parent_message_hash, tip_message_hash, model, resolved_model, input_tokens, output_tokens, datetime_utc
+FROM turns WHERE thread_id = ? ORDER BY id
+"""
+
+
+class Llm(RowTool):
+    """The adapter for llm; it only reads."""
+
+    name = "llm"
+    title = "llm"
+    tested_version = "0.36"
+    proof = "samples"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = dict(os.environ if environ is None else environ)
+        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+
+    def detect(self) -> Detected | None:
+        """Return the installed program and its version; None if it is not installed."""
+        return Program("llm", self.environ).detect(self.tested_version)
+
+    def databases(self, project: str | None = None) -> Iterable[str]:
+        """Return the paths where the log may be: the variable of the program, on Linux, on macOS."""
+        named = self.environ.get("LLM_USER_PATH")
+        config = self.environ.get("XDG_CONFIG_HOME") or os.path.join(self.home, ".config")
+        tops = (config, os.path.join(self.home, "Library", "Application Support"))
+        folders = [named] if named else [os.path.join(top, _FOLDER) for top in tops]
+        return [os.path.join(folder, "logs.db") for folder in folders]
+
+    def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
+        """Yield the threads, and the conversations of older versions that are not threads."""
+        has_threads = bool(columns(database, "threads") and columns(database, "parts"))
+        queries = [_THREADS] if has_threads else []
+        if "conversation_id" in columns(database, "responses"):
+            queries.append(_CONVERSATIONS.format(threads="threads" if has_threads else "(SELECT '' AS id)"))
+        for sql in queries:
+            for key, size, changed, created in database.execute(sql):
+                when = milliseconds(text_of(changed) or text_of(created))
+                yield Transcript(
+                    tool=self.name,
+                    key=text_of(key),
+                    path=path,
+                    size=size + 1,
+                    changed=when,
+                )
+
+    def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
+        """Yield the rows of one conversation."""
+        if columns(database, "threads"):
+            threads = list(query(database, "thread", "SELECT id, name FROM threads WHERE id = ?", (key,)))
+            if threads:
+                yield from threads
+                yield from query(database, "turn", _TURNS, (key,))
+                yield from query(database, "fragment", _CHAIN + _FRAGMENTS, (key,))
+                yield from query(database, "attachment", _CHAIN + _ATTACHMENTS, (key,))
+                yield from query(database, "part", _CHAIN + _PARTS, (key,))
+                return
+        from cortext.tools.llm.responses import rows
+
+        yield from rows(database, key)
+
+    def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
+        """Return the messages in these rows."""
+        from cortext.tools.llm.read import LlmReading
+
+        return LlmReading(transcript, pieces)

@@ -1,0 +1,131 @@
+"""Read a conversation of llm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+from cortext.model.message import (
+    ASSISTANT,
+    FILE,
+    IMAGE,
+    ROLES,
+    TEXT,
+    THINKING,
+    TOOL_CALL,
+    TOOL_RESULT,
+    Message,
+    Part,
+)
+from cortext.tools.base import Transcript
+from cortext.tools.llm.responses import messages_of
+from cortext.tools.shared.building import MessageBuilder
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.documents import Object, object_of
+from cortext.tools.shared.lines import note
+from cortext.tools.shared.rows import RowReading
+from cortext.tools.shared.sqlite import text_of
+from cortext.tools.shared.values import field, moment, objects, word
+
+Row = dict[str, Any]
+
+
+class LlmReading(RowReading):
+    """The messages of one conversation."""
+
+    def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
+        super().__init__(transcript, pieces)
+        self._builder = MessageBuilder(self.about, self.counts)
+        self._fragments: dict[int, str] = {}
+        self._attachments: dict[str, Row] = {}
+        self._turns: dict[str, Row] = {}  # by the message that ends it, or that it answers
+
+    def __iter__(self) -> Iterator[Message]:
+        for (kind, identity), group in groupby(self.pieces(), _group):
+            rows = [piece.values for piece in group]
+            if kind == "part":
+                yield from self.each([(identity, rows)], lambda found: self._messages(*found))
+            elif kind == "response":
+                yield from self.each(rows, lambda row: messages_of(row, self._builder))
+            else:
+                self._remember(kind, rows)
+
+    def _remember(self, kind: str, rows: list[Row]) -> None:
+        for row in rows:
+            if kind == "thread":
+                self.about.title = text_of(row.get("name"))
+            elif kind == "fragment":
+                self._fragments[row["id"]] = text_of(row.get("content"))
+            elif kind == "attachment":
+                self._attachments[text_of(row.get("id"))] = row
+            elif kind == "turn":
+                self._turns.setdefault(text_of(row.get("parent_message_hash")), row)
+                self._turns[text_of(row.get("tip_message_hash"))] = row
+                self.about.model = text_of(row.get("resolved_model")) or text_of(row.get("model"))
+
+    def _messages(self, identity: str, rows: list[Row]) -> list[Message]:
+        role = text_of(rows[0].get("role"))
+        if role not in ROLES:
+            note(self.counts.unknown, f"message of role {role}")
+            return []
+        turn = self._turns.get(identity, {})
+        answered = role == ASSISTANT
+        usage = {name: turn[name] for name in ("input_tokens", "output_tokens") if isinstance(turn.get(name), int)}
+        parts = [part for number, row in enumerate(rows) for part in self._part(row, f"{identity}/{number}")]
+        return self._builder.messages(
+            parts,
+            role=role,
+            identity=identity,
+            timestamp=moment(turn.get("datetime_utc")),
+            model=(text_of(turn.get("resolved_model")) or text_of(turn.get("model"))) if answered else "",
+            usage=(usage or None) if answered else None,
+        )
+
+    def _part(self, row: Row, reference: str) -> Iterator[Part]:
+        kind, payload = text_of(row.get("type")), row.get("payload")
+        values = {} if payload is None else object_of(text_of(payload))
+        if values is None:
+            raise ValueError("the payload is not an object")
+        if kind in ("text", "reasoning"):
+            text = text_of(row.get("text")) or self._resolved(values)
+            if text:
+                yield Part(TEXT if kind == "text" else THINKING, text=text)
+        elif kind == "tool_call":
+            yield Part(
+                TOOL_CALL,
+                id=word(values, "tool_call_id"),
+                name=word(values, "name"),
+                input=field(values, "arguments"),
+            )
+        elif kind == "tool_result":
+            output = word(values, "output") or self._resolved(values)
+            call, name = word(values, "tool_call_id"), word(values, "name")
+            is_error = bool(field(values, "exception"))
+            yield Part(TOOL_RESULT, call_id=call, name=name, output=output, is_error=is_error)
+            for attached in objects(values, "attachments"):
+                yield self._attachment(attached, reference)
+        elif kind == "attachment":
+            yield self._attachment(field(values, "attachment"), reference)
+        elif kind:
+            note(self.counts.unknown, f"part {kind}")
+
+    def _resolved(self, values: Object) -> str:
+        """Return a text that borrows from fragments: files or pages that were given with a prompt."""
+        found = []
+        for name in ("text_ref", "output_ref"):
+            for piece in objects(values, name):
+                number = field(piece, "fragment")
+                found.append(self._fragments.get(number, "") if isinstance(number, int) else word(piece, "literal"))
+        return "".join(found)
+
+    def _attachment(self, attached: Any, reference: str) -> Part:
+        row = self._attachments.get(word(attached, "id"), {})
+        media = text_of(row.get("type"))
+        where = text_of(row.get("path")) or text_of(row.get("url")) or reference
+        return Part(IMAGE if media.startswith("image/") else FILE, ref=where, media_type=media)
+
+
+def _group(piece: Piece) -> tuple[str, str]:
+    """Return what the pieces of one record have in common: a message is a row for each of its parts."""
+    return piece.kind, text_of(piece.values.get("hash")) if piece.kind == "part" else ""

@@ -1,0 +1,1 @@
+"""Pi: reads and writes its sessions, and installs commands for it."""

@@ -1,0 +1,167 @@
+"""Writes a session of Pi, never over an existing one, and verifies it by reading it back.
+
+Pi sends the messages as they are stored, but invents a result for a call that is not answered before the next assistant
+message. So a run of assistant messages becomes one entry, and each result an entry of its own. A field of ours in the
+first entry names the messages, so that a conversation comes back with its original ids; Pi keeps unknown fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.tokens import estimate
+from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, standalone
+from cortext.tools.base import Transcript, Written
+from cortext.tools.pi.read import PiReading
+from cortext.tools.pi.records import MESSAGE, SESSION, TITLE, Mark, Record
+from cortext.tools.shared.lines import one_line_each
+from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
+
+Json = dict[str, Any]
+
+# The session does not say which of Pi's providers a model of another tool belongs to.
+_PROVIDER = "cortext"
+
+
+def write_session(
+    path: str, messages: Sequence[Message], *, key: str, project: str, title: str, model: Json | None, note: str = ""
+) -> Written:
+    """Write the session and read it back; remove it and raise DamagedData if a message differs.
+
+    `model` is the entry that chooses Pi's own model, because those of the messages may be unknown to it.
+    """
+    normal = Turns(messages)
+    turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
+    header = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
+    fsio.ensure_folder(os.path.dirname(path))
+    fsio.replace_file(path, _lines(header, turns, title, model))
+    with removed_unless_verified(path):
+        reading = PiReading(Transcript(tool="pi", key=key, path=path))
+        expected = [turn.message for turn in turns if turn.message is not None]
+        verify("Pi", expected, reading, reading.counts, same_message)
+    return Written.of(normal, key, path)
+
+
+def _lines(header: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:
+    yield _line(header)
+    chain = _Chain(str(header["timestamp"]))
+    for run in _runs(turns):
+        bodies = list(_bodies(run, chain))
+        messages = [turn.message for turn in run if turn.message is not None]
+        first = True
+        for body in bodies:
+            entry = chain.entry(MESSAGE, messages[0] if messages else None, message=body)
+            entry["cortext"] = msgspec.to_builtins(
+                _mark(entry, messages, len(bodies), chain) if first else Mark(added=True)
+            )
+            first = False
+            yield _line(entry)
+    if title:
+        yield _line(chain.entry(TITLE, None, name=title))
+    if model:
+        yield _line(chain.entry("model_change", None, **model))
+
+
+def _runs(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """Yield the turns that become one message of Pi: each on its own, and assistant turns in a row together."""
+    run: list[Turn] = []
+    for turn in turns:
+        if run and not (turn.role == run[-1].role == ASSISTANT):
+            yield run
+            run = []
+        run.append(turn)
+    if run:
+        yield run
+
+
+class _Chain:
+    """The entries so far: each gets an id, and follows the one before."""
+
+    def __init__(self, now: str) -> None:
+        self._now = now
+        self._last: str | None = None
+        self._used: set[str] = set()
+        self.reading = PiReading(Transcript(tool="pi", key="", path=""))  # converts what is written
+        self.size = 0  # tokens, estimated: Pi computes from the usage how full the context is
+
+    def entry(self, kind: str, source: Message | None, /, **fields: Any) -> Json:
+        """Return the next entry. Its id is always the same for the same message."""
+        name = (source.id if source else "") or kind
+        data = f"{name} {self._last}".encode("utf-8", "replace")
+        identity = hashlib.blake2b(data, digest_size=4).hexdigest()
+        if identity in self._used:
+            identity = hashlib.blake2b(data + b" again", digest_size=16).hexdigest()
+        self._used.add(identity)
+        stamp = (clock.normalise(source.timestamp) if source else "") or self._now
+        entry: Json = {"type": kind, "id": identity, "parentId": self._last, "timestamp": stamp, **fields}
+        if kind == MESSAGE:
+            entry["message"]["timestamp"] = round((clock.to_epoch(stamp) or 0) * 1000)
+        self._last = identity
+        return entry
+
+
+def _bodies(run: Sequence[Turn], chain: _Chain) -> Iterator[Json]:
+    """Yield the messages of Pi for a run of turns."""
+    blocks = [block for turn in run for block in turn.blocks]
+    if run[0].role == ASSISTANT:
+        yield _assistant(run, blocks, chain)
+        return
+    for block in blocks:
+        if isinstance(block, Result):
+            chain.size += estimate(block.output)
+            yield {
+                "role": "toolResult",
+                "toolCallId": block.call.id,
+                "toolName": block.call.name,
+                "content": [{"type": "text", "text": block.output}],
+                "isError": block.is_error,
+            }
+    if texts := [block.whole for block in blocks if isinstance(block, Text)]:
+        chain.size += sum(map(estimate, texts))
+        yield {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
+def _assistant(run: Sequence[Turn], blocks: Sequence[Block], chain: _Chain) -> Json:
+    content = [_block(block) for block in blocks]
+    model = next((turn.message.model for turn in run if turn.message and turn.message.model), "unknown")
+    before, tokens = chain.size, estimate(encode(content).decode("utf-8", "replace"))
+    chain.size += tokens
+    free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
+    usage = {"input": before, "output": tokens, "cacheRead": 0, "cacheWrite": 0, "totalTokens": chain.size}
+    return {
+        "role": "assistant",
+        "content": content,
+        "api": _PROVIDER,
+        "provider": _PROVIDER,
+        "model": model,
+        "usage": {**usage, "cost": free},
+        "stopReason": "toolUse" if isinstance(blocks[-1], Call) else "stop",
+    }
+
+
+def _block(block: Block) -> Json:
+    if isinstance(block, Call):
+        return {"type": "toolCall", "id": block.id, "name": block.name, "arguments": block.input}
+    return {"type": "text", "text": block.whole if isinstance(block, Text) else block.output}
+
+
+def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain) -> Mark:
+    if len(messages) == entries == 1:
+        record = msgspec.convert(entry, Record)
+        assert record.message is not None
+        return Mark.made_from(messages[0], chain.reading.literal(record, record.message, ""))
+    if not messages:
+        return Mark(added=True)
+    return Mark(messages=[msgspec.to_builtins(standalone(message)) for message in messages])
+
+
+def _line(entry: Json) -> bytes:
+    return one_line_each(encode(entry)) + b"\n"

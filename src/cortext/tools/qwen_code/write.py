@@ -1,0 +1,108 @@
+"""Writes a session of Qwen Code, never over an existing one, and verifies it by reading it back.
+
+Each message becomes one record, with a field of our own that names the message, so that a conversation comes back with
+its original ids. Qwen Code only appends to the file, and copies unknown fields when it forks a session.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.turns import Block, Call, Result, Text, Turn, Turns
+from cortext.tools.base import Transcript, Written
+from cortext.tools.qwen_code import records
+from cortext.tools.qwen_code.read import QwenReading
+from cortext.tools.qwen_code.records import Record
+from cortext.tools.shared.google_parts import parts_of
+from cortext.tools.shared.lines import one_line_each
+from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
+
+Json = dict[str, Any]
+
+_NAMES = uuid.UUID("0d6b2f0e-9c3a-5b0c-8a44-7d1f5e2c9b10")
+
+
+def write_session(
+    path: str,
+    messages: Sequence[Message],
+    *,
+    key: str,
+    project: str,
+    title: str,
+    model: str,
+    version: str,
+    note: str = "",
+) -> Written:
+    """Write the session and read it back; remove it and raise DamagedData if a message differs."""
+    normal = Turns(messages)
+    turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
+    common: Json = {"sessionId": key, "cwd": project, "version": version}
+    fsio.ensure_folder(os.path.dirname(path))
+    fsio.replace_file(path, _lines(turns, common, title, model))
+    with removed_unless_verified(path):
+        reading = QwenReading(Transcript(tool="qwen", key=key, path=path))
+        expected = [turn.message for turn in turns if turn.message is not None]
+        verify("Qwen Code", expected, reading, reading.counts, same_message)
+    return Written.of(normal, key, path)
+
+
+def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Iterator[bytes]:
+    reading = QwenReading(Transcript(tool="qwen", key="", path=""))
+    parent: str | None = None
+    stamp = now = clock.now()
+    used: set[str] = set()
+    for number, turn in enumerate(turns):
+        identity = _record_id(turn, number, parent, used)
+        stamp = (clock.normalise(turn.message.timestamp) if turn.message else "") or now
+        record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(turn, model), **common}
+        typed = msgspec.convert(record, Record)
+        literal = reading.literal(typed, parts_of(typed.message.parts if typed.message else None), identity)
+        yield _line({**record, "cortext": msgspec.to_builtins(Mark.made_from(turn.message, literal))})
+        parent = identity
+    if title:
+        record = {"uuid": str(uuid.uuid5(_NAMES, f"title {parent} {title}")), "parentUuid": parent, "timestamp": stamp}
+        record |= {"type": records.SYSTEM, "subtype": records.TITLE, **common}
+        yield _line({**record, "systemPayload": {"customTitle": title, "titleSource": "manual"}})
+
+
+def _line(record: Json) -> bytes:
+    return one_line_each(encode(record)) + b"\n"
+
+
+def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> str:
+    """Return the record's id, always the same for the same message."""
+    name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
+    identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
+    if identity in used:
+        identity = str(uuid.uuid5(_NAMES, f"{identity} {number}"))
+    used.add(identity)
+    return identity
+
+
+def _content(turn: Turn, model: str) -> Json:
+    """Return the fields of a record that differ between the user, the model and the results of its calls."""
+    parts = [_part(block) for block in turn.blocks]
+    if turn.role == ASSISTANT:
+        name = (turn.message.model if turn.message else "") or model
+        fields: Json = {"type": records.ASSISTANT, "provenance": "assistant_output", "model": name or "unknown"}
+        return {**fields, "message": {"role": "model", "parts": parts}}
+    kind, origin = (records.TOOL_RESULT, "tool_result") if turn.results else (records.USER, "real_user")
+    return {"type": kind, "provenance": origin, "message": {"role": "user", "parts": parts}}
+
+
+def _part(block: Block) -> Json:
+    if isinstance(block, Call):
+        return {"functionCall": {"id": block.id, "name": block.name, "args": block.input}}
+    if isinstance(block, Result):
+        answer = {"error" if block.is_error else "output": block.output}
+        return {"functionResponse": {"id": block.call.id, "name": block.call.name, "response": answer}}
+    return {"text": block.whole}

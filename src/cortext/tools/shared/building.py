@@ -1,0 +1,147 @@
+"""Building messages from parts, and parts from content blocks in the form of Anthropic's API, which many tools keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from cortext.model.message import (
+    FILE,
+    IMAGE,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    Message,
+    Part,
+    joined_text,
+)
+from cortext.tools.base import About, Counts
+from cortext.tools.shared.lines import derived_id, note
+from cortext.tools.shared.values import field, word
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_SKIPPED = ("redacted_thinking", "token_budget", "cache_edits", "flag")
+
+
+class MessageBuilder:
+    """Builds the messages of one conversation; it knows which tools were called."""
+
+    def __init__(self, about: About, counts: Counts) -> None:
+        self.about, self.counts = about, counts
+        self.open_calls: dict[str, str] = {}  # calls without a result yet, and the names of their tools
+        self._derived: dict[str, int] = {}
+
+    def identity(self, *parts: str) -> str:
+        """Return an id for a record without one: derived from its content, and how often that came before."""
+        found = derived_id(*parts)
+        repeated = self._derived[found] = self._derived.get(found, -1) + 1
+        return f"{found}.{repeated}" if repeated else found
+
+    def messages(self, parts: list[Part], *, role: str, identity: str, **fields: Any) -> list[Message]:
+        """Return the messages of one record: the results of calls are messages of their own.
+
+        The first gets the record's id, and what was measured for the whole record (`usage`, `tokens`).
+        """
+        made: list[Message] = []
+        for is_result, group in groupby(parts, lambda part: part.type == TOOL_RESULT):
+            found = list(group)
+            for part in found:
+                self._note_tool(part)
+            is_plain = all(part.type == TEXT for part in found)
+            message = Message(
+                role=TOOL if is_result else role,
+                content=joined_text(found),
+                id=f"{identity}/{len(made)}" if made else identity,
+                parts=None if is_plain else found,
+                **fields,
+            )
+            made.append(message)
+            for name in ("usage", "tokens", "parent"):
+                fields.pop(name, None)
+        return made
+
+    def _note_tool(self, part: Part) -> None:
+        if part.type == TOOL_CALL:
+            self.open_calls[part.id] = part.name
+            if part.name and part.name not in self.about.tools:
+                self.about.tools.append(part.name)
+        elif part.type == TOOL_RESULT:
+            part.name = self.open_calls.pop(part.call_id, "") or part.name
+
+    def parts(self, content: Any, reference: str) -> list[Part]:
+        """Return the parts of a message's content, a text or a list of blocks; raise TypeError if it is neither.
+
+        `reference` names the message.
+        """
+        if isinstance(content, str):
+            return [Part(TEXT, text=content)] if content else []
+        if not isinstance(content, list):
+            raise TypeError("neither text nor blocks")
+        found: list[Part] = []
+        for number, block in enumerate(content):
+            if isinstance(block, str):
+                found.append(Part(TEXT, text=block))
+            else:
+                found.extend(self._block(block, f"{reference}/{number}"))
+        return found
+
+    def _block(self, block: Any, reference: str) -> Iterator[Part]:
+        kind = word(block, "type")
+        if kind == "text":
+            if text := word(block, "text"):
+                yield Part(TEXT, text=text)
+        elif kind in ("thinking", "reasoning"):
+            if text := word(block, "thinking") or word(block, "text"):
+                yield Part(THINKING, text=text)
+        elif kind in _CALLS:
+            yield Part(TOOL_CALL, id=word(block, "id"), name=word(block, "name"), input=field(block, "input"))
+        elif kind == "tool_result" or kind.endswith("_tool_result"):
+            yield from self._result(block, reference)
+        elif kind == "image":
+            yield image(block, reference)
+        elif kind in ("document", "file"):
+            name = word(block, "title") or word(block, "path") or word(block, "name")
+            media = word(block, "source", "media_type")
+            yield Part(FILE, ref=reference, name=name, media_type=media, text=word(block, "content"))
+        elif kind in _SKIPPED:
+            note(self.counts.skipped, kind)
+        else:
+            note(self.counts.unknown, f"block {kind}" if kind else "block without type")
+
+    def _result(self, block: Any, reference: str) -> Iterator[Part]:
+        content = field(block, "content")
+        output, images = output_of(content, reference)
+        call = word(block, "tool_use_id")
+        yield Part(TOOL_RESULT, call_id=call, name=word(block, "name"), output=output, is_error=is_error(block))
+        yield from images
+
+
+def is_error(block: Any) -> bool:
+    """Whether the result of a call is marked as an error."""
+    return field(block, "is_error") is True or field(block, "isError") is True
+
+
+def output_of(content: Any, reference: str) -> tuple[str, list[Part]]:
+    """Return the text of a call's result, and the images in it."""
+    if isinstance(content, str):
+        return content, []
+    texts: list[str] = []
+    images: list[Part] = []
+    for number, item in enumerate(content if isinstance(content, list) else [] if content is None else [content]):
+        if isinstance(item, str):
+            texts.append(item)
+        elif word(item, "type") == "image":
+            images.append(image(item, f"{reference}/{number}"))
+        else:
+            texts.append(word(item, "text") or json.dumps(item, ensure_ascii=False))
+    return "\n".join(texts), images
+
+
+def image(block: Any, reference: str) -> Part:
+    """Return an image by reference: its data stays in the copy of the transcript."""
+    media = word(block, "source", "media_type") or word(block, "mimeType") or word(block, "mediaType")
+    return Part(IMAGE, ref=word(block, "source", "url") or reference, media_type=media)

@@ -1,0 +1,160 @@
+"""Conversations that users download from a website: a zip archive with `conversations.json`, or that file alone.
+
+There is no program to detect and no folder to search: the user names the file. It is opened once and stays open while
+its conversations are read, which may be thousands.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.io import batch as newfiles
+from cortext.io import files as fsio
+from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.shared.documents import Object, spans
+from cortext.tools.shared.lines import derived_id
+
+_PEEK = 1 << 16
+_MEMBER = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+_list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+_LARGEST = 1 << 33  # bytes of an unpacked document
+
+Raw = msgspec.Raw | bytes
+
+
+class ExportTool:
+    """An adapter for exported conversations. A subclass knows what a conversation looks like."""
+
+    name: str
+    title: str
+    tested_version = ""
+    proof = "samples"
+    marker: bytes  # a field that every conversation has, near its beginning
+    key_pattern: bytes  # what finds the id of a damaged conversation
+
+    def __init__(self) -> None:
+        self._opened: dict[tuple[str, int, int], dict[str, tuple[Raw, int]]] = {}
+
+    def describe(self, raw: Raw) -> tuple[str, int] | None:
+        """Return the id of a conversation and when it was changed; None if this is not one, or damaged."""
+        raise NotImplementedError
+
+    def reading(self, transcript: Transcript, data: bytes) -> TranscriptReading:
+        """Return the messages of one conversation, which may be damaged."""
+        raise NotImplementedError
+
+    def is_conversation(self, value: Object) -> bool:
+        """Whether an object is a conversation."""
+        return self.marker.decode().strip('"') in value
+
+    def detect(self) -> Detected | None:
+        """Return None: there is no program."""
+        return None
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield nothing: only the user knows where an export is."""
+        return iter(())
+
+    def transcripts_in(self, path: str) -> Iterator[Transcript]:
+        """Yield every conversation of an export."""
+        for key, (raw, changed) in self._conversations(path).items():
+            yield Transcript(tool=self.name, key=key, path=path, size=memoryview(raw).nbytes, changed=changed)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the conversation in a copy, or the only one of an export."""
+        found = list(self.transcripts_in(path))
+        return found[0] if len(found) == 1 else None
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """Return a reading of the whole conversation: a later export has all of it again."""
+        return self.reading(transcript, self._data(transcript))
+
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+        """Copy the conversation as it is in the export, without the others."""
+        data = self._data(transcript)
+        if later is not None:
+            newfiles.new_file(target, [data], later)
+        else:
+            fsio.replace_file(target, [data])
+
+    def _data(self, transcript: Transcript) -> bytes:
+        found = self._conversations(transcript.path).get(transcript.key)
+        return bytes(found[0]) if found is not None else b""
+
+    def _conversations(self, path: str) -> dict[str, tuple[Raw, int]]:
+        try:
+            status = os.stat(path)
+            state = path, status.st_mtime_ns, status.st_size
+            if state not in self._opened:
+                self._opened[state] = dict(self._load(path))
+        except (OSError, ValueError, zipfile.BadZipFile):
+            return {}
+        return self._opened[state]
+
+    def _load(self, path: str) -> Iterator[tuple[str, tuple[Raw, int]]]:
+        for data in _documents(path, self.marker):
+            for raw in self._split(data):
+                found = self.describe(raw)
+                if found is not None:
+                    yield found[0], (raw, found[1])
+                elif self.marker in bytes(raw):
+                    key = re.search(self.key_pattern, bytes(raw))
+                    name = key[1].decode("utf-8", "replace") if key else derived_id(bytes(raw)[:300].hex())
+                    yield name, (raw, 1)
+
+    def _split(self, data: mmap.mmap) -> Iterator[Raw]:
+        """Yield the conversations of a document. One that is damaged does not affect the others."""
+        if self.describe(data[:] if data[:1] == b"{" else b"") is not None:
+            yield data[:]  # a copy, of one conversation
+            return
+        try:
+            found = _list_decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        else:
+            yield from found
+            return
+        text = data[:].decode("utf-8", "replace")
+        start = 0
+        for begin, end, _ in spans(text, self.is_conversation):
+            if "{" in text[start:begin]:
+                yield text[start:begin].strip(" \t\r\n,[]").encode("utf-8")
+            yield text[begin:end].encode("utf-8")
+            start = end
+        if "{" in text[start:]:
+            yield text[start:].strip(" \t\r\n,[]").encode("utf-8")
+
+
+def _documents(path: str, marker: bytes) -> Iterator[mmap.mmap]:
+    """Yield the JSON documents of an export, in memory that is read when it is needed."""
+    with open(path, "rb", opener=fsio.plain_file) as file:
+        head = file.read(_PEEK)
+        if head.startswith(b"PK\x03\x04"):
+            yield from _unpacked(path, marker)
+        elif head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"[", b"{") and marker in head:
+            yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _unpacked(path: str, marker: bytes) -> Iterator[mmap.mmap]:
+    """Yield the documents of an archive. Each is unpacked to a file without a name, so that any part can be read."""
+    import shutil
+    import tempfile
+
+    with zipfile.ZipFile(path) as archive:
+        for member in sorted(filter(_MEMBER.fullmatch, archive.namelist())):
+            if archive.getinfo(member).file_size > _LARGEST:
+                continue
+            with archive.open(member) as packed, tempfile.TemporaryFile() as file:
+                head = packed.read(_PEEK)
+                if marker in head:
+                    file.write(head)
+                    shutil.copyfileobj(packed, file, 1 << 20)
+                    file.flush()
+                    yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,0 +1,47 @@
+"""Sessions that are files in folders named for the project, as Claude Code, Qwen Code and Pi keep them."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+
+from cortext.tools.base import Transcript
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a session id as these tools write it: a UUID with hyphens."""
+    try:
+        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def dashed(project: str) -> str:
+    """Return the path with `-` for all but letters and digits; a character beyond 16 bits counts as two."""
+    return re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, utf16_units(project))))
+
+
+def utf16_units(text: str) -> list[int]:
+    """Return the text as JavaScript counts it."""
+    raw = text.encode("utf-16-le", "surrogatepass")
+    return [int.from_bytes(raw[offset : offset + 2], "little") for offset in range(0, len(raw), 2)]
+
+
+def entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder; nothing if it does not exist or cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transcript | None:
+    """Return the transcript in one file, with its fingerprint; None if the file was just removed."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    size, changed = status.st_size, status.st_mtime_ns
+    return Transcript(tool=tool, key=key, path=path, project=project, size=size, changed=changed)

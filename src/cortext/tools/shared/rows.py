@@ -1,0 +1,104 @@
+"""Tools that keep their conversations in SQLite databases: what their adapters share."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from cortext.tools.base import Transcript
+from cortext.tools.shared.bundle import BundleTool, Piece
+from cortext.tools.shared.lines import derived_id
+from cortext.tools.shared.reading import WholeReading
+from cortext.tools.shared.sqlite import connection, is_database, text_of
+
+_DAMAGED = "damaged-database-"
+_ERROR = "error"  # the kind of the only piece of a database that cannot be read
+
+
+class RowTool(BundleTool):
+    """An adapter for conversations in databases. A subclass knows where they are and what their tables mean."""
+
+    def databases(self, project: str | None = None) -> Iterable[str]:
+        """Return the paths of the tool's databases; some may not exist."""
+        raise NotImplementedError
+
+    def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
+        """Yield the conversations of a database; none if its tables are not those of this tool."""
+        raise NotImplementedError
+
+    def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
+        """Yield the rows of one conversation, in a stable order."""
+        raise NotImplementedError
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield the conversations on this machine. A damaged database is listed as one, so that it is reported."""
+        folders = None if project is None else {project, os.path.realpath(project)}
+        for path in self.databases(project):
+            if not os.path.exists(path):
+                continue
+            for found in self._listed(path):
+                if folders is None or found.project in folders:
+                    yield found
+
+    def transcripts_in(self, path: str) -> Iterator[Transcript]:
+        """Yield every conversation of a database, wherever it is."""
+        if is_database(path):
+            yield from self._listed(path)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the conversation in a copy, or the only one of a database."""
+        found = list(self.transcripts_in(path))
+        return self.copied_transcript(path) or (found[0] if len(found) == 1 else None)
+
+    def pieces(self, transcript: Transcript) -> Iterator[Piece]:
+        """Yield the rows of a conversation, in one snapshot of the database."""
+        try:
+            if transcript.key.startswith(_DAMAGED):
+                raise sqlite3.DatabaseError("the conversations in it cannot be listed")
+            with connection(transcript.path) as database:
+                database.text_factory = _text
+                yield from self.rows(database, transcript.key)
+        except sqlite3.Error as error:
+            yield Piece(_ERROR, {"text": str(error)})
+
+    def _listed(self, path: str) -> list[Transcript]:
+        try:
+            with connection(path) as database:
+                database.text_factory = _text
+                return list(self.sessions(database, path))
+        except sqlite3.Error:
+            status = os.stat(path)
+            key = _DAMAGED + derived_id(path)
+            return [Transcript(tool=self.name, key=key, path=path, size=status.st_size, changed=status.st_mtime_ns)]
+
+
+class RowReading(WholeReading):
+    """A reading of rows."""
+
+    def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
+        super().__init__(transcript)
+        self._pieces = pieces
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the rows; an error of the database is counted as damage, and ends them."""
+        for piece in self._pieces:
+            if piece.kind == _ERROR:
+                self.damaged("database", text_of(piece.values.get("text")))
+            else:
+                yield piece
+
+
+def query(database: sqlite3.Connection, kind: str, sql: str, values: Sequence[Any] = ()) -> Iterator[Piece]:
+    """Yield the rows of a query as pieces: numbers and text."""
+    cursor = database.execute(sql, values)
+    names = [column[0] for column in cursor.description]
+    for row in cursor:
+        plain = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row)
+        yield Piece(kind, dict(zip(names, plain, strict=True)))
+
+
+def _text(raw: bytes) -> str:
+    """Decode a text column: one invalid character must not hide the row."""
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,47 @@
+"""GitHub Copilot CLI: JSON Lines in ~/.copilot/session-state/<id>/events.jsonl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+
+
+class Copilot(Tool):
+    """GitHub Copilot CLI: JSON Lines in ~/.copilot/session-state/<id>/events.jsonl."""
+
+    name = "copilot"
+    shell_tool = "bash"
+
+    def configure(self) -> None:
+        self.env |= {
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+            "COPILOT_PROVIDER_BASE_URL": f"{self.server_url}/v1",
+            "COPILOT_PROVIDER_API_KEY": API_KEY,
+            "COPILOT_MODEL": MODEL,
+        }
+
+    def trust(self, project: Path) -> None:
+        path = self.home / ".copilot" / "config.json"
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        folders = settings.setdefault("trustedFolders", [])
+        if str(project) not in folders:
+            folders.append(str(project))
+            write_json(path, settings)
+
+    def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
+        resumed = [f"--resume={resume}"] if resume else []
+        return [self.program, "--allow-all-tools", *resumed, *extra, "-p", prompt]
+
+    def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
+        resumed = [f"--resume={resume}"] if resume else []
+        return [self.program, *resumed, *(["-i", prompt] if prompt else [])]
+
+    def transcripts(self) -> list[Path]:
+        return oldest_first((self.home / ".copilot" / "session-state").glob("*/events.jsonl"))
+
+    def sessions(self) -> list[str]:
+        return [path.parent.name for path in self.transcripts()]

@@ -1,0 +1,246 @@
+"""Cursor: the suite of all adapters, with a conversation in the form of its versions 0.50 to 2, and older ones."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.model.message import Message
+from cortext.testing import ReaderConformance, Samples
+from cortext.tools.cursor.adapter import Cursor
+
+pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
+
+PROJECT = "/work/reed bed"
+KEY = "98251e54-8aed-4515-b2b4-08895453eedd"
+TABLES = "CREATE TABLE {} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)"
+CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+
+BUBBLES: tuple[dict[str, Any], ...] = (
+    {
+        "_v": 3,
+        "type": 1,
+        "bubbleId": "b1",
+        "text": "How many herons? 答え",
+        "images": [{"path": "/tmp/a.png"}],
+        "createdAt": "2026-11-02T08:00:00.000Z",
+    },
+    {
+        "_v": 3,
+        "type": 2,
+        "bubbleId": "b2",
+        "text": "",
+        "thinking": {"text": "Count them.", "signature": "x"},
+        "capabilityType": 30,
+    },
+    {
+        "_v": 3,
+        "type": 2,
+        "bubbleId": "b3",
+        "text": "Let me look.",
+        "modelInfo": {"modelName": "claude-4.5-sonnet"},
+        "tokenCount": {"inputTokens": 120, "outputTokens": 14},
+        "capabilityType": 15,
+        "toolFormerData": {
+            "tool": 15,
+            "toolCallId": "call_1",
+            "status": "completed",
+            "name": "run_terminal_cmd",
+            "rawArgs": '{"command":"ls reeds"}',
+            "params": '{"command":"ls reeds","cwd":""}',
+            "result": '{"output":"heron heron","rejected":false}',
+            "userDecision": "accepted",
+        },
+    },
+    {
+        "_v": 3,
+        "type": 2,
+        "bubbleId": "b4",
+        "text": "",
+        "toolFormerData": {"toolCallId": "call_2", "status": "error", "name": "read_file", "rawArgs": "not JSON"},
+    },
+    {"_v": 3, "type": 2, "bubbleId": "b5", "text": "Two herons.", "timingInfo": {"clientRpcSendTime": 1793606404000}},
+    {"_v": 3, "type": 2, "bubbleId": "b6", "text": "", "codeBlocks": []},
+    {"_v": 3, "type": 1, "bubbleId": "b7", "text": "And storks?", "tokenCount": {"inputTokens": 0, "outputTokens": 0}},
+)
+MESSAGES = (
+    ("user", "How many herons? 答え"),
+    ("assistant", ""),
+    ("assistant", "Let me look."),
+    ("tool", "heron heron"),
+    ("assistant", ""),
+    ("tool", ""),
+    ("assistant", "Two herons."),
+    ("user", "And storks?"),
+)
+
+
+def write(path: Path, table: str, rows: dict[str, str | bytes]) -> None:
+    """Write rows to a database as Cursor creates it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as database:
+        for name in ("ItemTable", "cursorDiskKV"):
+            database.execute(TABLES.format(name))
+        database.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows.items())
+        database.commit()
+
+
+class CursorSamples(Samples):
+    project = PROJECT
+    records = len(BUBBLES)
+    messages = MESSAGES
+    unknown = (b'{"type": 7, "bubbleId": "x", "text": "?"}', b'{"bubbleId": "x"}')
+    broken = (b"", b'{"type": {}, "bubbleId": 7.5e999}')
+    user = ".config/Cursor/User"
+
+    def tool(self, home: Path) -> Cursor:
+        return Cursor(str(home), {"PATH": "/nowhere"})
+
+    def save(self, home: Path, records: int | None = None) -> None:
+        self._save(home, [json.dumps(bubble).encode() for bubble in BUBBLES[:records]])
+
+    def save_with(self, home: Path, index: int, record: bytes) -> None:
+        bubbles = [json.dumps(bubble).encode() for bubble in BUBBLES]
+        self._save(home, [*bubbles[:index], record, *bubbles[index:]])
+
+    def _save(self, home: Path, bubbles: list[bytes]) -> None:
+        headers = [{"bubbleId": f"row{number}", "type": 1} for number in range(len(bubbles))]
+        conversation = {
+            "_v": 10,
+            "composerId": KEY,
+            "name": "Counting herons",
+            "createdAt": 1793606400000,
+            "lastUpdatedAt": 1793606404000,
+            "fullConversationHeadersOnly": headers,
+            "conversationMap": {},
+            "modelConfig": {"modelName": "default"},
+        }
+        rows: dict[str, str | bytes] = {f"composerData:{KEY}": json.dumps(conversation)}
+        rows |= {f"bubbleId:{KEY}:row{number}": bubble for number, bubble in enumerate(bubbles)}
+        empty = {
+            "composerId": "e",
+            "createdAt": 1793606400000,
+            "fullConversationHeadersOnly": [],
+            "conversationMap": {},
+        }
+        rows |= {"composerData:e": json.dumps(empty), f"bubbleId:{KEY}x:row1": "{}", f"checkpointId:{KEY}:1": "{}"}
+        write(home / self.user / "globalStorage/state.vscdb", "cursorDiskKV", rows)
+        storage = home / self.user / "workspaceStorage/5d1f"
+        write(
+            storage / "state.vscdb",
+            "ItemTable",
+            {"composer.composerData": json.dumps({"allComposers": [{"composerId": KEY, "name": "Counting herons"}]})},
+        )
+        (storage / "workspace.json").write_text('{"folder": "file:///work/reed%20bed"}')
+
+
+class TestCursor(ReaderConformance):
+    samples = CursorSamples()
+
+
+class MacSamples(CursorSamples):
+    user = "Library/Application Support/Cursor/User"
+
+
+class TestCursorOnMacOS(ReaderConformance):
+    samples = MacSamples()
+
+
+def read(tool: Cursor) -> tuple[list[Message], Any]:
+    """Return the messages of the only conversation, and the reading."""
+    (found,) = tool.transcripts()
+    reading = tool.read(found)
+    return list(reading), reading
+
+
+def test_calls_results_thinking_times_and_the_title_are_read(tmp_path: Path) -> None:
+    samples = CursorSamples()
+    samples.save(tmp_path)
+
+    messages, reading = read(samples.tool(tmp_path))
+
+    assert (reading.about.title, reading.about.model) == ("Counting herons", "")
+    assert reading.about.tools == ["run_terminal_cmd", "read_file"]
+    assert messages[0].timestamp == "2026-11-02T08:00:00.000Z"
+    assert [part.type for part in messages[0].parts or ()] == ["text", "image"]
+    assert [part.text for part in messages[1].parts_of("thinking")] == ["Count them."]
+    (call,) = messages[2].parts_of("tool_call")
+    assert (call.name, call.input) == ("run_terminal_cmd", {"command": "ls reeds"})
+    assert (messages[2].model, messages[2].usage) == ("claude-4.5-sonnet", {"inputTokens": 120, "outputTokens": 14})
+    assert messages[4].parts_of("tool_call")[0].input == "not JSON"
+    assert messages[5].parts_of("tool_result")[0].is_error
+    assert messages[6].timestamp.startswith("2026-11-02T")
+    assert reading.counts.skipped == {"without content": 1}
+
+
+def test_conversations_in_the_database_of_a_project_are_read(tmp_path: Path) -> None:
+    storage = tmp_path / ".config/Cursor/User/workspaceStorage/77aa"
+    chats = {
+        "tabs": [
+            {
+                "tabId": "t1",
+                "chatTitle": "Old chat",
+                "lastSendTime": 1700000000000,
+                "bubbles": [
+                    {"type": "user", "id": "u1", "text": "Old question"},
+                    {"type": "ai", "id": "a1", "rawText": "Old answer", "modelType": "gpt-4"},
+                ],
+            },
+            {"tabId": "t2", "bubbles": []},
+        ]
+    }
+    composers = {
+        "allComposers": [
+            {"composerId": "c1", "name": "Old composer", "conversation": [{"type": 1, "bubbleId": "x", "text": "Hi"}]}
+        ]
+    }
+    write(
+        storage / "state.vscdb",
+        "ItemTable",
+        {CHATS: json.dumps(chats), "composer.composerData": json.dumps(composers)},
+    )
+    (storage / "workspace.json").write_text(f'{{"folder": "file://{PROJECT}"}}')
+    tool = Cursor(str(tmp_path), {})
+
+    found = {item.key: item for item in tool.transcripts(PROJECT)}
+
+    assert set(found) == {"t1", "c1"}
+    reading = tool.read(found["t1"])
+    assert [(message.id, message.role, message.text) for message in reading] == [
+        ("u1", "user", "Old question"),
+        ("a1", "assistant", "Old answer"),
+    ]
+    assert reading.about.title == "Old chat"
+    assert [message.text for message in tool.read(found["c1"])] == ["Hi"]
+
+
+def test_a_damaged_database_is_reported_once(tmp_path: Path) -> None:
+    path = tmp_path / ".config/Cursor/User/globalStorage/state.vscdb"
+    samples = CursorSamples()
+    samples.save(tmp_path)
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 8000)
+    tool = samples.tool(tmp_path)
+
+    messages, reading = read(tool)
+
+    assert messages == []
+    assert reading.counts.damaged == {"database": 1}
+    assert str(path) in reading.counts.places[0]
+
+
+def test_a_copy_of_the_whole_database_is_a_collection(tmp_path: Path) -> None:
+    samples = CursorSamples()
+    samples.save(tmp_path)
+    path = tmp_path / ".config/Cursor/User/globalStorage/state.vscdb"
+    backup = tmp_path / "backup.vscdb"
+    backup.write_bytes(path.read_bytes())
+
+    (found,) = samples.tool(tmp_path).transcripts_in(str(backup))
+
+    assert (found.key, found.project) == (KEY, "")

@@ -1,0 +1,155 @@
+"""The tests with a real program that is not one of the four: imported, resumed in both directions, on its screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from tests.support.cli import SCRIPTS
+from tests.support.desk import MORE_NAMES, Desk
+from tests.support.model_server import ModelServer
+from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.runners import Tool, make_tool
+from tests.support.screen import Screen
+
+from cortext.model.message import ATTACHMENT, Message, thread
+from cortext.services.library.stores import Found
+from cortext.wiring.stores import Stores
+
+Conversations = dict[str, tuple[Path, list[Said]]]
+
+
+class RealFlow:
+    """The tests of one program, on a machine where it was used before with another provider and another model."""
+
+    name: ClassVar[str]  # our name of the program
+    sessions: ClassVar[str]  # the folder of its sessions, in the home
+    attached: ClassVar[tuple[str, ...]] = ()  # the messages with the files that a prompt named
+
+    @classmethod
+    def choose_another_model(cls, tool: Tool) -> None:
+        """Configure another provider and the model `another-model`."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def desk(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+        """Return a machine on which the program was used before."""
+        folder = tmp_path_factory.mktemp("desk")
+        with ModelServer() as other:
+            tool = make_tool(MORE_NAMES[cls.name], folder / "home", other.url)
+            cls.choose_another_model(tool)
+            elsewhere = folder / "elsewhere"
+            elsewhere.mkdir()
+            done = tool.run("Please put the kettle on.", cwd=elsewhere)
+            assert done.returncode == 0, done.stderr
+            assert other.turns[-1].body["model"] == "another-model"
+        with ModelServer() as server:
+            yield Desk(folder, server, names=("claude", cls.name))
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def conversations(cls, desk: Desk) -> Conversations:
+        """Hold a conversation in each program; return the project and the texts of each."""
+        made = {}
+        for name in desk.tools:
+            project = desk.project(f"{name}-project")
+            made[name] = (project, hold(desk, name, project))
+        return made
+
+    @pytest.fixture
+    def stores(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
+        """Return the stores in the environment of the desk."""
+        for name, value in desk.env.items():
+            monkeypatch.setenv(name, value)
+        return Stores(str(desk.home))
+
+    @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
+    def test_a_real_conversation_is_imported_whole(
+        self, desk: Desk, conversations: Conversations, stores: Stores
+    ) -> None:
+        project, said = conversations[self.name]
+        found = imported(desk, stores, self.name, project)
+        messages = thread(found.store.read(found.session.id))
+        attached = [message for message in messages if ATTACHMENT in (message.extra or {})]
+        assert tuple(message.content for message in attached) == self.attached
+        spoken = [message for message in messages if message.content and message not in attached]
+        assert [(message.role, message.content) for message in spoken] == said
+        calls = [part for message in messages for part in message.parts_of("tool_call")]
+        results = [part for message in messages for part in message.parts_of("tool_result")]
+        assert [part.input["command"] for part in calls] == ["cat note.txt", "cat count.txt", "cat missing.txt"]
+        assert [part.call_id for part in results] == [part.id for part in calls]
+        assert [part.is_error for part in results] == [False, False, True]
+        assert "the heron stands still" in results[0].output
+        assert {message.model for message in messages if message.role == "assistant"} == {"test-model"}
+        again = desk.cortext("import", "--from", self.name, "--json", cwd=project).json
+        assert again[0]["messages"] == 0, "idempotent"
+
+    @pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c")
+    @pytest.mark.parametrize("home", ["fresh", "used"])
+    def test_a_conversation_of_claude_is_resumed_and_captured_again(
+        self, desk: Desk, conversations: Conversations, stores: Stores, home: str
+    ) -> None:
+        project, said = conversations["claude"]
+        found = copied(imported(desk, stores, "claude", project), f"{self.name}-{home}")
+        folder = desk.home / self.sessions
+        if home == "fresh":
+            folder.rename(folder.with_name("of before"))
+        try:
+            plan, request = resumed(desk, stores, found, self.name, project)
+            outcome = compare(request, plan, said)
+            assert outcome.problems == []
+            assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {})
+            assert outcome.changed == {}
+            calls = [turn.call_id for turn in request.conversation if turn.kind == "tool_call"]
+            assert calls == [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
+            assert captured_again(desk, found, self.name) == []
+        finally:
+            if home == "fresh":
+                folder.rename(folder.with_name("of this test"))
+                folder.with_name("of before").rename(folder)
+
+    @pytest.mark.req("SESS-004d", "SAFE-09")
+    def test_cortext_resume_opens_its_screen_with_the_conversation(
+        self, desk: Desk, conversations: Conversations, stores: Stores
+    ) -> None:
+        project, said = conversations["claude"]
+        found = copied(imported(desk, stores, "claude", project), f"{self.name}-screen")
+        before = [message.id for message in thread(found.store.read(found.session.id))]
+        desk.server.push("Welcome back.", "Nine.")
+        command = [str(SCRIPTS / "cortext"), "resume", found.session.id, "--ai", self.name]
+        with Screen(desk.home.parent, command, desk.env, project, "150x70") as screen:
+            request = desk.server.wait_for(lambda turn: "Go on as the message above says" in str(turn.body), 120)
+            assert all(text in "\n".join(request.texts()) for _, text in said), "the history comes first"
+            assert "A number was noted and a note read." in str(request.body), "the context block"
+            screen.wait_for("Welcome back.", timeout=120)
+            desk.say(screen, "How many herons are there?")
+            screen.wait_for("Nine.", timeout=60)
+            after = self._captured(desk, found, "Nine.")
+        assert [message.id for message in after][: len(before)] == before
+        added = [(message.role, message.content) for message in after[len(before) :]]
+        assert added == [("assistant", "Welcome back."), ("user", "How many herons are there?"), ("assistant", "Nine.")]
+
+    def _captured(self, desk: Desk, found: Found, last: str) -> list[Message]:
+        """Return the messages as soon as the last one is captured: the screen shows an answer before it is stored."""
+        deadline = time.monotonic() + 60
+        while True:
+            assert desk.cortext("sync", "--from", self.name, cwd=desk.home).code == 0
+            messages = thread(found.store.read(found.session.id))
+            if messages[-1].content == last or time.monotonic() > deadline:
+                return messages
+
+    @pytest.mark.req("TOOL-02", "SESS-004d")
+    def test_its_conversation_is_resumed_in_claude(
+        self, desk: Desk, conversations: Conversations, stores: Stores
+    ) -> None:
+        project, said = conversations[self.name]
+        found = copied(imported(desk, stores, self.name, project), "claude")
+        plan, request = resumed(desk, stores, found, "claude", project)
+        outcome = compare(request, plan, said)
+        assert outcome.problems == []
+        assert (outcome.messages, outcome.calls) == (outcome.of_messages, 3)
+        assert captured_again(desk, found, "claude") == []

@@ -1,0 +1,78 @@
+"""After a compaction the model gets back what the summary dropped: by the request that the real program sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.cli import git
+from tests.support.desk import Desk
+from tests.support.model_server import ModelServer, Reply, ToolCall
+
+ASKED = "Add a retry to the heron client. Always use tabs in this project."
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server, ["claude"])
+
+
+@pytest.fixture
+def workspace(desk: Desk) -> Path:
+    folder = desk.project("w")
+    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+    return folder
+
+
+def _compacted(desk: Desk, folder: Path) -> str:
+    """Hold a conversation in which a file is written and a command fails, and have it compacted; return its id."""
+    claude = desk.tools["claude"]
+    path = str(folder / "heron_client.py")
+    desk.server.push(
+        Reply(tool_calls=(ToolCall("Write", {"file_path": path, "content": "def fetch_heron():\n\treturn 1\n"}),)),
+        Reply(tool_calls=(ToolCall("Bash", {"command": "cat missing.txt", "description": "look"}),)),
+        "The client retries now.",
+    )
+    assert claude.run(ASKED, cwd=folder).returncode == 0
+    key = claude.sessions()[-1]
+    desk.server.push("<summary>Birds were talked about.</summary>")
+    assert claude.run("/compact", cwd=folder, resume=key).returncode == 0
+    return key
+
+
+def _received(desk: Desk, folder: Path, key: str, prompt: str) -> str:
+    """Send a prompt; return the text that the model received."""
+    desk.server.push("Fine.")
+    assert desk.tools["claude"].run(prompt, cwd=folder, resume=key).returncode == 0
+    return "\n".join(turn.text for turn in desk.server.turns[-1].conversation if turn.kind == "text")
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-11")
+def test_after_a_compaction_the_model_gets_back_what_the_summary_dropped(desk: Desk, workspace: Path) -> None:
+    key = _compacted(desk, workspace)
+
+    received = _received(desk, workspace, key, "Go on.")
+
+    assert "Birds were talked about" in received
+    assert received.count(f"The user asked last: {ASKED}") == 1
+    assert "the last `cat missing.txt` exit 1" in received
+    assert f"{workspace}/heron_client.py (created): fetch_heron" in received
+    again = _received(desk, workspace, key, "And now?")
+    assert again.count("The user asked last:") == 1, "it stays where it was, and comes only once"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-11")
+def test_with_the_setting_at_zero_the_model_gets_only_the_summary(desk: Desk, workspace: Path) -> None:
+    desk.tools["claude"].env["CORTEXT_RESUME_COMPACTION_TOKENS"] = "0"
+    key = _compacted(desk, workspace)
+
+    received = _received(desk, workspace, key, "Go on.")
+
+    assert "Birds were talked about" in received
+    assert "The user asked last:" not in received
