@@ -75,6 +75,7 @@ def test_a_conversation_of_another_tool_is_written_once_and_recognised(home: Pat
 @pytest.mark.req("TOOL-08")
 def test_without_a_copy_the_messages_are_written(home: Path, tmp_path: Path) -> None:
     path = claude_session(home, 0, days_ago=1)
+    path.write_text(path.read_text("utf-8").replace("/work/pond", str(tmp_path)), encoding="utf-8")
     assert cortext("import", cwd=tmp_path).code == 0
     path.unlink()
     for copy in home.glob(f".local/share/cortext/home/**/{SESSION}/.session/native"):
@@ -84,6 +85,16 @@ def test_without_a_copy_the_messages_are_written(home: Path, tmp_path: Path) -> 
     assert done["why"] == "there is no copy of the tool's own file"
     (found,) = _claude_files(home)
     assert found.stem == done["key"] != KEYS[0]
+
+
+@pytest.mark.req("TOOL-08")
+def test_if_its_folder_is_gone_a_session_of_this_folder_is_written(home: Path, tmp_path: Path) -> None:
+    claude_session(home, 0, days_ago=1).rename(home / "elsewhere.jsonl")
+    assert cortext("import", str(home / "elsewhere.jsonl"), cwd=tmp_path).code == 0
+
+    done = _restore(tmp_path, "claude", SESSION)
+    assert (done["why"], done["project"]) == ("it was held in /work/pond", str(tmp_path))
+    assert "does not exist" in done["note"]
 
 
 @pytest.mark.req("TOOL-08")

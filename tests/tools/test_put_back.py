@@ -80,9 +80,9 @@ def _start(desk: Desk, project: Path) -> None:
     """Use the program for something else; Claude Code, which deletes in the background, until it has done that."""
     name, tool = _only(desk)
     if name == "claude":
-        done = desk.home / ".claude" / ".last-cleanup"
-        done.unlink(missing_ok=True)  # it deletes once a day
-        desk.server.push(tool.shell(f"for i in $(seq 300); do [ -e '{done}' ] && break; sleep 0.2; done"), "Done.")
+        mark = desk.home / ".claude" / ".last-cleanup"
+        mark.unlink(missing_ok=True)  # it deletes once a day
+        desk.server.push(tool.shell(f"for i in $(seq 300); do [ -e '{mark}' ] && break; sleep 0.2; done"), "Done.")
     else:
         desk.server.push("Done.")
     done = tool.run(OTHER_WORDS, cwd=project)

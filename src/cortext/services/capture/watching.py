@@ -3,8 +3,8 @@
 Folders are watched by file notification, the few files that a tool changes in place are looked at once a second. What
 is noticed is captured as an import does it, so hooks and imports may run at the same time. Work is bounded: changes
 are collected for a moment, one round follows another after a pause, and only the transcripts that changed are read,
-from their cursors. Everything is checked at the start and every ten minutes, for what no notification reported: tools
-that cannot be watched, and changes on a file system without notifications.
+from their cursors. Everything is checked at the start and every ten minutes, for what no notification reported, and
+tools that cannot be watched every minute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STEP_MS = 100  # how often the notifications are looked at
 LOOK_MS = 1_000  # how often the single files are looked at
 PAUSE_S = 0.5  # between two rounds, so that a busy tool costs little
 ALL_S = 600.0  # how often everything is checked
-UNWATCHED_S = 60.0  # the same if there are no notifications
+UNWATCHED_S = 60.0  # the same for tools that cannot be watched, and if the system has no notifications
 
 Reports = dict[str, ToolReport]
 Signs = dict[str, tuple[int, int]]  # size and time of files
@@ -54,23 +54,30 @@ class Watching:
         self._tools, self._make_capture, self._report, self._stop = tools, make_capture, report, stop
         self.trouble = trouble
         self._watched = [tool for tool in tools if isinstance(tool, Watched)]
+        self._unwatched = [tool for tool in tools if not isinstance(tool, Watched)]
         self._grown: dict[tuple[str, str], None] = {}  # conversations of workspaces, since everything was checked
 
     def check_all(self) -> Reports:
         """Capture whatever is new in any transcript; return the results by tool."""
+        return self._check(self._tools, is_all=True)
+
+    def _check(self, tools: Sequence[TranscriptSource], *, is_all: bool) -> Reports:
         reports: Reports = {}
 
         def failed(tool: str, path: str, error: Exception) -> None:
             note_failure(reports, tool, "", path, reason_of(error))
 
-        work = work_for(self._tools, failed)
+        work = work_for(tools, failed)
         capture = self._make_capture()
         capture.remember_all()
         self._capture(capture, work, reports)
-        uncaptured.forget_missing()
-        capture.grown |= self._grown
-        self._grown = {}
-        self._report(capture, reports, True)
+        if is_all:
+            uncaptured.forget_missing()
+            capture.grown |= self._grown
+            self._grown = {}
+        else:
+            self._grown |= capture.grown
+        self._report(capture, reports, is_all)
         return reports
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
@@ -91,6 +98,7 @@ class Watching:
 
     def _rounds(self, changes: Iterator[set[str]], roots: list[str], seconds: float) -> None:
         until = time.monotonic() + seconds
+        look = time.monotonic() + UNWATCHED_S
         signs = self._signs()
         is_checked = False
         for found in changes:
@@ -103,6 +111,9 @@ class Watching:
             if paths:
                 self._round(paths)
                 self._stop.wait(PAUSE_S)
+            if self._unwatched and time.monotonic() > look:
+                self._check(self._unwatched, is_all=False)
+                look = time.monotonic() + UNWATCHED_S
             if time.monotonic() > until or (not found and self._roots() != roots):
                 return
 
