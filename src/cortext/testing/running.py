@@ -35,7 +35,7 @@ class HooksConformance(Conformance):
         key = self.only_transcript(hooks).key
         payloads = self.samples.payloads(home, project)
 
-        assert {"prompt", "answered"} <= {kind for kind, _ in payloads}
+        assert "answered" in {kind for kind, _ in payloads}
         for kind, payload in payloads:
             event = hooks.hook_event(payload)
             assert event is not None, payload

@@ -21,10 +21,12 @@ BUILT_IN = {
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
     "opencode": "cortext.tools.opencode.adapter:OpenCode",
     "codex": "cortext.tools.codex.adapter:Codex",
-    "continue": "cortext.tools.continue_cli.adapter:Continue",
     "copilot": "cortext.tools.copilot.adapter:Copilot",
     "qwen": "cortext.tools.qwen_code.adapter:QwenCode",
     "pi": "cortext.tools.pi.adapter:Pi",
+    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
+    "continue": "cortext.tools.continue_cli.adapter:Continue",
+    "vibe": "cortext.tools.vibe.adapter:Vibe",
     "gptme": "cortext.tools.gptme.adapter:Gptme",
     "aider": "cortext.tools.aider.adapter:Aider",
 }
@@ -42,7 +44,6 @@ READERS = {
     "openhands": "cortext.tools.openhands.adapter:OpenHands",
     "amp": "cortext.tools.amp.adapter:Amp",
     "droid": "cortext.tools.droid.adapter:Droid",
-    "kimi": "cortext.tools.kimi_code.adapter:KimiCode",
 }
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 _problems: list[str] = []

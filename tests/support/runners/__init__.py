@@ -18,6 +18,7 @@ from tests.support.runners.copilot import Copilot
 from tests.support.runners.gemini_cli import GeminiCli
 from tests.support.runners.gptme import Gptme
 from tests.support.runners.kimi_code import KimiCode
+from tests.support.runners.mistral_vibe import MistralVibe
 from tests.support.runners.opencode import OpenCode
 from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
@@ -36,6 +37,7 @@ __all__ = [
     "GeminiCli",
     "Gptme",
     "KimiCode",
+    "MistralVibe",
     "OpenCode",
     "Pi",
     "QwenCode",
@@ -53,6 +55,7 @@ MORE_TOOLS: dict[str, type[Tool]] = {
         Copilot,
         Gptme,
         KimiCode,
+        MistralVibe,
         Pi,
         QwenCode,
     )

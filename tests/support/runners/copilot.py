@@ -26,7 +26,8 @@ class Copilot(Tool):
 
     def trust(self, project: Path) -> None:
         path = self.home / ".copilot" / "config.json"
-        settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else ["{}"]
+        settings = json.loads("\n".join(line for line in lines if not line.startswith("//")))
         folders = settings.setdefault("trustedFolders", [])
         if str(project) not in folders:
             folders.append(str(project))

@@ -93,7 +93,8 @@ def _lines(rendering: Rendering, key: str, project: str, version: str) -> Iterat
 def _workspace(key: str, project: str, title: str) -> bytes:
     """Return the file with the session's name, which Copilot shows in its list. A JSON string is a YAML string."""
     now = clock.now()
-    fields = {"id": key, "cwd": project, "name": title, "user_named": True, "created_at": now, "updated_at": now}
+    fields: dict[str, str | bool] = {"id": key, "cwd": project, "name": title, "user_named": True}
+    fields |= {"created_at": now, "updated_at": now}
     return "".join(f"{name}: {_yaml(value)}\n" for name, value in fields.items()).encode("utf-8")
 
 

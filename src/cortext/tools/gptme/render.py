@@ -70,7 +70,7 @@ class Rendering:
         for record in records:
             record.timestamp = self._now
             record.metadata = record.metadata or Metadata()
-            record.metadata.cortext = Mark.of(message if record is records[0] else None, literal_message(record))
+            record.metadata.cortext = Mark.made_from(message if record is records[0] else None, literal_message(record))
             if record.role == ASSISTANT and message is not None:
                 record.metadata.model = message.model
         self.records += records

@@ -40,8 +40,8 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
                 f"Run `{line}` first, with these words as further arguments (none if there are none): $ARGUMENTS\n"
                 "Read its output."
             )
-        header = "disable-model-invocation: true\n"
-        text = skill_text(command, arguments="$ARGUMENTS", run=run, call="/skill:", header=header)
+        head = ["disable-model-invocation: true"]
+        text = skill_text(command, arguments="$ARGUMENTS", run=run, call="/skill:", head=head)
         files[f".kimi-code/skills/{skill_name(command.name)}/SKILL.md"] = text.encode("utf-8")
     return files
 

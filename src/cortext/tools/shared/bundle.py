@@ -74,7 +74,7 @@ class BundleTool:
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return a reading of the whole conversation: the format has no place to continue from."""
         is_copy = head_of(transcript.path) is not None
-        return self.reading(transcript, _lines(transcript.path) if is_copy else self.pieces(transcript))
+        return self.reading(transcript, pieces_in(transcript.path) if is_copy else self.pieces(transcript))
 
     def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
         """Copy the conversation to one file, unless that is up to date."""
@@ -108,7 +108,8 @@ class BundleTool:
         )
 
 
-def _lines(path: str) -> Iterator[Piece]:
+def pieces_in(path: str) -> Iterator[Piece]:
+    """Yield the pieces in a copy."""
     with open(path, "rb", opener=fsio.plain_file) as file:
         next(file, b"")
         for line in file:

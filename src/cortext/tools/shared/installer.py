@@ -21,6 +21,7 @@ from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.tools.shared.entries import NAME, Entry, Json, Server
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
+from cortext.tools.shared.mcp_servers import named
 
 _FILE = "file"  # stands for the file itself among the containers to keep
 _NOTE = "what cortext changed in the settings beside this file; it is needed to undo that"
@@ -223,13 +224,14 @@ def _naming_the_file(path: str) -> Iterator[None]:
 
 
 class TomlConfig(msgspec.Struct, frozen=True):
-    """A TOML file with our MCP server at its end, between two comment lines."""
+    """A TOML file with an entry of ours at its end, between two comment lines: our MCP server, or a hook."""
 
     path: str
-    table: str  # the table of MCP servers
+    table: str  # the table, or the list of tables, that the entry belongs to
     entry: str
     begin: str
     end: str
+    is_server: bool = True
 
     def installed(self, project: str) -> list[Change]:
         path = inside(project, self.path)
@@ -241,8 +243,8 @@ class TomlConfig(msgspec.Struct, frozen=True):
         if found := self._block().search(old):
             lead = "\n" if found[0].startswith("\n") else ""
             return [Change(path, old, f"{old[: found.start()]}{lead}{block}{old[found.end() :]}")]
-        if NAME in value.get(self.table, {}):
-            return []  # the user's own server of that name
+        if NAME in named(value.get(self.table)):
+            return []  # the user's own entry of that name
         new = f"{old}\n{block}"
         try:
             tomllib.loads(new)
@@ -260,8 +262,8 @@ class TomlConfig(msgspec.Struct, frozen=True):
         # A block without a line break before it is the start of a file that we created.
         return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
 
-    def without_server(self) -> None:
-        return None
+    def without_server(self) -> TomlConfig | None:
+        return None if self.is_server else self
 
     def _block(self) -> re.Pattern[str]:
         return re.compile(rf"\n?{re.escape(self.begin)}\n.*?{re.escape(self.end)}\n?", re.DOTALL)

@@ -14,6 +14,13 @@ def names_in(path: str, *keys: str) -> set[str]:
     value: Any = _toml(path) if path.endswith(".toml") else read_object(path)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
+    return named(value)
+
+
+def named(value: Any) -> set[str]:
+    """Return the names in a table of servers, or in a list of tables that each have a name."""
+    if isinstance(value, list):
+        return {item["name"] for item in value if isinstance(item, dict) and isinstance(item.get("name"), str)}
     return set(value) if isinstance(value, dict) else set()
 
 

@@ -56,6 +56,13 @@ class Restored:
         self._lines = _load(path)[position:]
         self.position = position
 
+    @classmethod
+    def of(cls, messages: Iterable[Message], pairs: Iterable[tuple[Message, Message | None]]) -> Restored:
+        """Return the same for a session whose beginning is known: each message as read, and what it was made from."""
+        restored = cls(messages, "")
+        restored._lines = [_Line(_digest(read), original) for read, original in pairs]
+        return restored
+
     def __iter__(self) -> Iterator[Message]:
         ids: dict[str, str] = {}  # of the messages as read, to the original ones
         remaining = iter(self._lines)

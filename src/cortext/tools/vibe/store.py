@@ -1,0 +1,240 @@
+"""Where Mistral Vibe keeps its sessions, and which files belong to one.
+
+A session is known by the id under which it was first stored: one that Vibe imported from a Vibe 2 folder keeps the id
+of that folder, and `vibe --resume` accepts it for both.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.io.inside import inside
+from cortext.tools.base import Transcript
+from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.folders import is_uuid
+from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
+
+TOOL = "vibe"
+OLD = "vibe2/"  # where the files of a session are that another one was imported from
+ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_LARGEST = 1 << 31
+_STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
+_VIBE_2 = "session_"
+
+Contents = dict[str, bytes]
+
+
+class Session:
+    """The files of a session by name: of Vibe 3, with a `CURRENT`, or of Vibe 2. Raise an error if it is incomplete."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.is_unified = CURRENT in contents
+        self.meta = self.decode(META, Meta)
+        self.id, self.generation = self.meta.session_id, ""
+        self.manifest, self.runtime = Manifest(), Runtime()
+        if self.is_unified:
+            current = self.decode(CURRENT, Current)
+            self.id, self.generation = current.session_id, f"generations/{current.generation}"
+            self.manifest = self.decode(f"{self.generation}/manifest.json", Manifest)
+            self.runtime = self.decode(f"{self.generation}/runtime-state.json", Runtime)
+
+    @property
+    def key(self) -> str:
+        """Its first id."""
+        return self.runtime.imported_from or self.id
+
+    @property
+    def old(self) -> Session | None:
+        """The Vibe 2 session that it was imported from, if that still exists."""
+        found = {name.removeprefix(OLD): data for name, data in self.contents.items() if name.startswith(OLD)}
+        return Session(found) if found else None
+
+    def read(self, name: str) -> bytes:
+        """Return a file; raise FileNotFoundError if it does not exist."""
+        try:
+            return self.contents[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def decode(self, name: str, kind: Any) -> Any:
+        """Return a JSON file as this type."""
+        return msgspec.json.decode(self.read(name), type=kind)
+
+
+class VibeStore:
+    """The sessions below `<vibe home>/logs/session`."""
+
+    def __init__(self, home: str) -> None:
+        self.root = os.path.join(home, "logs", "session")
+        self.unified = os.path.join(self.root, "unified")
+
+    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self) -> Iterator[Transcript]:
+        """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
+        found: dict[str, Transcript] = {}
+        for name in _listed(self.unified):
+            transcript = self.transcript_at(os.path.join(self.unified, name, CURRENT)) if is_uuid(name) else None
+            if transcript is not None:
+                other = found.get(transcript.key)
+                found[transcript.key] = max(transcript, other, key=_changed) if other else transcript
+        yield from found.values()
+        for name in _listed(self.root):
+            if name.startswith(_VIBE_2):
+                transcript = self.transcript_at(os.path.join(self.root, name, LINES))
+                if transcript is not None and transcript.key not in found:
+                    yield transcript
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this `CURRENT` or `messages.jsonl`."""
+        if os.path.basename(path) not in (CURRENT, LINES):
+            return None
+        try:
+            session = Session(dict(_heads(path)))
+            size, changed = _fingerprint(path)
+        except ERRORS:
+            return None
+        if not is_uuid(session.key) or session.runtime.identity.depth:
+            return None
+        return Transcript(
+            tool=TOOL, key=session.key, path=path, project=session.meta.project, size=size, changed=changed
+        )
+
+    def has(self, key: str) -> bool:
+        """Whether there is a session with this id, or a folder that begins like it: Vibe accepts the beginning."""
+        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in _listed(self.root)):
+            return True
+        return os.path.lexists(os.path.join(self.unified, key)) or any(item.key == key for item in self.transcripts())
+
+    # ── the files of a session ───────────────────────────────────────────────────────────────────────
+
+    def pieces(self, path: str) -> Iterator[Piece]:
+        """Yield the files of a session: the folder that it was imported from, too."""
+        folder = os.path.dirname(path)
+        yield Piece("folder", {"name": os.path.basename(folder)})
+        yield from _file_pieces(folder, _names(Session(dict(_heads(path)))))
+        if os.path.basename(path) == CURRENT:
+            old = self._vibe_2(Session(dict(_heads(path))).runtime.imported_from)
+            if old:
+                yield Piece("old folder", {"name": os.path.basename(old)})
+                yield from _file_pieces(old, (META, LINES), OLD)
+
+    def _vibe_2(self, key: str) -> str:
+        """Return the Vibe 2 folder of this id; empty if there is none."""
+        for name in _listed(self.root) if is_uuid(key) else ():
+            if name.startswith(_VIBE_2) and name.endswith(key[:8]):
+                folder = os.path.join(self.root, name)
+                try:
+                    if Session(dict(_heads(os.path.join(folder, LINES)))).id == key:
+                        return folder
+                except ERRORS:
+                    continue
+        return ""
+
+    def restore(self, pieces: Iterable[Piece]) -> None:
+        """Write the folders of a session that do not exist."""
+        pieces = list(pieces)
+        names = {kind: str(values.get("name", "")) for kind, values in pieces if kind in ("folder", "old folder")}
+        contents = contents_of(pieces)
+        own = {name: data for name, data in contents.items() if not name.startswith(OLD)}
+        old = {name.removeprefix(OLD): data for name, data in contents.items() if name.startswith(OLD)}
+        _restore(self.unified if CURRENT in own else self.root, names.get("folder", ""), own)
+        if old:
+            _restore(self.root, names.get("old folder", ""), old)
+
+
+def contents_of(pieces: Iterable[Piece]) -> Contents:
+    """Return the files among these pieces, by name."""
+    return {
+        str(values.get("name")): str(values.get("text", "")).encode("latin-1" if values.get("latin1") else "utf-8")
+        for kind, values in pieces
+        if kind == "file"
+    }
+
+
+def _restore(parent: str, name: str, contents: Contents) -> None:
+    """Write the files of a session, unless its folder exists."""
+    folder = os.path.join(parent, name)
+    if not re.fullmatch(r"[\w-]+", name) or os.path.lexists(folder):
+        return
+    fsio.ensure_folder(folder)
+    try:
+        for file, data in contents.items():
+            path = inside(folder, file)
+            fsio.ensure_folder(os.path.dirname(path))
+            fsio.replace_file(path, [data])
+    except BaseException:
+        fsio.remove_tree(folder)
+        raise
+
+
+def _heads(path: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the files that say which session this is, without its messages."""
+    folder = os.path.dirname(path)
+    yield META, _read(folder, META)
+    if os.path.basename(path) == CURRENT:
+        data = _read(folder, CURRENT)
+        yield CURRENT, data
+        generation = msgspec.json.decode(data, type=Current).generation
+        for state in ("manifest", "runtime-state"):
+            name = f"generations/{generation}/{state}.json"
+            yield name, _read(folder, name)
+
+
+def _names(session: Session) -> Iterator[str]:
+    """Yield the files of a session."""
+    if not session.is_unified:
+        yield from (META, LINES)
+        return
+    manifest = session.manifest
+    chunks = (*manifest.checkpoint.names, *manifest.projection_state.names, *manifest.runtime_state.names)
+    yield from (CURRENT, META, *(f"{session.generation}/{state}.json" for state in _STATES), *dict.fromkeys(chunks))
+    if manifest.recovery_journal_segment.path:
+        yield manifest.recovery_journal_segment.path
+
+
+def _file_pieces(folder: str, names: Iterable[str], below: str = "") -> Iterator[Piece]:
+    for name in names:
+        try:
+            data = _read(folder, name)
+        except OSError:  # not written yet, or already replaced by another generation
+            continue
+        try:
+            yield Piece("file", {"name": below + name, "text": data.decode("utf-8")})
+        except UnicodeDecodeError:
+            yield Piece("file", {"name": below + name, "text": data.decode("latin-1"), "latin1": True})
+
+
+def _read(folder: str, name: str) -> bytes:
+    return fsio.read_file(inside(folder, name), _LARGEST)
+
+
+def _fingerprint(path: str) -> tuple[int, int]:
+    """Return the size and the latest change of the files that a new message changes."""
+    folder, paths = os.path.dirname(path), [path]
+    if os.path.basename(path) == CURRENT:
+        journal = os.path.join(folder, "journal")
+        paths += [os.path.join(folder, META), *(os.path.join(journal, name) for name in _listed(journal))]
+    else:
+        paths.append(os.path.join(folder, META))
+    found = [os.stat(name) for name in paths]
+    return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
+
+
+def _changed(transcript: Transcript) -> int:
+    return transcript.changed
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
