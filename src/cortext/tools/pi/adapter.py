@@ -14,8 +14,19 @@ from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.folders import entries, file_transcript
+from cortext.tools.base import (
+    CommandFile,
+    Counts,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Transcript,
+    Watch,
+    Withheld,
+    Written,
+)
+from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.program import Program, check_argument
@@ -77,6 +88,12 @@ class Pi:
             return ""
         return os.path.join(self._home, chosen[2:]) if chosen.startswith("~/") else chosen
 
+    @property
+    def _sessions(self) -> str:
+        """The folder of the sessions of all projects, unless the user chose one in each project."""
+        chosen = self._chosen_folder
+        return chosen if os.path.isabs(chosen) else os.path.join(self._agent, "sessions")
+
     def _folder(self, project: str) -> str:
         """Return the folder with the sessions of a project, and perhaps of others."""
         if chosen := self._chosen_folder:
@@ -110,6 +127,14 @@ class Pi:
         """Return the session at any path, recognised by its first line."""
         header = _header(path)
         return file_transcript(self.name, header.id, path) if header is not None else None
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._sessions, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> PiReading:
         """Return the messages; with a cursor, only those added since."""
