@@ -11,8 +11,8 @@ import msgspec
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.folders import is_uuid
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.hooks import all_hooks_off, text_of
 from cortext.tools.shared.program import Program, check_argument
 from cortext.tools.shared.typed import is_resume_block
@@ -81,6 +81,14 @@ class Copilot:
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._sessions, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> CopilotReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
