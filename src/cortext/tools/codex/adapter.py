@@ -25,6 +25,7 @@ from cortext.tools.base import (
     Messages,
     Transcript,
     TranscriptReading,
+    Watch,
     Withheld,
     Written,
 )
@@ -115,6 +116,15 @@ class Codex:
             return None
         copy = codex_pages.with_fingerprint(Page(path, "", head.meta.id.lower(), head.meta.id.lower()))
         return _transcript([copy])
+
+    def watched(self) -> Watch:
+        """Return the folder of all threads; what is archived does not change."""
+        return Watch(folders=[self.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the thread that this page belongs to."""
+        found = self.transcript_at(path) if codex_pages.from_name(path) is not None else None
+        return [found] if found is not None else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return the messages of all pages of a thread; with a cursor, only those added since."""

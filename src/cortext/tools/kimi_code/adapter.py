@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program
@@ -51,6 +51,14 @@ class KimiCode:
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a session of Kimi Code."""
         return transcript_at(path)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._store.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in whose folder this file is."""
+        return self._store.changed(path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> KimiReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
