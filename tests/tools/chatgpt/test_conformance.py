@@ -236,3 +236,18 @@ def test_an_archive_is_imported_and_a_later_one_adds_what_is_new(tmp_path: Path,
     assert "Two herons" in cortext("search", "herons").out
     planned = cortext("resume", f"chatgpt-{KEY}", "--ai", "claude", "--dry-run", "--json").json
     assert planned["receipt"]["messages"] == 8
+
+
+def test_an_archive_that_cannot_be_unpacked_is_reported(tmp_path: Path, home: Path) -> None:
+    path = tmp_path / "export.zip"
+    nodes = [json.dumps(node(f"n{number}", None, "user", str(number) * 50)).encode() for number in range(3000)]
+    save_zip(path, b"[" + conversation(nodes) + b"]")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+    done = cortext("import", str(path))
+
+    assert done.code == 3
+    assert "cannot be unpacked" in done.out
+    assert "Traceback" not in done.err
