@@ -98,7 +98,7 @@ def peak_memory(process: int) -> float:
 
 
 def until_found(talk: Transcript, watcher: IO[bytes]) -> tuple[float, float]:
-    """Append a message with a word of its own; return the seconds until it is captured, and until the search finds it."""
+    """Append a message with a word of its own; return the seconds until it is captured, and until it is found."""
     word = f"heron{uuid.uuid4().hex[:12]}"
     talk.say([f"Remember this word: {word}."])
     started = time.perf_counter()
