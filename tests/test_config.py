@@ -97,6 +97,7 @@ def test_the_settings_open_to_an_untrusted_repository_are_pinned() -> None:
         "workspace.offer_after",
         "resume.tokens",
         "resume.native_tokens",
+        "resume.compaction_tokens",
         "resume.tool",
     }
 

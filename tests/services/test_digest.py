@@ -208,6 +208,7 @@ def test_a_file_is_listed_once_with_its_last_known_state() -> None:
     ("output", "failed", "status"),
     [
         ("3 passed", False, "ok"),
+        ("#!/bin/sh\ntest -e x || exit 1\n# exit code 2: no such file", False, "ok"),
         ("Exit code 1\nboom", True, "exit 1"),
         ("boom\nExit Code: 2", False, "exit 2"),
         ("Process exited with code 101\nOutput: boom", False, "exit 101"),

@@ -230,7 +230,7 @@ def test_a_session_that_codex_or_opencode_compacted_is_carried_over_in_full(desk
     assert tool.run(texts[0], cwd=folder).returncode == 0
     key = tool.sessions()[-1]
     desk.server.push("Birds were talked about.")
-    (_compact_codex if name == "codex" else _compact_opencode)(tool, folder, key)
+    (_compact_codex if name == "codex" else compact_opencode)(tool, folder, key)
     desk.server.push(texts[3])
     assert tool.run(texts[2], cwd=folder, resume=key).returncode == 0
     assert texts[1] not in str(desk.server.turns[-1].body), "the program itself no longer sends it"
@@ -254,7 +254,7 @@ def _compact_codex(tool: Tool, folder: Path, key: str) -> None:
     ask(tool, folder, resumed, compact, until="turn/completed")
 
 
-def _compact_opencode(tool: Tool, folder: Path, key: str) -> None:
+def compact_opencode(tool: Tool, folder: Path, key: str) -> None:
     """Do what `/compact` does on its screen, through its own server."""
     command = [tool.program, "serve", "--port", "0", "--hostname", "127.0.0.1"]
     process = subprocess.Popen(

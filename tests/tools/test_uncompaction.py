@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,20 +10,29 @@ import pytest
 from tests.support.cli import git
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, ToolCall
+from tests.support.runners import OpenCode
+from tests.tools.test_resume_flows import compact_opencode
 
 ASKED = "Add a retry to the heron client. Always use tabs in this project."
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    with ModelServer() as server:
-        yield Desk(tmp_path, server, ["claude"])
+def name() -> str:
+    return "claude"
 
 
 @pytest.fixture
-def workspace(desk: Desk) -> Path:
+def desk(tmp_path: Path, name: str) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server, [name])
+
+
+@pytest.fixture
+def workspace(desk: Desk, name: str) -> Path:
     folder = desk.project("w")
-    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert desk.cortext("init", "--ai", name, cwd=folder).code == 0
+    if name == "opencode":
+        OpenCode.settle(folder / ".opencode")
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "workspace")
     return folder
@@ -47,7 +57,8 @@ def _compacted(desk: Desk, folder: Path) -> str:
 def _received(desk: Desk, folder: Path, key: str, prompt: str) -> str:
     """Send a prompt; return the text that the model received."""
     desk.server.push("Fine.")
-    assert desk.tools["claude"].run(prompt, cwd=folder, resume=key).returncode == 0
+    (tool,) = desk.tools.values()
+    assert tool.run(prompt, cwd=folder, resume=key).returncode == 0
     return "\n".join(turn.text for turn in desk.server.turns[-1].conversation if turn.kind == "text")
 
 
@@ -76,3 +87,31 @@ def test_with_the_setting_at_zero_the_model_gets_only_the_summary(desk: Desk, wo
 
     assert "Birds were talked about" in received
     assert "The user asked last:" not in received
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-11")
+@pytest.mark.parametrize("name", ["opencode"])
+def test_in_opencode_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspace: Path) -> None:
+    tool = desk.tools["opencode"]
+    desk.server.push(tool.shell("cat missing.txt"), "The client calls fetch_heron and count_storks now.")
+    assert tool.run(ASKED, cwd=workspace).returncode == 0
+    key = tool.sessions()[-1]
+    desk.server.push("A summary: count_storks.")
+    compact_opencode(tool, workspace, key)
+    _wait_for_compaction(desk)
+
+    received = _received(desk, workspace, key, "Go on.")
+
+    assert "A summary: count_storks." in received
+    given = received.partition("cortext has kept every message of this conversation.")[2]
+    assert f"The user asked last: {ASKED}" in given and "fetch_heron" in given and "`cat missing.txt`" in given
+    assert received.count("The user asked last:") == 1
+
+
+def _wait_for_compaction(desk: Desk) -> None:
+    """Wait until the plugin's report, which OpenCode does not wait for, has been handled."""
+    deadline = time.monotonic() + 60
+    while not any('"compacted":true' in path.read_text("utf-8") for path in desk.home.rglob("cortext/chats/*.json")):
+        assert time.monotonic() < deadline, "no compaction was reported"
+        time.sleep(0.05)

@@ -149,7 +149,10 @@ class Hook:
 
         # While a tool reports a compaction, its new summary is not necessarily stored yet.
         summary = self.event.text if self.event.kind == "compacted" else found.session.summary
-        text = _safe_text(dropped(found, summary, budget, LARGEST - taken - 2))
+        try:
+            text = _safe_text(dropped(found, summary, budget, LARGEST - taken - 2))
+        except CortextError:  # a damaged session, which `doctor` reports
+            return ""
         self._giving_back = bool(text)
         return text
 

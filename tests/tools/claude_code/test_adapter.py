@@ -226,6 +226,7 @@ COMMON = {"session_id": KEY, "transcript_path": "/t.jsonl", "cwd": PROJECT}
         ),
         ({"hook_event_name": "Stop", "last_assistant_message": "Done."}, "answered", "Done.", "", ""),
         ({"hook_event_name": "PostCompact", "compact_summary": "They met."}, "compacted", "They met.", "", ""),
+        ({"hook_event_name": "SessionStart", "source": "compact"}, "compacted", "", "", ""),
         ({"hook_event_name": "SessionEnd", "reason": "other"}, "ended", "", "", ""),
         ({"hook_event_name": "Tomorrow", "prompt": 17}, "other", "", "", ""),
     ],

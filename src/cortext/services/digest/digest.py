@@ -23,6 +23,8 @@ ASK, DONE, OPEN, TASK, EARLIER, STANDING, DECIDED = 0.25, 0.12, 0.08, 0.08, 0.06
 FILES, SEEN, COMMANDS = 0.25, 0.10, 0.12
 NAMES_LEFT = 0.25  # of the tokens, kept free by all other sections for the names
 
+_COMMANDS = "Commands, the likeliest first:"
+_NAMES = "Other names: "
 _QUOTED_SHORT = 160  # characters of an ask or an answer that is only mentioned
 _MENTIONED = 12  # files that are listed as changed since the last ask
 _MARGIN = 8  # tokens for line ends and for rounding
@@ -156,35 +158,29 @@ def _facts(
     seen = _fitting(named, min(room, page.room(SEEN)))
     room -= sum(tokens.estimate(path) + 1 for path in seen)
     ran = [_shown_run(run, times=True) for run in runs(calls, len(messages)) if not page.has(run.line)]
-    commands = _fitting(ran, min(room, page.room(COMMANDS)))
-    headings = (
-        f"Files, the last used first{f' (in {root})' if root else ''}:",
-        f"Also named: {', '.join(seen)}",
-        "Commands, the likeliest first:",
-        "Other names: ",
-    )
-    taken = (*headings, *(lines[path] for path in shown), *(f"- {line}" for line in commands))
-    chosen = _chosen(
-        ranked(messages, calls),
-        page.left - sum(tokens.estimate(line) + 2 for line in taken),
-        names_in("\n".join((page.known, *taken))),
-    )
+    commands = [f"- {line}" for line in _fitting(ran, min(room, page.room(COMMANDS)))]
+    files_heading = f"Files, the last used first{f' (in {root})' if root else ''}:"
+    also_named = f"Also named: {', '.join(seen)}"
+    taken = (files_heading, *(lines[path] for path in shown), also_named, _COMMANDS, *commands, _NAMES)
+    left = page.left - sum(tokens.estimate(line) + 2 for line in taken)
+    names = _likeliest(ranked(messages, calls), left, names_in("\n".join((page.known, *taken))))
     in_files: dict[str, list[str]] = {path: [] for path in shown}
     others: list[str] = []
-    for name in chosen:
+    for name in names:
         in_files.get(name.path, others).append(name.word)
     above = names_in("\n".join(page.lines))
     others = [word for word in others if word not in above]
-    found = [f"{lines[path]}{': ' if names else ''}{', '.join(names)}" for path, names in in_files.items()]
-    for heading, below in (
-        (headings[0], found),
-        (headings[1] if seen else "", []),
-        (headings[2], [f"- {line}" for line in commands]),
-        (headings[3] + ", ".join(others) if others else "", []),
-    ):
-        if heading and (below or not heading.endswith(":")):
-            for line in (heading, *below):
-                page.add(line)
+    if shown:
+        page.add(files_heading)
+        for path, words in in_files.items():
+            page.add(f"{lines[path]}: {', '.join(words)}" if words else lines[path])
+    if seen:
+        page.add(also_named)
+    if commands:
+        for line in (_COMMANDS, *commands):
+            page.add(line)
+    if others:
+        page.add(_NAMES + ", ".join(others))
 
 
 def _fitting(entries: Sequence[str], room: int, shown: Callable[[str], str] = str) -> list[str]:
@@ -198,7 +194,7 @@ def _fitting(entries: Sequence[str], room: int, shown: Callable[[str], str] = st
     return fitting
 
 
-def _chosen(names: Sequence[Name], room: int, known: set[str]) -> list[Name]:
+def _likeliest(names: Sequence[Name], room: int, known: set[str]) -> list[Name]:
     """Return the likeliest names that fit and that the reader does not have."""
     chosen = []
     left = 4 * room

@@ -41,8 +41,15 @@ def touched(calls: Sequence[Call]) -> list[Touched]:
 
 
 def whole_paths(paths: Iterable[str]) -> dict[str, str]:
-    """Return the absolute path, among these, that each end of one stands for: tools name a file in both forms."""
-    return {ending: path for path in paths if os.path.isabs(path) for ending in endings(path)}
+    """Return the absolute path, among these, that an end of it stands for, unless it could be two.
+
+    Tools name the same file by its path and, in commands, from the folder that they are in.
+    """
+    named: dict[str, list[str]] = {}
+    for path in paths:
+        for ending in endings(path) if os.path.isabs(path) else ():
+            named.setdefault(ending, []).append(path)
+    return {ending: found[0] for ending, found in named.items() if len(found) == 1}
 
 
 def endings(path: str) -> list[str]:
@@ -77,7 +84,7 @@ def mentioned(messages: Sequence[Message], calls: Sequence[Call], root: str = ""
     for call in calls:
         if call.result is not None:
             note(call.result.output, call.at)
-    return sorted(weights, key=lambda path: -weights[path])
+    return sorted(weights, key=lambda path: (-weights[path], path))
 
 
 def common_root(paths: Sequence[str]) -> str:

@@ -70,7 +70,7 @@ def ranked(messages: Sequence[Message], calls: Sequence[Call]) -> list[Name]:
         note(names_in("\n".join(strings_in(call.part.input))[:LONGEST]), CALLED, call.at, path)
     for call in calls:
         weights.pop(call.part.name, None)  # what a model calls its tools is known to the next one
-    best = sorted(weights, key=weights.__getitem__, reverse=True)
+    best = sorted(weights, key=lambda word: (-weights[word], word))
     return [Name(word, weights[word], places.get(word, "")) for word in best]
 
 

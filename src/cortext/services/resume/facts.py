@@ -7,7 +7,7 @@ from cortext.services.digest.digest import digest
 from cortext.services.resume.history import History
 from cortext.services.text.masking import mask_messages
 
-DIGEST_OF = 500  # the facts are taken from this many of the newest messages
+DIGEST_OF = 300  # the facts are taken from this many of the newest messages
 LEAST_BEFORE = 100  # and from at least this many that are not handed over
 MOST = 4_000  # tokens
 _FIRST = 8  # standing instructions are looked for in this many of the first messages, too

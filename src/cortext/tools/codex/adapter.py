@@ -240,7 +240,7 @@ class Codex:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the commands as skill files of the project, and the skill about cortext."""
         from cortext.tools.codex.skills import skill_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return skill_files(commands, program) | agent_skill()
 

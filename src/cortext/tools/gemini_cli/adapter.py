@@ -170,7 +170,7 @@ class GeminiCli:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the slash command files, and the skill about cortext."""
         from cortext.tools.gemini_cli.install import command_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return command_files(commands) | agent_skill()
 

@@ -118,10 +118,11 @@ class KimiCode:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the skills."""
+        """Return the commands as skills, and the skill about cortext."""
         from cortext.tools.kimi_code.install import skill_files
+        from cortext.tools.shared.agent_skill import agent_skill
 
-        return skill_files(commands, program)
+        return skill_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

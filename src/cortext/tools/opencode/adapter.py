@@ -216,7 +216,7 @@ class OpenCode:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
         from cortext.tools.opencode.install import project_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return project_files(commands, program) | agent_skill()
 
