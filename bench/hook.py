@@ -24,7 +24,7 @@ class Transcript:
 
     def __init__(self, path: str, key: str, project: str) -> None:
         self.path, self.key, self.project, self._last, self._count = path, key, project, "", 0
-        os.makedirs(os.path.dirname(path))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
 
     def say(self, said: list[str]) -> None:
         """Append these messages, user and assistant alternately."""

@@ -95,7 +95,7 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
 
 
 @pytest.mark.req("LOOK-01")
-@pytest.mark.parametrize(("typed", "near"), [("lsit", "list"), ("resum", "resume"), ("docter", "doctor")])
+@pytest.mark.parametrize(("typed", "near"), [("lsit", "list"), ("resum", "resume or rescue"), ("docter", "doctor")])
 def test_an_unknown_command_suggests_the_nearest(typed: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, typed)
     assert done == Ran(2, "", f"cortext: error: unknown command '{typed}'\n  next: did you mean {near}?\n")
@@ -454,7 +454,7 @@ def _bash(folder: Path, *words: str) -> list[str]:
 
 @pytest.mark.req("LOOK-03")
 def test_bash_completes_commands_options_types_and_sessions(demo: Path) -> None:
-    assert _bash(demo, "re") == ["resume", "restore", "repair"]
+    assert _bash(demo, "re") == ["resume", "restore", "rescue", "repair"]
     assert _bash(demo, "") == NAMES
     assert _bash(demo, "show", "01") == [
         "012-plan-billing-out-of-monolith",

@@ -16,6 +16,7 @@ from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
+from cortext.services.resume.dropped import dropped
 from cortext.services.resume.handover import NEW, make_plan
 from cortext.services.resume.moved import place_of
 from cortext.services.workspace.projects import Projects
@@ -202,6 +203,15 @@ def test_paths_of_every_earlier_folder_are_mapped(pond: Path, monkeypatch: pytes
     now = renamed(pond)
     monkeypatch.chdir(now)
     assert place_of(found).paths.text(f"/earlier/pond/a {pond}/a {now}/a") == f"{now}/a {now}/a {now}/a"
+
+
+def test_what_a_compaction_dropped_names_the_files_where_they_are(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = hold(pond)
+    now = renamed(pond)
+    monkeypatch.chdir(now)
+    text = dropped(found, "Something was said.", 2_000, 20_000)
+    assert f"{now}/a.txt" in text
+    assert f"{pond}/" not in text
 
 
 @pytest.mark.parametrize("extra", [{"held_in": ["/", "", 5]}, {"repository": {"roots": "x"}, "held_in": 7}])

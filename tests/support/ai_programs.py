@@ -136,6 +136,7 @@ PROGRAMS: dict[str, Program] = {
         PythonProgram("mistral-vibe", "mistral-vibe", "3.0.2", ("bin/vibe",), heavy=True),
         PythonProgram("gptme", "gptme", "0.35.1", ("bin/gptme",), heavy=True),
         PythonProgram("aider", "aider-chat", "0.86.2", ("bin/aider",), heavy=True),
+        PythonProgram("llm", "llm", "0.36", ("bin/llm",), heavy=True),
     )
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,7 +68,7 @@ class RealFlow:
             monkeypatch.setenv(name, value)
         return Stores(str(desk.home))
 
-    @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-001d", "STORE-13")
     def test_a_real_conversation_is_imported_whole(
         self, desk: Desk, conversations: Conversations, stores: Stores
     ) -> None:
@@ -88,7 +89,7 @@ class RealFlow:
         again = desk.cortext("import", "--from", self.name, "--json", cwd=project).json
         assert again[0]["messages"] == 0, "idempotent"
 
-    @pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c")
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c")
     @pytest.mark.parametrize("home", ["fresh", "used"])
     def test_a_conversation_of_claude_is_resumed_and_captured_again(
         self, desk: Desk, conversations: Conversations, stores: Stores, home: str
@@ -153,3 +154,43 @@ class RealFlow:
         assert outcome.problems == []
         assert (outcome.messages, outcome.calls) == (outcome.of_messages, 3)
         assert captured_again(desk, found, "claude") == []
+
+
+def check_hooks(folder: Path, name: str, files: dict[Path, str]) -> None:
+    """Check the commands and hooks of a program in a project with these files, which `cortext uninstall` restores."""
+    with ModelServer() as server:
+        desk = Desk(folder, server, names=(name,))
+        tool, project = desk.tools[name], desk.project("w")
+        for path, contents in files.items():
+            path.parent.mkdir(parents=True)
+            path.write_text(contents, encoding="utf-8")
+        done = desk.cortext("init", "--ai", name, cwd=project)
+        assert done.code == 0, done.err
+
+        def say(words: str, answer: str, key: str | None = None) -> str:
+            server.push(answer)
+            done = tool.run(words, cwd=project, resume=key)
+            assert done.returncode == 0, done.stderr
+            return key or tool.sessions()[-1]
+
+        first = say("/workspace.brainstorm API design", "What is the core problem?")
+        say("REST or GraphQL?", "REST, because it is simple.", first)
+        log = next(project.glob("conversations/*/001-brainstorm-api-design/.session/messages.jsonl"))
+        kept = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        assert [(message["role"], message["content"]) for message in kept] == [
+            ("user", "/workspace.brainstorm API design"),
+            ("assistant", "What is the core problem?"),
+            ("user", "REST or GraphQL?"),
+            ("assistant", "REST, because it is simple."),
+        ], "without an import"
+
+        # Another chat resumes it, and is attached to it.
+        second = say("/workspace.resume 001", "Picked up: REST.")
+        received = "\n".join(server.turns[-1].texts())
+        assert "[RESUMED CONVERSATION]" in received and "REST, because it is simple." in received
+        say("What about pagination?", "Cursors, not pages.", second)
+        assert "Cursors, not pages." in log.read_text(encoding="utf-8")
+        assert "[RESUMED CONVERSATION]" not in log.read_text(encoding="utf-8")
+
+        assert desk.cortext("uninstall", cwd=project).code == 0
+        assert {path: path.read_text(encoding="utf-8") for path in files} == files

@@ -48,6 +48,13 @@ def test_an_upgrade_is_noticed(tmp_path: Path) -> None:
     assert again is not None and (again.version, again.tested) == ("1.2.4", True)
 
 
+def test_a_version_may_have_two_parts(tmp_path: Path) -> None:
+    script(tmp_path / "tool", "echo tool, version 0.36")
+    found = Program("tool", {"PATH": str(tmp_path)}).detect("0.36")
+    assert found is not None
+    assert (found.version, found.tested) == ("0.36", True)
+
+
 def test_a_program_that_reports_no_version_counts_as_installed(tmp_path: Path) -> None:
     script(tmp_path / "tool", "exit 3")
     found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.0")

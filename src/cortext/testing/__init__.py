@@ -6,8 +6,8 @@
 `samples` provides conversations and settings in the tool's own format; see `Samples` and docs/adding-a-tool.md. Use
 `LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
 `ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
-`Headless`, `Purges`) are skipped if the adapter does not implement it; `ReaderConformance` and `LineReaderConformance`
-have none of them. Only tests import this package.
+`Headless`, `Purges`, `Watched`) are skipped if the adapter does not implement it; `ReaderConformance` and
+`LineReaderConformance` have none of them. Only tests import this package.
 """
 
 import pytest
@@ -19,6 +19,7 @@ pytest.register_assert_rewrite(
     "cortext.testing.installing",
     "cortext.testing.running",
     "cortext.testing.purging",
+    "cortext.testing.watching",
 )
 
 from cortext.testing.installing import InstallerConformance  # noqa: E402 (after the line above)
@@ -27,6 +28,7 @@ from cortext.testing.purging import PurgesConformance  # noqa: E402
 from cortext.testing.reading import ReadingConformance  # noqa: E402
 from cortext.testing.running import HeadlessConformance, HooksConformance  # noqa: E402
 from cortext.testing.samples import LineSamples, Samples  # noqa: E402
+from cortext.testing.watching import WatchedConformance  # noqa: E402
 from cortext.testing.writing import WriterConformance  # noqa: E402
 
 __all__ = [
@@ -54,6 +56,7 @@ class ToolConformance(
     HooksConformance,
     HeadlessConformance,
     PurgesConformance,
+    WatchedConformance,
 ):
     """The tests for every adapter. Subclass it under a name that starts with `Test`."""
 

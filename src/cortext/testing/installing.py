@@ -25,6 +25,13 @@ class InstallerConformance(Conformance):
             pytest.skip("this adapter does not set up projects")
         return tool
 
+    @pytest.fixture
+    def configured(self, installer: Installer, project: Path) -> Installer:
+        """Return the adapter, if it has entries in the settings of a project."""
+        if not installer.install_settings(str(project), PROGRAM, dry_run=True):
+            pytest.skip("this adapter needs no entries in settings")
+        return installer
+
     def write_files(self, project: Path, files: Mapping[str, str]) -> dict[str, bytes]:
         """Write the user's files; return everything that is in the project then."""
         for name, text in files.items():
@@ -33,18 +40,20 @@ class InstallerConformance(Conformance):
             path.write_bytes(text.encode())
         return files_in(project)
 
-    def test_settings_are_installed_once_and_removed_without_a_trace(self, installer: Installer, project: Path) -> None:
-        changed = installer.install_settings(str(project), PROGRAM)
+    def test_settings_are_installed_once_and_removed_without_a_trace(
+        self, configured: Installer, project: Path
+    ) -> None:
+        changed = configured.install_settings(str(project), PROGRAM)
 
         assert changed
         once = files_in(project)
-        assert "cortext" in installer.mcp_servers(str(project))
-        assert installer.install_settings(str(project), PROGRAM) == []
+        assert "cortext" in configured.mcp_servers(str(project))
+        assert configured.install_settings(str(project), PROGRAM) == []
         assert files_in(project) == once
-        assert sorted(installer.remove_settings(str(project))) == sorted(changed)
+        assert sorted(configured.remove_settings(str(project))) == sorted(changed)
         assert list(project.iterdir()) == []
-        assert installer.remove_settings(str(project)) == []
-        assert installer.first_steps
+        assert configured.remove_settings(str(project)) == []
+        assert configured.first_steps
 
     def test_a_dry_run_names_the_same_files_and_changes_none(self, installer: Installer, project: Path) -> None:
         named = installer.install_settings(str(project), PROGRAM, dry_run=True)
@@ -56,17 +65,17 @@ class InstallerConformance(Conformance):
         assert files_in(project) == once
 
     def test_without_the_mcp_server_only_the_rest_is_added_and_an_entry_stays(
-        self, installer: Installer, project: Path
+        self, configured: Installer, project: Path
     ) -> None:
-        installer.install_settings(str(project), PROGRAM, server=False)
-        assert "cortext" not in installer.mcp_servers(str(project))
+        configured.install_settings(str(project), PROGRAM, server=False)
+        assert "cortext" not in configured.mcp_servers(str(project))
 
-        installer.install_settings(str(project), PROGRAM)
+        configured.install_settings(str(project), PROGRAM)
         once = files_in(project)
-        assert "cortext" in installer.mcp_servers(str(project))
-        assert installer.install_settings(str(project), PROGRAM, server=False) == []
+        assert "cortext" in configured.mcp_servers(str(project))
+        assert configured.install_settings(str(project), PROGRAM, server=False) == []
         assert files_in(project) == once
-        installer.remove_settings(str(project))
+        configured.remove_settings(str(project))
         assert list(project.iterdir()) == []
 
     def test_removing_restores_the_users_settings_byte_by_byte(self, installer: Installer, project: Path) -> None:

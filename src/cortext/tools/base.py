@@ -9,6 +9,7 @@ are optional, and services ask with `isinstance`:
     Hooks          interprets the events that the tool reports while it runs
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools
+    Watched        keeps its conversations where their changes can be noticed: watch
 
 An adapter reads leniently, because the formats belong to the tools and change, and writes strictly: it reads back what
 it wrote. It never writes to a file that the tool created. It only touches the user's home and the project folder that
@@ -17,7 +18,7 @@ it is given, so that a test can point it anywhere. `cortext.testing` checks all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -45,6 +46,8 @@ __all__ = [
     "Transcript",
     "TranscriptReading",
     "TranscriptSource",
+    "Watch",
+    "Watched",
     "Withheld",
     "Written",
     "proof_of",
@@ -153,6 +156,13 @@ class Purge(msgspec.Struct, kw_only=True):
     keeping: str  # cleanupPeriodDays: 3650
     file: str
     due: list[tuple[Transcript, float]] = []
+
+
+class Watch(msgspec.Struct, kw_only=True):
+    """Where a tool's transcripts change: folders, with everything below them, and single files. Neither need exist."""
+
+    folders: list[str] = []
+    files: list[str] = []
 
 
 class HookEvent(msgspec.Struct, kw_only=True):
@@ -332,5 +342,19 @@ class Purges(TranscriptSource, Protocol):
         change are returned.
         """
 
+    def renew(self, key: str, *, project: str) -> None:
+        """Make a session that cortext has just put back count as used now: the tool's next start must not delete it."""
+
     def restore_retention(self, *, dry_run: bool = False) -> list[str]:
         """Undo `raise_retention`, byte for byte, unless the user has changed the value since; return the files."""
+
+
+@runtime_checkable
+class Watched(TranscriptSource, Protocol):
+    """A tool whose transcripts can be captured when their files change."""
+
+    def watched(self) -> Watch:
+        """Return where its transcripts change."""
+
+    def changed(self, path: str) -> Iterable[Transcript]:
+        """Return the transcripts that may have changed with this file; none if the file is not part of any."""

@@ -262,6 +262,15 @@ def test_a_skill_is_a_command_with_its_arguments(tmp_path: Path) -> None:
     event = tool.hook_event(payloads["TurnStarted"])
     assert event is not None and (event.command, event.arguments) == ("workspace.tide", "<now>")
     assert tool.hook_event({**payloads["TurnStarted"], "prompt": "And here?"}) is None
+    for text in ("/skill:workspace-tide <now>", "/workspace.tide <now>"):  # before it has loaded its skills
+        typed = tool.hook_event({**payloads["UserPromptSubmit"], "prompt": [{"type": "text", "text": text}]})
+        assert typed is not None and (typed.kind, typed.command, typed.arguments) == (
+            "command",
+            "workspace.tide",
+            "<now>",
+        )
+        save(tmp_path, [RECORDS[0], said(text)])
+        assert read(tmp_path)[1][0].content == "/workspace.tide <now>"
     save(tmp_path, RECORDS)
     answered = tool.hook_event(payloads["Stop"])
     assert answered is not None and answered.path == str(log_path(tmp_path)), "no payload names the transcript"

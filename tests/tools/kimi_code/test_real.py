@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.support.runners import make_tool
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
+from cortext.tools.kimi_code.install import EVENTS
 from cortext.wiring.stores import Stores
 
 pytestmark = pytest.mark.real_tool
@@ -130,3 +132,44 @@ def test_its_conversation_is_resumed_in_claude(desk: Desk, conversations: Conver
     assert outcome.problems == []
     assert (outcome.messages, outcome.calls) == (outcome.of_messages, 3)
     assert captured_again(desk, found, "claude") == []
+
+
+@pytest.mark.req("TOOL-02", "TOOL-05", "FLOW-01")
+def test_hooks_capture_messages_and_a_skill_starts_a_conversation(desk: Desk) -> None:
+    folder = desk.project("workspace")
+    own = {".kimi-code/mcp.json": b'{"mcpServers": {}}', "AGENTS.md": b"mine\n"}
+    for name, contents in own.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(contents)
+    assert desk.cortext("init", "--ai", "kimi", cwd=folder).code == 0
+    assert "hooks" in desk.cortext("doctor", cwd=folder).out
+    config = desk.home / ".kimi-code" / "config.toml"
+    tables = "".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS)
+    config.write_text(tables, encoding="utf-8")
+    desk.server.push("In the reeds.")
+    assert desk.tools["kimi"].run("Where do herons stand?", cwd=folder).returncode == 0
+    logs = (desk.home / ".local/share/cortext").rglob("messages.jsonl")
+    (log,) = (text for path in logs if "Where do herons stand?" in (text := path.read_text(encoding="utf-8")))
+    assert "In the reeds." in log, "captured by the hook, without an import"
+
+    desk.server.push("What about them?")
+    command = desk.tools["kimi"].interactive(resume=desk.tools["kimi"].sessions()[-1])
+    with Screen(desk.home.parent, command, desk.env, folder, "150x60") as screen:
+        screen.wait_for("In the reeds.", timeout=60)
+        screen.type("/skill:workspace-brainstorm Herons & reeds")
+        deadline = time.monotonic() + 120
+        while not any("Herons & reeds" in str(turn.texts()) for turn in desk.server.turns):
+            assert time.monotonic() < deadline, screen.text()
+            screen.press("Enter")  # after fast keys, the first may be taken for a new line of a paste
+            time.sleep(1)  # the interval of polling
+        screen.wait_for("What about them?", timeout=60)
+        while not (found := list(folder.glob("conversations/*/001-brainstorm-*/.session/messages.jsonl"))):
+            assert time.monotonic() < deadline, screen.text()
+            time.sleep(0.1)  # the interval of polling
+    assert "herons-reeds" in str(found[0])
+    assert desk.cortext("sync", "--from", "kimi", cwd=folder).code == 0
+    assert "What about them?" in found[0].read_text(encoding="utf-8")
+
+    assert desk.cortext("uninstall", cwd=folder).code == 0
+    assert {name: (folder / name).read_bytes() for name in own} == own
+    assert not (folder / ".kimi-code" / "skills").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,19 @@ def test_calls_are_paired_and_the_settings_of_the_program_are_not_copied(tmp_pat
     tool = OpenHands(str(tmp_path), {})
     tool.copy(next(tool.transcripts()), str(tmp_path / "native"))
     assert b"secret" not in (tmp_path / "native").read_bytes()
+
+
+def test_a_time_without_a_zone_is_the_local_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        OpenHandsSamples().save(tmp_path)
+        messages, _ = read(tmp_path)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+    assert messages[0].timestamp == "2026-11-02T06:00:00.123Z"
 
 
 def test_a_conversation_that_went_back_branches(tmp_path: Path) -> None:

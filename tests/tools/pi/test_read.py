@@ -10,6 +10,7 @@ from tests.tools.pi.corpus import KEY, NAME, Chat, call, everyday, text
 
 from cortext.model.message import BEGINNING, Message, Part, thread
 from cortext.model.turns import essence
+from cortext.tools.base import CommandFile
 from cortext.tools.pi.adapter import Pi
 from cortext.tools.pi.withheld import REMOVED, REPLACED
 
@@ -197,3 +198,47 @@ def test_calls_are_named_in_their_results(tmp_path: Path) -> None:
     chat.message("toolResult", toolCallId="c1", content=[text("one"), text("two")], isError=False)
     result = read(tmp_path, chat)[-1].parts_of("tool_result")[0]
     assert (result.name, result.output) == ("bash", "one\ntwo")
+
+
+@pytest.mark.req("TOOL-05")
+def test_what_our_extension_added_is_not_what_the_user_said(tmp_path: Path) -> None:
+    chat = Chat()
+    chat.user("go on")
+    chat.add("custom_message", customType="cortext", content="kept in plan.md", display=False)
+    chat.add("custom_message", customType="cortext", content="[RESUMED CONVERSATION]\nx", display=False)
+    chat.answer(text("Going on."))
+
+    messages = read(tmp_path, chat)
+
+    assert [message.content for message in thread(messages)] == ["go on", "Going on."]
+    assert [message.extra for message in messages if message.aside] == [{"resume_block": True}]
+
+
+@pytest.mark.req("TOOL-05")
+def test_a_dollar_in_a_command_is_not_a_placeholder(tmp_path: Path) -> None:
+    command = CommandFile(
+        name="workspace.plan", description='Plan "it"', text="{run}\n\nIt costs $1 or ${x}: {arguments}\n"
+    )
+    files = Pi(str(tmp_path), {}).files([command], ["cortext"])
+
+    assert set(files) == {".pi/prompts/workspace.plan.md", ".pi/extensions/cortext.js"}
+    assert files[".pi/prompts/workspace.plan.md"].decode() == (
+        '---\ndescription: "Plan \\"it\\""\n---\nIt costs $\u20601 or $\u2060{x}: $ARGUMENTS\n\n'
+        "<!-- cortext:command workspace.plan -->$ARGUMENTS<!-- cortext:end -->\n"
+    )
+    assert b'const program = ["cortext", "hook", "pi"]' in files[".pi/extensions/cortext.js"]
+
+
+@pytest.mark.req("TOOL-05")
+def test_a_project_that_pi_does_not_trust_is_reported(tmp_path: Path) -> None:
+    tool, project = Pi(str(tmp_path), {}), tmp_path / "a" / "b"
+    agent = tmp_path / ".pi/agent"
+    agent.mkdir(parents=True)
+    assert tool.hooks_off(str(project))
+    (agent / "trust.json").write_text(json.dumps({str(tmp_path / "a"): True}), encoding="utf-8")
+    assert tool.hooks_off(str(project)) == []
+    (agent / "trust.json").write_text(json.dumps({str(tmp_path / "a"): True, str(project): False}), encoding="utf-8")
+    assert tool.hooks_off(str(project))
+    (agent / "trust.json").unlink()
+    (agent / "settings.json").write_text('{"defaultProjectTrust": "always"}', encoding="utf-8")
+    assert tool.hooks_off(str(project)) == []

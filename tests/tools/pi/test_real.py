@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.support.runners import Pi, Tool
-from tests.tools.real_flow import RealFlow
+from tests.tools.real_flow import RealFlow, check_hooks
 
 pytestmark = pytest.mark.real_tool
 
@@ -17,3 +19,10 @@ class TestPi(RealFlow):
     def choose_another_model(cls, tool: Tool) -> None:
         assert isinstance(tool, Pi)
         tool.choose_model("another", "another-model")
+
+
+@pytest.mark.req("TOOL-05", "FLOW-01", "FLOW-09")
+def test_hooks_keep_a_conversation_and_resume_another_one_inside(tmp_path: Path) -> None:
+    own = tmp_path / "w" / ".pi" / "prompts" / "mine.md"
+    check_hooks(tmp_path, "pi", {own: "Say $1.\n"})
+    assert [path.name for path in (tmp_path / "w" / ".pi").rglob("*") if path.is_file()] == ["mine.md"]

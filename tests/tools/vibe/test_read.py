@@ -71,6 +71,20 @@ def test_what_the_model_gets_is_matched_with_what_the_screen_shows(tmp_path: Pat
     assert len(messages) == 3, "what the program added is not part of the conversation"
 
 
+def test_a_called_skill_is_read_as_it_was_typed(tmp_path: Path) -> None:
+    called = [
+        *samples.text("/workspace-plan herons"),
+        *samples.text('<skill_content name="x">\nPlan.\n</skill_content>'),
+    ]
+    entry = {**samples.entry("user", "rs-1", ""), "content": called}
+    samples.save_unified(tmp_path, [], context=_context({"role": "user", "content": called}), entries=[entry])
+
+    about, messages = _read(tmp_path)
+
+    assert [(message.id, message.content) for message in messages] == [("rs-1", "/workspace-plan herons")]
+    assert about.command == "/workspace.plan"
+
+
 def test_the_journal_and_a_later_checkpoint_give_the_same_ids(tmp_path: Path) -> None:
     """The hook reads the journal; later, the same messages are in the chunks."""
     samples.save_unified(tmp_path, samples.JOURNAL)
@@ -107,7 +121,8 @@ def test_the_journal_and_a_later_checkpoint_give_the_same_ids(tmp_path: Path) ->
 
 
 def test_after_a_compaction_the_earlier_messages_are_those_of_the_screen(tmp_path: Path) -> None:
-    summary = {"message": _user("A summary."), "source": "compaction", "turn_index": 0}
+    words = "Here is a summary:\n\n<compaction_summary>\nThey met.\n</compaction_summary>"
+    summary = {"message": _user(words), "source": "injection", "turn_index": 0}
     context = [summary, *_context(_user("And now?"))]
     entries = [
         samples.entry(role, f"e{number}", words)
@@ -115,8 +130,9 @@ def test_after_a_compaction_the_earlier_messages_are_those_of_the_screen(tmp_pat
     ]
     samples.save_unified(tmp_path, [], context=context, entries=entries, compactions=1)
 
-    _, messages = _read(tmp_path)
+    about, messages = _read(tmp_path)
 
+    assert about.summary == "They met."
     assert [(message.id, message.content) for message in messages] == [
         ("e0", "First."),
         ("e1", "Yes."),

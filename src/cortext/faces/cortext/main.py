@@ -28,7 +28,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("prune", "prune", "move its older messages to the archive"),
             ("export", "export", "write it as markdown, JSON or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
-            ("restore", "restore", "bring it back from the trash"),
+            ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),
         ),
     ),
     (
@@ -41,6 +41,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("stats", "stats", "count them by day, tool and type"),
             ("import", "import_", "import what your AI tools have stored"),
             ("sync", "sync", "import only what is new"),
+            ("watch", "watch", "import what changes as soon as it changes"),
             ("rescue", "rescue", "import what your AI tools are about to delete"),
             ("sweep", "sweep", "pause conversations that have been quiet for a while"),
             ("doctor", "doctor", "check every store, report what is wrong and what to do"),

@@ -19,8 +19,13 @@ def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str,
     uncaptured.record(tool, key, path, why)
 
 
-def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) -> Generator[Transcript, None, None]:
-    """Capture these transcripts and yield each when it is done. One that fails does not stop the others."""
+def capture_all(
+    capture: Capture, work: Work, reports: dict[str, ToolReport], *, share: bool = True
+) -> Generator[Transcript, None, None]:
+    """Capture these transcripts and yield each when it is done. One that fails does not stop the others.
+
+    With `share`, several processes may share the work; a process with threads of another library must not fork.
+    """
     changed: list[tuple[TranscriptSource, Transcript]] = []
     failed_before = {(failure.tool, failure.key) for failure in uncaptured.failures()}
     for tool, transcript in work:
@@ -52,15 +57,15 @@ def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) ->
             captured.setdefault(tool.name, []).append(transcript.key)
 
     try:
-        yield from _capture_changed(capture, changed, report_result)
+        yield from _capture_changed(capture, changed, report_result, share=share)
     finally:
         for name, report in reports.items():
             uncaptured.clear(name, [*captured.get(name, ()), *(() if report.failed else ("",))])
 
 
-def _capture_changed(capture: Capture, work: workers.New, report: Report) -> Iterator[Transcript]:
+def _capture_changed(capture: Capture, work: workers.New, report: Report, *, share: bool) -> Iterator[Transcript]:
     """Capture these transcripts, with several processes if many bytes of them are new."""
-    if isinstance(capture.home.store, Bulks):
+    if share and isinstance(capture.home.store, Bulks):
         new = [item for item in work if _is_new(capture, item[1])]
         count = workers.worker_count(new)
         if count > 1:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from cortext.safety.framing import field
 from cortext.services.library.stores import Found
 from cortext.services.resume.facts import facts
-from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 
 
 def dropped(found: Found, summary: str, budget: int, largest: int) -> str:
@@ -13,7 +15,7 @@ def dropped(found: Found, summary: str, budget: int, largest: int) -> str:
 
     Empty if there is nothing or too little room.
     """
-    history = History(found.store, found.session)
+    history = place_of(found, os.getcwd()).history(found)
     name = field(found.session.id)
     heading = (
         "cortext has kept every message of this conversation. The tool's summary may leave out what follows: a "

@@ -112,7 +112,7 @@ def make_plan(
             nameless = context_block(session, messages=len(history), native=True, nameless=True)
             prompt = _first_prompt(topicless, nameless)
     else:
-        _count_new(receipt, carried, tool.preview(carried))
+        count_new(receipt, carried, tool.preview(carried))
         place.count(receipt, carried)
     return Plan(
         session=session,
@@ -130,7 +130,7 @@ def _first_prompt(command: str, block: str) -> str:
     return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
 
 
-def _count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
+def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
     """Add to the receipt what arrives of a session that we write."""
     left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
     receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}

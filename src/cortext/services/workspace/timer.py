@@ -26,10 +26,15 @@ WantedBy=timers.target
 """
 
 
+def units_folder() -> str:
+    """Return the folder of this user's systemd units."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "systemd", "user")
+
+
 def timer_path() -> str:
     """Return the path of the timer, existing or not; it serves all of this user's workspaces."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(base, "systemd", "user", "cortext-sweep.timer")
+    return os.path.join(units_folder(), "cortext-sweep.timer")
 
 
 def write_timer() -> str:

@@ -22,6 +22,7 @@ from cortext.tools.base import (
     Messages,
     Purge,
     Transcript,
+    Watch,
     Withheld,
     Written,
 )
@@ -122,6 +123,19 @@ class ClaudeCode:
         except (OSError, UnsafePath):
             return None
         return self._transcript(key, path, "") if key else None
+
+    def watched(self) -> Watch:
+        """Return the folder of all projects."""
+        return Watch(folders=[self._projects])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the transcript in this file, or the one that this companion file belongs to."""
+        folder, _, rest = os.path.relpath(path, self._projects).partition(os.sep)
+        key = rest.partition(os.sep)[0].removesuffix(_SUFFIX)
+        if folder == os.pardir or not is_uuid(key):
+            return []
+        found = self._transcript(key, os.path.join(self._projects, folder, key + _SUFFIX), "")
+        return [found] if found is not None else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ClaudeReading:
         """Return the messages; with a cursor, only those added since."""
@@ -266,6 +280,9 @@ class ClaudeCode:
         from cortext.tools.claude_code.purge import retention
 
         return retention(self._config_folder).raise_it(dry_run=dry_run)
+
+    def renew(self, key: str, *, project: str) -> None:
+        """Do nothing: the time of the file counts, and a session that was just put back is a new file."""
 
     def restore_retention(self, *, dry_run: bool = False) -> list[str]:
         """Undo `raise_retention`."""

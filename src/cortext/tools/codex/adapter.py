@@ -25,6 +25,7 @@ from cortext.tools.base import (
     Messages,
     Transcript,
     TranscriptReading,
+    Watch,
     Withheld,
     Written,
 )
@@ -115,6 +116,15 @@ class Codex:
             return None
         copy = codex_pages.with_fingerprint(Page(path, "", head.meta.id.lower(), head.meta.id.lower()))
         return _transcript([copy])
+
+    def watched(self) -> Watch:
+        """Return the folder of all threads; what is archived does not change."""
+        return Watch(folders=[self.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the thread that this page belongs to."""
+        found = self.transcript_at(path) if codex_pages.from_name(path) is not None else None
+        return [found] if found is not None else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return the messages of all pages of a thread; with a cursor, only those added since."""
@@ -230,7 +240,7 @@ class Codex:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the commands as skill files of the project, and the skill about cortext."""
         from cortext.tools.codex.skills import skill_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return skill_files(commands, program) | agent_skill()
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later, mirror_file
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Counts, Detected, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import Counts, Detected, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files
+from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
@@ -65,6 +66,14 @@ class Continue:
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._folder, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ContinueReading:
         """Return a reading of the messages; with a cursor, only of those added since."""

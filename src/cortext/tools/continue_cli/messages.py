@@ -24,7 +24,6 @@ from cortext.model.message import (
 from cortext.safety.framing import BEGIN
 from cortext.tools.continue_cli.records import Item, State, ToolCall, Usage
 from cortext.tools.shared.lines import derived_id
-from cortext.tools.shared.mark import Mark
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)")
 _FAILED = ("errored", "canceled")
@@ -36,16 +35,19 @@ def identity(item: Item, before: str) -> str:
     return derived_id(before, item.message.role, _text(item), *calls)
 
 
-def messages_of(item: Item, name: str, timestamp: str) -> list[Message]:
-    """Return the message of an item and the results of its calls; none for an item that we added."""
-    found = [_restored(_spoken(item, name, timestamp), item.cortext)]
-    for state in item.states or ():
-        if state.output:
-            found.append(_restored(_result(state, name, timestamp), state.cortext))
-    return [message for message in found if message is not None]
+def messages_of(item: Item, name: str, timestamp: str, damaged: dict[str, int]) -> list[Message]:
+    """Return the message of an item and the results of its calls; none for what we added."""
+    read = [(item.cortext, spoken_message(item, name, timestamp))]
+    read += [(state.cortext, result_message(state, name, timestamp)) for state in item.states or () if state.output]
+    return [
+        message if mark is None else mark.restored(message, damaged)
+        for mark, message in read
+        if mark is None or not mark.added
+    ]
 
 
-def _spoken(item: Item, name: str, timestamp: str) -> Message:
+def spoken_message(item: Item, name: str, timestamp: str) -> Message:
+    """Return what an item says, without the results of its calls and without our annotation."""
     record = item.message
     message = Message(role=record.role, id=name, timestamp=timestamp)
     if record.role == "thinking":
@@ -103,22 +105,9 @@ def _call_part(call: ToolCall) -> Part:
     return Part(TOOL_CALL, id=call.id, name=call.function.name, input=arguments)
 
 
-def _result(state: State, name: str, timestamp: str) -> Message:
+def result_message(state: State, name: str, timestamp: str) -> Message:
+    """Return the result of a call, without our annotation."""
     tool = state.call.function.name if state.call is not None else ""
     failed = state.status in _FAILED
     part = Part(TOOL_RESULT, call_id=state.id, name=tool, output=state.text, is_error=failed)
     return Message(role=TOOL, id=derived_id(name, state.id), timestamp=timestamp, parts=[part])
-
-
-def _restored(message: Message, mark: Mark | None) -> Message | None:
-    """Return the message that a record was made from; None if we added the record."""
-    if mark is None:
-        return message
-    if mark.added:
-        return None
-    message = mark.original() or message
-    message.id = mark.id or message.id
-    message.role = mark.role or message.role
-    message.timestamp = mark.timestamp or message.timestamp
-    message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
-    return message

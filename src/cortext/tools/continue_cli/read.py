@@ -83,7 +83,7 @@ class ContinueReading:
             note(counts.skipped if role == "system" else counts.unknown, f"message of role {role or 'none'}")
             return []
         try:
-            messages = messages_of(item, name, self._timestamp)
+            messages = messages_of(item, name, self._timestamp, counts.damaged)
         except RECORD_ERRORS:
             note(counts.damaged, NOT_UNDERSTOOD)
             place(counts, f"{self._transcript.path}#{name}", 0)

@@ -12,15 +12,13 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import TOOL, Message
+from cortext.model.message import Message
 from cortext.model.turns import Call, Change, Result, Turn, Turns, standalone
-from cortext.tools.continue_cli.messages import messages_of
+from cortext.tools.continue_cli.messages import result_message, spoken_message
 from cortext.tools.continue_cli.records import Item
 from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.verify import same_message
 
 Json = dict[str, Any]
-_ADDED = msgspec.to_builtins(Mark(added=True))
 
 
 class Rendering:
@@ -44,33 +42,21 @@ class Rendering:
             calls = [_call(call) for call in turn.calls]
             item["message"]["toolCalls"] = calls
             item["toolCallStates"] = [self._state(self._results[call.id]) for call in turn.calls]
-        self._annotate(item, item, turn.message, turn.role)
-        for call, state in zip(turn.calls, item.get("toolCallStates", ()), strict=True):
+        decoded = msgspec.convert(item, Item)
+        self._annotate(item, turn.message, spoken_message(decoded, "", ""))
+        for call, record, state in zip(turn.calls, item.get("toolCallStates", ()), decoded.states or (), strict=True):
             message = self._results[call.id].message
             placed = message is None or id(message) in self._placed
-            self._annotate(item, state, None if placed else message, TOOL)
+            self._annotate(record, None if placed else message, result_message(state, "", ""))
             self._placed.add(id(message))
         self.items.append(item)
 
-    def _annotate(self, item: Json, record: Json, message: Message | None, role: str) -> None:
-        """Add to a record (the item, or a state in it) how to restore the message it was made from."""
-        if message is None:
-            record["cortext"] = _ADDED
-            return
-        message = standalone(message)
-        mark = Mark(
-            id=message.id,
-            role=message.role if message.role != role else "",
-            timestamp=message.timestamp,
-            model=message.model,
-            tokens=message.tokens,
-            usage=message.usage,
-        )
-        record["cortext"] = msgspec.to_builtins(mark)
-        if not _is_read_as(item, record, message):
-            mark.was = msgspec.to_builtins(message)
-            record["cortext"] = msgspec.to_builtins(mark)
-        self.expected.append(message)
+    def _annotate(self, record: Json, message: Message | None, literal: Message) -> None:
+        """Add to a record how to restore the message it was made from; without that it is read as `literal`."""
+        if message is not None:
+            message = standalone(message)
+            self.expected.append(message)
+        record["cortext"] = msgspec.to_builtins(Mark.made_from(message, literal))
 
     def _state(self, result: Result) -> Json:
         failed = result.is_error and result.part is not None
@@ -87,17 +73,10 @@ class Rendering:
 
 def note_item(note: str) -> Json:
     """Return a message from cortext to the model."""
-    return {"message": {"role": "user", "content": note}, "contextItems": [], "cortext": _ADDED}
+    mark = msgspec.to_builtins(Mark(added=True))
+    return {"message": {"role": "user", "content": note}, "contextItems": [], "cortext": mark}
 
 
 def _call(call: Call) -> Json:
     arguments = json.dumps(call.input, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
-
-
-def _is_read_as(item: Json, record: Json, message: Message) -> bool:
-    """Whether reading the record returns the message, so that the annotation need not contain it."""
-    states = [{**record}] if record is not item else []
-    alone = {**item, "toolCallStates": states, "cortext": _ADDED if states else item["cortext"]}
-    found = messages_of(msgspec.convert(alone, Item), message.id, message.timestamp)
-    return len(found) == 1 and same_message(message, found[0])

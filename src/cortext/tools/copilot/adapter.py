@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cortext.io.batch import Later
-from cortext.safety.framing import BEGIN, GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.hooks import text_of
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.shared.folders import changed_below, is_uuid
+from cortext.tools.shared.hooks import all_hooks_off, text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.typed import is_resume_block
 
 if TYPE_CHECKING:
     from cortext.tools.copilot.read import CopilotReading
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 _EVENTS_FILE = "events.jsonl"
 _KINDS = {"SessionStart": "started", "UserPromptSubmit": "prompt", "Stop": "answered", "SessionEnd": "ended"}
 _TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Copilot:
@@ -60,7 +61,7 @@ class Copilot:
         except (FileNotFoundError, NotADirectoryError):
             return
         for name in names:
-            found = self.transcript_at(self._path(name)) if _UUID.fullmatch(name) else None
+            found = self.transcript_at(self._path(name)) if is_uuid(name) else None
             if found is not None and (wanted is None or found.project in wanted):
                 yield found
 
@@ -69,7 +70,7 @@ class Copilot:
         from cortext.tools.copilot.read import head_of
 
         head = head_of(path)
-        if head is None or not _UUID.fullmatch(head.sessionId):
+        if head is None or not is_uuid(head.sessionId):
             return None
         status = os.stat(path)
         return Transcript(
@@ -80,6 +81,14 @@ class Copilot:
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._sessions, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> CopilotReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
@@ -190,25 +199,14 @@ class Copilot:
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return why our hooks would not run here. Copilot asks at its start whether to trust a folder."""
         from cortext.io.inside import if_inside
-        from cortext.tools.shared.jsonc import read_object
 
-        settings = {
-            os.path.join(self._folder, "settings.json"): "your settings",
-            **{
-                if_inside(project, f".github/copilot/{name}"): "this project's settings"
-                for name in ("settings.json", "settings.local.json")
-            },
-        }
-        return [
-            (f"{whose} turn all hooks of {self.title} off", f'remove "disableAllHooks" from {path}')
-            for path, whose in settings.items()
-            if read_object(path).get("disableAllHooks") is True
-        ]
+        own = [if_inside(project, f".github/copilot/{name}") for name in ("settings.json", "settings.local.json")]
+        return all_hooks_off([os.path.join(self._folder, "settings.json"), *own])
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Return a hook's payload as an event; None if it is not one that we handle."""
         kind, key = _KINDS.get(text_of(payload, "hook_event_name")), text_of(payload, "session_id")
-        if kind is None or not _UUID.fullmatch(key):
+        if kind is None or not is_uuid(key):
             return None
         event = HookEvent(kind=kind, key=key, path=self._path(key), project=text_of(payload, "cwd"))
         if kind == "prompt":
@@ -218,7 +216,7 @@ class Copilot:
             command = COMMAND_MARK.search(event.text) or _TYPED.fullmatch(event.text.strip())
             if command:
                 event.kind, event.command, event.arguments = "command", command[1], (command[2] or "").strip()
-            elif BEGIN in event.text:
+            elif is_resume_block(event.text):
                 event.kind = "started"  # we launched it with this prompt; the user did not type it
         return event
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -21,21 +20,15 @@ from cortext.model.message import (
     Message,
     Part,
 )
-from cortext.safety.framing import BEGIN
 from cortext.tools.copilot import records
 from cortext.tools.copilot.records import Answer, Event, ToolResult, UserMessage
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.typed import is_resume_block
+from cortext.tools.shared.values import word
 
-# The constant line before a context block of ours, which the user did not write.
-_BLOCK = re.compile(rf"^{re.escape(BEGIN)}", re.MULTILINE)
 _NAMES = ("path", "filePath", "url")  # the fields of an attachment that say where it is
 
 MESSAGES = (records.USER_MESSAGE, records.ANSWER, records.RESULT)
-
-
-def is_resume_block(text: str) -> bool:
-    """Whether a prompt is the context block of a resumed conversation."""
-    return BEGIN in text and _BLOCK.search(text) is not None
 
 
 def message_of(event: Event, key: str, names: dict[str, str]) -> Message | None:
@@ -84,12 +77,12 @@ def _prompt(data: UserMessage, event: Event, key: str) -> Message | None:
 
 def _attachment(item: dict[str, Any], otherwise: str) -> Part:
     """Return an attachment as a reference: to its file or page, else to its event."""
-    media_type = _text(item, "mimeType")
+    media_type = word(item, "mimeType")
     return Part(
         type=IMAGE if media_type.startswith("image/") else FILE,
-        ref=next((found for name in _NAMES if (found := _text(item, name))), otherwise),
+        ref=next((found for name in _NAMES if (found := word(item, name))), otherwise),
         media_type=media_type,
-        name=_text(item, "displayName") or _text(item, "title"),
+        name=word(item, "displayName") or word(item, "title"),
     )
 
 
@@ -114,13 +107,8 @@ def _result(data: ToolResult, event: Event, key: str, names: dict[str, str]) -> 
     parts = [
         Part(TOOL_RESULT, call_id=data.toolCallId, name=name, output=output, is_error=not data.success),
         *(
-            Part(IMAGE, ref=f"{key}#{event.id}/{number}", media_type=_text(item, "mimeType"))
+            Part(IMAGE, ref=f"{key}#{event.id}/{number}", media_type=word(item, "mimeType"))
             for number, item in enumerate((data.result and data.result.binaryResultsForLlm) or ())
         ),
     ]
     return Message(role=TOOL, parts=parts, aside=bool(data.parentToolCallId))
-
-
-def _text(item: dict[str, Any], name: str) -> str:
-    value = item.get(name)
-    return value if isinstance(value, str) else ""

@@ -23,18 +23,11 @@ from cortext.tools.base import Transcript, Written
 from cortext.tools.copilot import records
 from cortext.tools.copilot.read import CopilotReading, head_of
 from cortext.tools.copilot.render import Rendering
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.verify import same_message, verify
 
 _TITLE = "GitHub Copilot CLI"
 EVENTS = "events.jsonl"
-
-
-def is_key(text: str) -> bool:
-    """Whether a text is a session id as Copilot writes it: a UUID with hyphens, in lower case."""
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def write_session(
@@ -52,7 +45,7 @@ def write_session(
     rendering = Rendering(messages, note)
     if not rendering.events:
         raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
-    if not is_key(key) or os.path.lexists(os.path.join(sessions, key)):
+    if not is_uuid(key) or os.path.lexists(os.path.join(sessions, key)):
         key = str(uuid.uuid4())
     folder = os.path.join(sessions, key)
     if os.path.lexists(folder):
@@ -105,7 +98,7 @@ def _yaml(value: str | bool) -> str:
 def put_back(sessions: str, copy: str) -> str:
     """Restore a kept copy byte for byte if Copilot has lost the session; return the session's id."""
     head = head_of(copy)
-    if head is None or not is_key(head.sessionId):
+    if head is None or not is_uuid(head.sessionId):
         raise DamagedData(f"{copy} is not a session of {_TITLE}", kept="nothing was changed")
     path = os.path.join(sessions, head.sessionId, EVENTS)
     if not os.path.lexists(path):

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Purge, Transcript, Withheld, Written
+from cortext.tools.base import (
+    CommandFile,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Purge,
+    Transcript,
+    Watch,
+    Withheld,
+    Written,
+)
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
@@ -57,6 +68,14 @@ class GeminiCli:
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of Gemini CLI."""
         return self._store.transcript_at(path)
+
+    def watched(self) -> Watch:
+        """Return the folder of all projects."""
+        return Watch(folders=[self._store.chats_root])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the transcript in this file, or the one whose side agent this file belongs to."""
+        return self._store.changed(path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
@@ -150,7 +169,7 @@ class GeminiCli:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the slash command files, and the skill about cortext."""
         from cortext.tools.gemini_cli.install import command_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return command_files(commands) | agent_skill()
 
@@ -225,6 +244,12 @@ class GeminiCli:
         from cortext.tools.gemini_cli.purge import retention
 
         return retention(self._store).raise_it(dry_run=dry_run)
+
+    def renew(self, key: str, *, project: str) -> None:
+        """Record in a session that was just put back that it was updated now; its old time would expire it again."""
+        from cortext.tools.gemini_cli.purge import renew
+
+        renew(self._store.path_of(project, key))
 
     def restore_retention(self, *, dry_run: bool = False) -> list[str]:
         """Undo `raise_retention`."""

@@ -10,10 +10,13 @@ import os
 import re
 from typing import Any
 
+import msgspec
+
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.tools.base import Purge, Transcript
 from cortext.tools.gemini_cli.install import RETENTION
+from cortext.tools.gemini_cli.read import is_document
 from cortext.tools.gemini_cli.store import GeminiStore
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.retention import DAY, Retention
@@ -22,6 +25,7 @@ DEFAULT_AGE = "30d"
 _UNITS = {"h": DAY / 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY}
 _UPDATED = re.compile(rb'"lastUpdated"\s*:\s*"([^"]{10,40})"')
 _BLOCK = 1 << 16
+_LARGEST = 1 << 30
 
 
 def purge(store: GeminiStore) -> Purge | None:
@@ -52,6 +56,18 @@ def purge(store: GeminiStore) -> Purge | None:
 def retention(store: GeminiStore) -> Retention:
     """Return the setting, for changing it."""
     return Retention(store.folder, RETENTION, False, comments=True)
+
+
+def renew(path: str) -> None:
+    """Record in this file, which cortext wrote, that the session was updated now."""
+    now = clock.now()
+    if not path:
+        return
+    if is_document(path):
+        data = fsio.read_file(path, _LARGEST)
+        fsio.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])
+        return
+    fsio.append_once(path, msgspec.json.encode({"$set": {"lastUpdated": now}}) + b"\n")
 
 
 def _due(transcripts: list[Transcript], settings: dict[str, Any]) -> list[tuple[Transcript, float]]:

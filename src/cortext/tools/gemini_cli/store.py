@@ -183,6 +183,18 @@ class GeminiStore:
         in_store = os.path.basename(folder) == "chats" and os.sep not in key and key not in (".", "..")
         return os.path.join(folder, key) if in_store else f"{path}.files"
 
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the transcript that a file below the root belongs to, as its own or as that of a side agent."""
+        steps = os.path.relpath(path, self.chats_root).split(os.sep)
+        if len(steps) not in (3, 4) or steps[1] != "chats":
+            return []
+        if len(steps) == 3:
+            found = self.transcript_at(path)
+            return [found] if found is not None else []
+        folder = os.path.join(self.chats_root, *steps[:2])
+        owner = self.project_of(steps[0], self.projects())
+        return [self.transcript(file, head, owner) for file, head in self.files(folder, steps[2][:8])]
+
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in a file; for the stub of a session, the one in its file with the messages."""
         head = read_head(path) or head_by_path(path)

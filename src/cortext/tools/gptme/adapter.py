@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Detected, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import Detected, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.gptme.store import TOOL, GptmeStore, is_compacted, settings_of
+from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ class Gptme:
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of gptme."""
         return self._store.transcript_at(path)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._store.logs])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._store.logs, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GptmeReading:
         """Return a reading of the messages; with a cursor, only of those added since."""

@@ -73,10 +73,11 @@ def put_back(store: GptmeStore, copy: str) -> str:
         raise DamagedData(f"{copy} is not a transcript of gptme", kept="nothing was changed")
     if not KEY.fullmatch(found.key):
         raise UnsafePath(f"{copy} has a session id that cannot be a file name", kept="nothing was changed")
-    folder = store.folder(found.key)
-    if not os.path.lexists(folder):
+    folder, beside = store.folder(found.key), folder_of(copy)
+    if not os.path.lexists(os.path.join(folder, LOG)):
         fsio.ensure_folder(folder)
-        for name in os.listdir(folder_of(copy)):
-            mirror_file(os.path.join(folder_of(copy), name), os.path.join(folder, name))
-        mirror_file(copy, os.path.join(folder, LOG))
+        sources = [(os.path.join(beside, name), name) for name in os.listdir(beside)]
+        for source, name in (*sources, (copy, LOG)):
+            if not os.path.lexists(os.path.join(folder, name)):
+                mirror_file(source, os.path.join(folder, name))
     return found.key

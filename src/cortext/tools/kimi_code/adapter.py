@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program
@@ -51,6 +51,14 @@ class KimiCode:
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a session of Kimi Code."""
         return transcript_at(path)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._store.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in whose folder this file is."""
+        return self._store.changed(path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> KimiReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
@@ -110,10 +118,11 @@ class KimiCode:
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the skills."""
+        """Return the commands as skills, and the skill about cortext."""
         from cortext.tools.kimi_code.install import skill_files
+        from cortext.tools.shared.agent_skill import agent_skill
 
-        return skill_files(commands, program)
+        return skill_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

@@ -14,6 +14,7 @@ import msgspec
 
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import HookEvent
+from cortext.tools.kimi_code.messages import command_in
 from cortext.tools.shared.hooks import text_of
 
 _KINDS = {
@@ -39,8 +40,12 @@ def hook_event(payload: dict[str, Any], path: str) -> HookEvent | None:
             return None  # another turn: its prompt was reported before
         event.command = f"workspace.{skill[1]}"
         event.arguments = html.unescape(skill[2] or "")
-    elif kind == "prompt" and BEGIN in event.text:
-        event.kind = "started"  # it contains what we wrote; the user did not type it
+    elif kind == "prompt":
+        event.command, event.arguments = command_in(event.text)
+        if event.command:
+            event.kind = "command"
+        elif BEGIN in event.text:
+            event.kind = "started"  # it contains what we wrote; the user did not type it
     return event
 
 

@@ -26,10 +26,11 @@ from cortext.model.message import (
 from cortext.safety.framing import BEGIN
 from cortext.tools.kimi_code.records import ContentPart, ContextMessage, LoopEvent, Origin, Record
 from cortext.tools.shared.lines import derived_id
-from cortext.tools.shared.mark import Mark
 
 _MEDIA_TYPE = re.compile(r"data:([\w.+-]+/[\w.+-]+)")
 _SKILL = "workspace-"
+# A skill as text: Kimi Code sends it to the model like this if it has not loaded its skills yet, or has no screen.
+_AS_TEXT = re.compile(r"/(?:skill:)?workspace[.-]([\w-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 def timestamp(milliseconds: float | None) -> str:
@@ -56,6 +57,9 @@ def literal_message(record: Record, key: str) -> Message:
             return message
         if origin.kind == "shell_command" and origin.phase == "output":
             message.role = SYSTEM
+        name, arguments = command_in(text)
+        if name and len(parts) == 1:
+            parts = [Part(TEXT, text=f"/{name} {arguments}".strip())]
         parts = parts[len(origin.bundled or ()) :]
         if BEGIN in text and record.cortext is None:
             message.extra = {"resume_block": True}
@@ -76,18 +80,10 @@ def typed_command(origin: Origin) -> str:
     return f"/{name} {arguments}".strip()
 
 
-def restored(message: Message, mark: Mark | None) -> Message | None:
-    """Return the message that a record was made from; None if we added the record."""
-    if mark is None:
-        return message
-    if mark.added:
-        return None
-    message = mark.original() or message
-    message.id = mark.id or message.id
-    message.role = mark.role or message.role
-    message.timestamp = mark.timestamp or message.timestamp
-    message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
-    return message
+def command_in(text: str) -> tuple[str, str]:
+    """Return the name and the arguments of our command, if the user typed one and Kimi Code took it for text."""
+    found = _AS_TEXT.fullmatch(text.strip())
+    return (f"workspace.{found[1]}", found[2] or "") if found else ("", "")
 
 
 def filled(message: Message, parts: list[Part]) -> Message:

@@ -11,7 +11,7 @@ import msgspec
 from cortext.model.message import BEGINNING, TOOL_CALL, USER, Message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.kimi_code import records
-from cortext.tools.kimi_code.messages import Step, literal_message, restored, timestamp
+from cortext.tools.kimi_code.messages import Step, literal_message, timestamp
 from cortext.tools.kimi_code.records import INJECTED, SKIPPED, ContextMessage, Origin, Record, State, record_decoder
 from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
@@ -192,8 +192,10 @@ class _Log:
                 return []
             if not origin.in_turn and origin.kind != "shell_command":
                 self._progress.prompts.append(self._progress.last)
-        message = restored(literal_message(record, self._reading.key), record.cortext)
-        return [message] if message is not None else []
+        message, mark = literal_message(record, self._reading.key), record.cortext
+        if mark is not None and mark.added:
+            return []
+        return [message if mark is None else mark.restored(message, counts.damaged)]
 
     def _undo(self, count: int) -> None:
         """Go back to before the last prompts."""

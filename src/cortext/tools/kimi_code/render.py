@@ -13,10 +13,9 @@ import msgspec
 
 from cortext.model.message import TOOL, USER, Message
 from cortext.model.turns import Result, Turn, Turns, standalone
-from cortext.tools.kimi_code.messages import literal_message, restored
+from cortext.tools.kimi_code.messages import literal_message
 from cortext.tools.kimi_code.records import MESSAGE, Record
 from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.verify import same_message
 
 Json = dict[str, Any]
 
@@ -48,34 +47,23 @@ class Rendering:
             }
             for call in turn.calls
         ]
-        self._add(said, turn.message, turn.role)
+        self._add(said, turn.message)
 
     def _add_result(self, result: Result) -> None:
         said = {**spoken(TOOL, result.output), "toolCallId": result.call.id}
         if result.is_error and result.part is not None:
             said["isError"] = True
         message = result.message
-        self._add(said, None if message is None or id(message) in self._placed else message, TOOL)
+        self._add(said, None if message is None or id(message) in self._placed else message)
         self._placed.add(id(message))
 
-    def _add(self, said: Json, message: Message | None, role: str) -> None:
+    def _add(self, said: Json, message: Message | None) -> None:
         record: Json = {"type": MESSAGE, "agentId": "main", "message": said, "time": self._now}
-        mark = Mark(added=True)
         if message is not None:
             message = standalone(message)
-            mark = Mark(
-                id=message.id,
-                role=message.role if message.role != role else "",
-                timestamp=message.timestamp,
-                model=message.model,
-                tokens=message.tokens,
-                usage=message.usage,
-            )
-            if not _is_read_as(record, mark, message):
-                mark.was = msgspec.to_builtins(message)
             self.expected.append(message)
-        record["cortext"] = msgspec.to_builtins(mark)
-        self.records.append(record)
+        mark = Mark.made_from(message, literal_message(msgspec.convert(record, Record), ""))
+        self.records.append({**record, "cortext": msgspec.to_builtins(mark)})
 
 
 def note_record(note: str, now: int) -> Json:
@@ -88,10 +76,3 @@ def spoken(role: str, text: str) -> Json:
     """Return a message as Kimi Code stores it."""
     said: Json = {"role": role, "content": [{"type": "text", "text": text}] if text else [], "toolCalls": []}
     return {**said, "origin": {"kind": "user"}} if role == USER else said
-
-
-def _is_read_as(record: Json, mark: Mark, message: Message) -> bool:
-    """Whether reading the record returns the message, so that the annotation need not contain it."""
-    decoded = msgspec.convert({**record, "cortext": msgspec.to_builtins(mark)}, Record)
-    found = restored(literal_message(decoded, ""), decoded.cortext)
-    return found is not None and same_message(message, found)

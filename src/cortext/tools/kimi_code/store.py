@@ -51,6 +51,13 @@ class KimiStore:
             if found is not None and (wanted is None or os.path.realpath(found.project or os.sep) == wanted):
                 yield found
 
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in whose folder a file is: its log, a subagent's log, its state."""
+        steps = os.path.relpath(path, self.sessions).split(os.sep)
+        is_below = len(steps) > 2 and steps[0].startswith("wd_")
+        found = transcript_at(log_in(os.path.join(self.sessions, *steps[:2]))) if is_below else None
+        return [found] if found is not None else []
+
     def find(self, key: str) -> str:
         """Return the folder of a session; empty if there is none."""
         return next((folder for folder in self.folders() if os.path.basename(folder) == key), "")

@@ -63,7 +63,6 @@ class Llm(RowTool):
     name = "llm"
     title = "llm"
     tested_version = "0.36"
-    proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self.environ = dict(os.environ if environ is None else environ)

@@ -19,6 +19,7 @@ from cortext.tools.base import (
     Messages,
     Transcript,
     TranscriptReading,
+    Watch,
     Withheld,
     Written,
 )
@@ -110,6 +111,14 @@ class OpenCode:
         except sqlite3.Error:
             return None
         return found[0] if len(found) == 1 else None
+
+    def watched(self) -> Watch:
+        """Return the database and its log. Their folder also contains snapshots of projects, far too much to watch."""
+        return Watch(files=[self.folders.database, f"{self.folders.database}-wal"])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return every session if this is the database: which of them changed is known by their fingerprints."""
+        return list(self.transcripts()) if path in self.watched().files else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return a reading of the messages; with a cursor, only of those added since."""
@@ -207,7 +216,7 @@ class OpenCode:
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
         from cortext.tools.opencode.install import project_files
-        from cortext.tools.shared.skill import agent_skill
+        from cortext.tools.shared.agent_skill import agent_skill
 
         return project_files(commands, program) | agent_skill()
 

@@ -7,14 +7,13 @@ it retries for over a minute. Two small npm files make it try only once (see `NP
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode.start import FOLDER
 from cortext.tools.shared.entries import Server
-from cortext.tools.shared.installer import JsonConfig
+from cortext.tools.shared.installer import JsonConfig, packaged_script
 
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
 _PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
@@ -29,17 +28,11 @@ NPMRC = (
 PACKAGE = '{\n  "private": true\n}\n'
 
 
-def packaged_script(name: str) -> str:
-    """Return the text of a script in this package."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), encoding="utf-8") as file:
-        return file.read()
-
-
 def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
     """Return our files in a project, by path."""
     files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
     hook = json.dumps([*program, "hook", "opencode"])
-    files[PLUGIN] = packaged_script("plugin.js").replace("__PROGRAM__", hook)
+    files[PLUGIN] = packaged_script(__file__, "plugin.js").replace("__PROGRAM__", hook)
     files[f"{FOLDER}/.npmrc"] = NPMRC
     files[f"{FOLDER}/package.json"] = PACKAGE
     return {path: text.encode("utf-8") for path, text in files.items()}

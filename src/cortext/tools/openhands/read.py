@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 from cortext.model.message import (
@@ -78,7 +79,7 @@ class EventsReading(WholeReading):
             parts,
             role=USER if kind == "MessageEvent" and word(event, "source") == "user" else ASSISTANT,
             identity=identity,
-            timestamp=moment(event.get("timestamp")),
+            timestamp=_time(word(event, "timestamp")),
         )
         if made:
             made[0].parent = "" if before == (self._last or BEGINNING) else before
@@ -117,6 +118,14 @@ class EventsReading(WholeReading):
                 *images,
             ]
         return None
+
+
+def _time(text: str) -> str:
+    """Return the time of an event: OpenHands writes the local time, without a zone."""
+    try:
+        return moment(datetime.fromisoformat(text).astimezone(UTC).isoformat())
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _thinking(record: Any) -> Iterator[Part]:

@@ -1,1 +1,1 @@
-"""Pi: reads and writes its sessions, and installs commands for it."""
+"""Pi: reads and writes its sessions, and installs commands and an extension for it."""

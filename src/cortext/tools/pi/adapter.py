@@ -1,20 +1,33 @@
-"""The adapter for Pi: where its sessions are, and how it is started."""
+"""The adapter for Pi: where its sessions are, how it is started, and what our extension reports."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Counts, Detected, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.folders import entries, file_transcript
+from cortext.tools.base import (
+    CommandFile,
+    Counts,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Transcript,
+    Watch,
+    Withheld,
+    Written,
+)
+from cortext.tools.shared.folders import changed_below, entries, file_transcript
+from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.program import Program, check_argument
 
@@ -22,6 +35,13 @@ if TYPE_CHECKING:
     from cortext.tools.pi.read import PiReading
     from cortext.tools.pi.records import Record
 
+_EVENTS = {
+    "session_start": "started",
+    "before_agent_start": "prompt",
+    "agent_end": "answered",
+    "session_compact": "compacted",
+    "session_shutdown": "ended",
+}
 _NAME = re.compile(r"[^_]+_(?P<key>.+)\.jsonl")  # the time of creation, and the session's id
 _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
@@ -32,7 +52,12 @@ class Pi:
     name = "pi"
     title = "Pi"
     tested_version = "0.87.1"
+    commands_run = False
+    records_after_answer = False
     prompt_is_public = True
+    first_steps = ("/workspace.brainstorm TOPIC",)
+    started_by = "PI_CODING_AGENT"
+    session_variable = "PI_SESSION_ID"
     install_command = "npm install -g @earendil-works/pi-coding-agent"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -62,6 +87,12 @@ class Pi:
         if not isinstance(chosen, str) or not chosen:
             return ""
         return os.path.join(self._home, chosen[2:]) if chosen.startswith("~/") else chosen
+
+    @property
+    def _sessions(self) -> str:
+        """The folder of the sessions of all projects, unless the user chose one in each project."""
+        chosen = self._chosen_folder
+        return chosen if os.path.isabs(chosen) else os.path.join(self._agent, "sessions")
 
     def _folder(self, project: str) -> str:
         """Return the folder with the sessions of a project, and perhaps of others."""
@@ -96,6 +127,14 @@ class Pi:
         """Return the session at any path, recognised by its first line."""
         header = _header(path)
         return file_transcript(self.name, header.id, path) if header is not None else None
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._sessions, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> PiReading:
         """Return the messages; with a cursor, only those added since."""
@@ -182,6 +221,54 @@ class Pi:
         """Remove a session that nobody used."""
         if written.path:
             fsio.remove(written.path)
+
+    # ── a project's config ───────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the slash commands and our extension as files of the project."""
+        from cortext.tools.pi.install import project_files
+
+        return project_files(commands, program)
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Change nothing: Pi finds our files by itself, and has no MCP servers."""
+        return []
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Change nothing."""
+        return []
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return no names: Pi has no MCP servers."""
+        return set()
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Report a project that Pi does not trust: then it loads neither the commands nor the extension."""
+        known = read_object(os.path.join(self._agent, "trust.json"))
+        folder = os.path.realpath(project)
+        while folder not in known and os.path.dirname(folder) != folder:
+            folder = os.path.dirname(folder)
+        trusted = known.get(folder, self._settings.get("defaultProjectTrust") == "always")
+        return [] if trusted is True else [("it does not trust this folder yet", "run /trust in pi")]
+
+    # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """Translate what our extension reports; return None if it names no event or no session."""
+        from cortext.tools.shared.typed import is_resume_block, typed_command
+
+        prompt = text_of(payload, "prompt")
+        event = event_of({**payload, "prompt": typed_command(prompt) or prompt}, _EVENTS)
+        if event is not None and event.kind == "prompt" and is_resume_block(event.text):
+            event.kind = "started"  # we launched it with this prompt; the user did not type it
+        return event
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """Return the context that our extension adds to a prompt; empty for other events."""
+        waits = payload.get("hook_event_name") == "before_agent_start"
+        return json.dumps({"context": context}) if waits and context else ""
 
 
 def _header(path: str) -> Record | None:

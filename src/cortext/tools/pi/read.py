@@ -34,6 +34,7 @@ from cortext.tools.pi.records import (
     blocks_of,
     decoder,
 )
+from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.lines import WITHOUT_CONTENT, derived_id, moment, note
 from cortext.tools.shared.tree import TreeReading
 from cortext.tools.shared.typed import is_resume_block, typed_command
@@ -104,12 +105,15 @@ class PiReading(TreeReading[Record]):
         return message
 
     def _injected(self, record: Record, content: Content, origin: str, identity: str) -> list[Message]:
-        """Return what an extension added for the model; our own extension's context is an aside."""
+        """Return what an extension added for the model. Of ours, only the context block is kept, as an aside."""
         parts = self._parts(blocks_of(content), identity)
         message = self._message(USER, record, identity, parts, joined_text(parts))
         message.extra = {"origin": origin}
         if is_resume_block(message.content):
             message.aside, message.extra = True, {"resume_block": True}
+        elif origin == NAME:
+            note(self.counts.skipped, "added by cortext")
+            return []
         return [message]
 
     def literal(self, record: Record, body: Body, identity: str) -> Message:

@@ -56,14 +56,10 @@ def _lines(header: Json, turns: Sequence[Turn], title: str, model: Json | None) 
     for run in _runs(turns):
         bodies = list(_bodies(run, chain))
         messages = [turn.message for turn in run if turn.message is not None]
-        first = True
-        for body in bodies:
+        for number, body in enumerate(bodies):
             entry = chain.entry(MESSAGE, messages[0] if messages else None, message=body)
-            entry["cortext"] = msgspec.to_builtins(
-                _mark(entry, messages, len(bodies), chain) if first else Mark(added=True)
-            )
-            first = False
-            yield _line(entry)
+            mark = Mark(added=True) if number else _mark(entry, messages, len(bodies), chain)
+            yield _line({**entry, "cortext": msgspec.to_builtins(mark)})
     if title:
         yield _line(chain.entry(TITLE, None, name=title))
     if model:

@@ -11,8 +11,19 @@ from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.shared.folders import dashed, entries, file_transcript, is_uuid
+from cortext.tools.base import (
+    CommandFile,
+    Counts,
+    Detected,
+    HookEvent,
+    Launch,
+    Messages,
+    Transcript,
+    Watch,
+    Withheld,
+    Written,
+)
+from cortext.tools.shared.folders import changed_below, dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -90,6 +101,14 @@ class QwenCode:
         except (OSError, UnsafePath):
             return None
         return file_transcript(self.name, key, path) if key else None
+
+    def watched(self) -> Watch:
+        """Return the folder of all projects."""
+        return Watch(folders=[self._projects])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self._projects, path)
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> QwenReading:
         """Return the messages; with a cursor, only those added since."""

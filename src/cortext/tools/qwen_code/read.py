@@ -68,7 +68,7 @@ class QwenReading(TreeReading[Record]):
             note(self.counts.unknown, record.type or "without type")
             return []
         for part in parts:
-            if is_empty(part):
+            if not part.text and is_empty(part):
                 note(self.counts.unknown, "part of unknown type")
         if record.cortext is not None:
             return self._marked(record, parts, identity)

@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 
-from cortext.tools.base import Transcript
+from cortext.tools.base import Transcript, TranscriptSource
 
 
 def is_uuid(text: str) -> bool:
@@ -45,3 +45,9 @@ def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transc
         return None
     size, changed = status.st_size, status.st_mtime_ns
     return Transcript(tool=tool, key=key, path=path, project=project, size=size, changed=changed)
+
+
+def changed_below(tool: TranscriptSource, folder: str, path: str) -> list[Transcript]:
+    """Return the transcript in a changed file, if the file is below the tool's own folder."""
+    found = tool.transcript_at(path) if path.startswith(os.path.join(folder, "")) else None
+    return [found] if found is not None else []

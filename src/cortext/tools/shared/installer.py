@@ -77,6 +77,12 @@ def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
     return [change.path for change in changes]
 
 
+def packaged_script(module: str, name: str) -> str:
+    """Return the text of a script beside a module (its `__file__`)."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(module)), name), encoding="utf-8") as file:
+        return file.read()
+
+
 def read_config(path: str) -> str | None:
     """Return the text of a config file; None if it does not exist. Raise ConfigError if it is a link or unreadable."""
     try:

@@ -37,6 +37,7 @@ RECORD_ERRORS = (
 NOT_UNDERSTOOD = "not understood"
 WITHOUT_CONTENT = "without content"
 _MOST_PLACES = 20
+_HEAD = 1 << 20
 _any = msgspec.json.Decoder()
 
 
@@ -115,6 +116,24 @@ def place_named(counts: Counts, where: str) -> None:
     """The same, for a record that is not found by its offset."""
     if len(counts.places) < _MOST_PLACES:
         counts.places.append(where)
+
+
+def ends_whole(path: str) -> bool:
+    """Whether a file with one record per line ends with a complete one; true for every other kind of file."""
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        size = os.fstat(descriptor).st_size
+        if not size or os.pread(descriptor, 1, size - 1) == b"\n":
+            return True
+        if not is_whole(os.pread(descriptor, _HEAD, 0).partition(b"\n")[0]):
+            return True  # a database, or one document on many lines
+        last, start = b"", size
+        while start and b"\n" not in last:
+            begin = max(0, start - fsio.COPY_BLOCK)
+            last, start = os.pread(descriptor, start - begin, begin) + last, begin
+        return is_whole(last.rpartition(b"\n")[2])
+    finally:
+        os.close(descriptor)
 
 
 def is_whole(line: bytes) -> bool:

@@ -20,6 +20,7 @@ from cortext.tools.shared.jsonc import read_object
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes: the limit of Linux for one argument
 _VERSION_SECONDS = 30.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
+_SHORT_VERSION = re.compile(r"\b\d+\.\d+\b")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 # By path and modification time, so that an upgrade is noticed.
@@ -88,7 +89,7 @@ class Program:
             output = run([path, "--version"], self.environ, cwd=os.sep, seconds=_VERSION_SECONDS, env=self._version_env)
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        found = _VERSION.search(output.out)
+        found = _VERSION.search(output.out) or _SHORT_VERSION.search(output.out)
         return found[0] if found else ""
 
 

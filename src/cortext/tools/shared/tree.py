@@ -6,7 +6,7 @@ the message that it is, or its nearest ancestor that is a message.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -59,17 +59,24 @@ class TreeReading(Generic[R]):
         self.cursor = self._new_cursor(lines.end)
 
     def _read(self, lines: ForeignLines, stop: int | None = None) -> Iterator[Message]:
+        decode = self.decoder.decode
         for line in lines:
             if stop is not None and lines.end > stop:
                 return
-            for record in lines.decode(line, self.decoder, self.record_type):
-                try:
-                    messages = self._placed(record, line)
-                except RECORD_ERRORS:
-                    note(self.counts.damaged, NOT_UNDERSTOOD)
-                    place(self.counts, self.transcript.path, lines.end)
-                    continue
-                yield from messages
+            try:
+                yield from self._checked(decode(line), line, lines)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                for record in lines.decode(line, self.decoder, self.record_type):
+                    yield from self._checked(record, line, lines)
+
+    def _checked(self, record: R, line: bytes, lines: ForeignLines) -> Sequence[Message]:
+        """Return the messages of one record; a malformed one is counted as damaged."""
+        try:
+            return self._placed(record, line)
+        except RECORD_ERRORS:
+            note(self.counts.damaged, NOT_UNDERSTOOD)
+            place(self.counts, self.transcript.path, lines.end)
+            return ()
 
     # ── the tree ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -79,12 +86,12 @@ class TreeReading(Generic[R]):
         if identity and identity in self._owners:
             note(self.counts.skipped, "repeated")
             return []
-        found = self.messages(record, line)
-        messages = [message for message in found if not is_empty_message(message)]
-        if len(messages) < len(found):
+        messages = self.messages(record, line)
+        if any(map(is_empty_message, messages)):
+            messages = [message for message in messages if not is_empty_message(message)]
             note(self.counts.skipped, WITHOUT_CONTENT)
         owner = self._owner(parent)
-        spoken = [message for message in messages if not message.aside]
+        spoken = [message for message in messages if not message.aside] if messages else messages
         if spoken:
             if owner != self._last:
                 spoken[0].parent = owner or BEGINNING

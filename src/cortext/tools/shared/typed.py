@@ -34,11 +34,20 @@ def marked_prompt(command: CommandFile) -> str:
     Our hook also adds the output of `run`: the tools' own syntax for that asks for confirmation, fails in headless
     mode, and truncates a long output.
     """
-    text = command.text.replace("{run}\n\n", "").replace("{run}", "")
     # The tools would expand these three: a shell command, the contents of a file, the arguments.
-    text = re.sub(r"([!@])\{", r"\1 {", text).replace("{{args}}", "{ {args}}")
-    text = text.replace("{arguments}", "{{args}}").rstrip("\n")
-    return f"{text}\n\n<!-- cortext:command {command.name} -->{{{{args}}}}<!-- cortext:end -->\n"
+    text = re.sub(r"([!@])\{", r"\1 {", without_run(command.text)).replace("{{args}}", "{ {args}}")
+    return marked(text.replace("{arguments}", "{{args}}"), command.name, "{{args}}")
+
+
+def without_run(text: str) -> str:
+    """Return the text of a command without the place of the output of `run`, which our hook adds."""
+    return text.replace("{run}\n\n", "").replace("{run}", "")
+
+
+def marked(text: str, name: str, arguments: str) -> str:
+    """Return the text of a command file with our marker, in which the tool replaces `arguments`."""
+    text = text.rstrip("\n")
+    return f"{text}\n\n<!-- cortext:command {name} -->{arguments}<!-- cortext:end -->\n"
 
 
 def check_names(commands: Iterable[CommandFile]) -> None:

@@ -127,10 +127,11 @@ class Vibe(BundleTool):
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the skills."""
+        """Return the commands as skills, and the skill about cortext."""
+        from cortext.tools.shared.agent_skill import agent_skill
         from cortext.tools.vibe.install import skill_files
 
-        return skill_files(commands, program)
+        return skill_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

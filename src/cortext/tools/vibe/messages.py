@@ -25,6 +25,8 @@ from cortext.tools.shared.typed import is_resume_block
 from cortext.tools.shared.values import objects, word
 from cortext.tools.vibe.records import Line
 
+_SKILL = '<skill_content name="'
+_SUMMARY = re.compile(r"<compaction_summary>\n(.*)\n</compaction_summary>", re.DOTALL)
 _COMMAND = re.compile(r"/workspace[.-]([\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -41,7 +43,15 @@ def from_context(message: dict[str, Any]) -> Message | None:
         output = "\n\n".join(part.text for part in parts if part.type == TEXT)
         failed = message.get("outcome") == "failure"
         return _result(word(message, "tool_call_id"), word(message, "name"), output, is_error=failed)
+    if role == USER:  # after the words of the user, Vibe adds the text of the skill that they call
+        parts = [part for index, part in enumerate(parts) if not (index and part.text.startswith(_SKILL))]
     return spoken(role, parts) if role in (USER, ASSISTANT) else None
+
+
+def summary_in(text: str) -> str:
+    """Return the summary in a text that Vibe sends after a compaction; empty if there is none."""
+    found = _SUMMARY.search(text)
+    return found[1] if found else ""
 
 
 def from_answer(items: list[dict[str, Any]]) -> Message:

@@ -27,7 +27,7 @@ from cortext.tools.shared.lines import (
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.written import Restored
 from cortext.tools.vibe import records
-from cortext.tools.vibe.messages import command_of, from_answer, from_context, from_line, spoken
+from cortext.tools.vibe.messages import command_of, from_answer, from_context, from_line, spoken, summary_in
 from cortext.tools.vibe.store import ERRORS, Session, contents_of
 
 T = TypeVar("T")
@@ -136,6 +136,7 @@ class VibeReading(WholeReading):
             message = from_context(item.message)
             if item.source != "history":
                 note(self.counts.skipped, f"context from {item.source}")
+                self.about.summary = (summary_in(message.content) if message else "") or self.about.summary
             elif message is None:
                 note(self.counts.skipped, "text of the program")
             else:

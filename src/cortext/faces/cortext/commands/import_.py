@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
             stopped = True
     uncaptured.forget_missing()
     record_repositories(capture.home, stores.listing().index)
-    for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(capture)]:
+    for line in [*([capture.trouble] if capture.trouble else []), *save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
@@ -86,14 +86,14 @@ def run(arguments: list[str]) -> int:
     return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
 
 
-def _save_grown(capture: Capture) -> list[str]:
+def save_grown(capture: Capture) -> list[str]:
     """Save conversations of workspaces that grew while none of our hooks ran; return notes for the user."""
     if not capture.grown:
         return []
-    from cortext.services.workspace.lifecycle import save_grown
+    from cortext.services.workspace import lifecycle
 
     grown = [(named_store, name) for root, name in capture.grown if (named_store := capture.store_at(root)) is not None]
-    return save_grown(grown, settings_of)
+    return lifecycle.save_grown(grown, settings_of)
 
 
 def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:

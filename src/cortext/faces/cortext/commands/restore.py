@@ -1,15 +1,20 @@
-"""`cortext restore`: restore a session from the trash."""
+"""`cortext restore`: bring a session back, from the trash or into an AI tool's own store."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 
+import msgspec
+
+from cortext.errors import UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed
+from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 
@@ -17,9 +22,13 @@ def parser() -> ArgumentParser:
     """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext restore",
-        description="Restore a deleted session from the trash; without a name, list the trash.",
-        epilog="example:  cortext restore 014",
+        description="Restore a deleted session from the trash; without a name, list the trash. With --into, put a "
+        "conversation back into an AI tool's own store, so that the tool lists and resumes it again after it deleted "
+        "or damaged it; no file of the tool is changed.",
+        epilog="example:  cortext restore 014  ·  cortext restore --into claude 014",
     )
+    made.add_argument("--into", metavar="TOOL", choices=tools.names(), help="put it back into this tool's own store")
+    made.add_argument("-n", "--dry-run", action="store_true", help="with --into: only report what would be done")
     made.add_argument(
         "session", nargs="?", help="the session: its number (014), its id or a prefix of it, or its key in the trash"
     )
@@ -31,6 +40,8 @@ def run(arguments: list[str]) -> int:
     """List the trash, or restore the most recently deleted session of that name."""
     options = parser().parse_args(arguments)
     stores = Stores()
+    if options.into:
+        return _put_back(stores, options)
     items = [(named_store, item) for named_store in stores.all() for item in named_store.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
@@ -41,6 +52,28 @@ def run(arguments: list[str]) -> int:
         print_json({"session": session.id, "message_count": session.message_count})
         return 0
     print(f"Restored {session.id} ({session.message_count} messages).")
+    return 0
+
+
+def _put_back(stores: Stores, options: Namespace) -> int:
+    """Put a conversation back into a tool's store, and print the receipt."""
+    if options.session is None:
+        raise UsageError("--into needs a conversation", hint=f"use: cortext restore --into {options.into} 014")
+    from cortext.faces.cortext.commands._which import which
+    from cortext.services.resume.putting_back import THERE, put_back
+
+    tool = tools.native_writer(options.into)
+    found = stores.caught_up(which(stores, options.session, words=False))
+    done = put_back(found, tool, stores.capture(), dry_run=options.dry_run)
+    if options.json:
+        print_json(msgspec.to_builtins(done))
+        return 0
+    print(terminal.line(f"{found.session.title or found.session.id} → {tool.title}: {done.how}"))
+    notes = [f"{name:<10} {text}" for name, text in (("because", done.why), ("note", done.note)) if text]
+    for line in [*notes, *(done.receipt.lines() if done.how != THERE else ())]:
+        print(f"  {terminal.line(line)}")
+    if done.key and not options.dry_run:
+        print(terminal.line(f"  {tool.title} lists it in {done.project} as {done.key}"))
     return 0
 
 

@@ -1,0 +1,111 @@
+"""`cortext watch` with many transcripts: what it costs when nothing happens, and how soon a new message is found.
+
+python -m bench.watch [--transcripts 10000] [--seconds 60] [--rounds 10]
+
+The idle share is processor time (of all its threads) per second of wall time, after everything was imported. A round
+appends a message to a transcript and asks the search, again and again, until it finds the message's unique word.
+Exits with 1 if the share is over 1 % of a core or the median over 2 s.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+import uuid
+
+from bench.common import arguments, environment, print_table, spread, texts, work_folder
+from bench.faces import at_home, home_environment, installed
+from bench.hook import Transcript
+from cortext.wiring.stores import Stores
+
+IDLE_TARGET = 1.0  # percent of a core
+FOUND_TARGET = 2.0  # seconds
+FOLDERS = 100  # projects that the transcripts are spread over
+PATIENCE = 60.0
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", transcripts=10_000, seconds=60, rounds=10)
+    _, script = installed()
+    environment("bench-faces", "watchfiles", renew=True)
+    with work_folder() as base:
+        home = os.path.join(base, "home")
+        talks = fill(home, options.transcripts)
+        variables = home_environment(home)
+        started = time.perf_counter()
+        process = subprocess.Popen([script, "watch", "--json"], env=variables, cwd=base, stdout=subprocess.PIPE)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()  # the first report: everything is imported
+            first = time.perf_counter() - started
+            idle = share(process.pid, options.seconds)
+            with at_home(home):
+                Stores().search().search("anything", limit=1)  # builds the index
+                seconds = [until_found(talks[number % len(talks)]) for number in range(options.rounds)]
+            peak = peak_memory(process.pid)
+        finally:
+            process.terminate()
+            code = process.wait(60)
+            if process.stdout is not None:
+                process.stdout.close()
+    found = spread(seconds)
+    missed = idle > IDLE_TARGET or found.median > FOUND_TARGET or code != 0
+    print(f"\n{options.transcripts:,} transcripts; the first import took {first:.0f} s; exit code {code}.\n")
+    rows = [
+        ("idle, % of a core", f"{idle:.2f}", f"≤ {IDLE_TARGET:g}"),
+        ("a new message is found after, s", found.show("{:.2f}"), f"≤ {FOUND_TARGET:g}"),
+        ("peak memory, MB", f"{peak:.0f}", ""),
+    ]
+    print_table(("", "measured", "target"), rows)
+    raise SystemExit(1 if missed else 0)
+
+
+def fill(home: str, count: int) -> list[Transcript]:
+    """Write this many short transcripts of Claude Code; return a few of them."""
+    said = texts(4)
+    talks: list[Transcript] = []
+    projects = os.path.join(home, ".claude", "projects")
+    for number in range(count):
+        folder = os.path.join(projects, f"-work-{number % FOLDERS}")
+        key = str(uuid.uuid4())
+        talk = Transcript(os.path.join(folder, f"{key}.jsonl"), key, f"/work/{number % FOLDERS}")
+        talk.say(said)
+        if len(talks) < FOLDERS:
+            talks.append(talk)
+    return talks
+
+
+def share(process: int, seconds: int) -> float:
+    """Return the processor time that a process uses in so many seconds, in percent of a core."""
+    before, started = processor_time(process), time.monotonic()
+    time.sleep(seconds)
+    return (processor_time(process) - before) / (time.monotonic() - started) * 100
+
+
+def processor_time(process: int) -> float:
+    with open(f"/proc/{process}/stat", encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(process: int) -> float:
+    with open(f"/proc/{process}/status", encoding="utf-8") as file:
+        line = next(line for line in file if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def until_found(talk: Transcript) -> float:
+    """Append a message with a word of its own; return after how many seconds the search finds it."""
+    word = f"heron{uuid.uuid4().hex[:12]}"
+    talk.say([f"Remember this word: {word}."])
+    started = time.perf_counter()
+    while time.perf_counter() - started < PATIENCE:
+        if any(word in str(found) for found in Stores().search().search(word, limit=1, exact=True)):
+            return time.perf_counter() - started
+        time.sleep(0.05)  # the interval of asking
+    return PATIENCE
+
+
+if __name__ == "__main__":
+    main()

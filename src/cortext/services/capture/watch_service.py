@@ -1,0 +1,147 @@
+"""`cortext watch` as a service of this user: a systemd unit, or a launchd agent on macOS.
+
+The file is ours alone. The service manager is called if it is there; if not, or if it refuses, that is reported.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+
+import msgspec
+
+from cortext.io import files as fsio
+from cortext.services.workspace.timer import units_folder
+
+UNIT = "cortext-watch.service"
+LABEL = "cortext.watch"
+_SECONDS = 30
+# What tells cortext and the tools where their files are. Nothing that may contain a password.
+_FOLDERS = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "CORTEXT_CONFIG",
+    "GEMINI_CLI_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+)
+_SYSTEMD = """[Unit]
+Description=Capture the conversations of AI tools (cortext)
+
+[Service]
+ExecStart={command}
+{environment}Restart=on-failure
+RestartSec=30
+Nice=10
+
+[Install]
+WantedBy=default.target
+"""
+
+
+class Service(msgspec.Struct, kw_only=True):
+    """The service's file, whether it exists, and what could not be done with the service manager."""
+
+    path: str
+    installed: bool
+    problem: str = ""
+
+
+def service() -> Service:
+    """Return where the service's file is or would be."""
+    path = _launchd_path() if _is_macos() else os.path.join(units_folder(), UNIT)
+    return Service(path=path, installed=os.path.exists(path))
+
+
+def install(program: list[str]) -> Service:
+    """Write the file, and start the service now and at every login. Repeating it updates the file."""
+    found = service()
+    fsio.ensure_folder(os.path.dirname(found.path))
+    fsio.replace_file(found.path, [_launchd(program) if _is_macos() else _systemd(program)])
+    if _is_macos():
+        _run("launchctl", "bootout", _domain(), found.path)  # an older one; fails if there is none
+        found.problem = _run("launchctl", "bootstrap", _domain(), found.path)
+    else:
+        found.problem = _systemctl("daemon-reload") or _systemctl("enable", UNIT) or _systemctl("restart", UNIT)
+    found.installed = True
+    return found
+
+
+def uninstall() -> Service:
+    """Stop the service and remove its file."""
+    found = service()
+    if not found.installed:
+        return found
+    if _is_macos():
+        found.problem = _run("launchctl", "bootout", _domain(), found.path)
+    else:
+        found.problem = _systemctl("disable", "--now", UNIT)
+    fsio.remove(found.path)
+    if not _is_macos() and not found.problem:
+        found.problem = _systemctl("daemon-reload")
+    found.installed = False
+    return found
+
+
+def _is_macos() -> bool:
+    return sys.platform == "darwin"
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _FOLDERS if os.environ.get(name)}
+
+
+def _systemd(program: list[str]) -> bytes:
+    lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in _environment().items())
+    command = " ".join(map(_quoted, [*program, "watch"]))
+    return _SYSTEMD.format(command=command, environment=lines).encode("utf-8", "surrogateescape")
+
+
+def _quoted(text: str) -> str:
+    """Return a word of a unit file: quoted, and without the characters that systemd would expand."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{escaped}"'
+
+
+def _launchd_path() -> str:
+    return os.path.join(os.path.expanduser("~"), "Library", "LaunchAgents", f"{LABEL}.plist")
+
+
+def _launchd(program: list[str]) -> bytes:
+    return plistlib.dumps(
+        {
+            "Label": LABEL,
+            "ProgramArguments": [*program, "watch"],
+            "EnvironmentVariables": _environment(),
+            "RunAtLoad": True,
+            "KeepAlive": {"SuccessfulExit": False},
+            "ProcessType": "Background",
+        }
+    )
+
+
+def _domain() -> str:
+    return f"gui/{os.getuid()}"
+
+
+def _systemctl(*words: str) -> str:
+    return _run("systemctl", "--user", *words)
+
+
+def _run(*command: str) -> str:
+    """Run the service manager; return why it could not be done, or an empty string."""
+    if shutil.which(command[0]) is None:
+        return f"{command[0]} was not found"
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {error}"
+    said = " ".join((done.stderr or done.stdout).split())
+    return f"{' '.join(command)}: {said or f'exit status {done.returncode}'}" if done.returncode else ""

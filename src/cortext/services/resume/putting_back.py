@@ -1,0 +1,148 @@
+"""Putting a conversation back into the store of an AI tool, so that the tool's own list and resume have it again.
+
+If the tool has lost its session and our copy of it is whole and contains the whole conversation, the copy is restored
+byte for byte. Otherwise a new session is written from our messages: also if the tool still has the session but it is
+damaged, because a file of the tool is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from cortext.errors import CortextError, UsageError
+from cortext.model import tokens
+from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
+from cortext.safety.framing import field
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
+from cortext.services.library.stores import Found
+from cortext.services.resume.handover import count_new
+from cortext.services.resume.moved import Place, place_of
+from cortext.services.resume.packet import Receipt
+from cortext.services.text.masking import disarm, mask_messages
+from cortext.services.text.render import body
+from cortext.services.workspace.projects import project_of
+from cortext.store.files.layout_paths import native_copy
+from cortext.tools.base import NativeWriter, Purges, Transcript
+from cortext.tools.shared.lines import ends_whole
+
+THERE = "nothing to do: it still has the whole conversation"
+COPY = "its own session, put back byte for byte from our copy"
+WRITTEN = "a valid session, written from our messages"
+
+
+class PutBack(msgspec.Struct, kw_only=True):
+    """What was put back, or would be. `why` says why it is not the tool's own session byte for byte."""
+
+    session: str
+    tool: str
+    project: str
+    how: str
+    why: str = ""
+    note: str = ""  # what the user should know about the folder
+    key: str = ""  # the tool's id of the session; empty if it is not known yet
+    receipt: Receipt
+
+
+def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: bool = False) -> PutBack:
+    """Put a conversation back into a tool's store. The session of ours is not changed."""
+    place = _place_for(found, tool)
+    session, project = place.shown(found.session), place.folder
+    messages = place.history(found).messages()
+    if not messages:
+        raise UsageError(f"{session.id} has no messages to put back", kept="nothing was changed")
+    how, why, key = _choose(found, tool, capture, project, messages)
+    receipt = Receipt(
+        session=session.id,
+        target=tool.name,
+        messages=len(messages),
+        of_messages=len(messages),
+        tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in messages),
+        attachments=attachments_in(messages),
+    )
+    if how == WRITTEN:
+        messages = _safe(messages, receipt)
+        written = tool.preview(messages)
+        count_new(receipt, messages, written)
+        receipt.tool_calls = written.tool_calls
+        place.count(receipt, messages)
+    receipt.tokens = sum(message.tokens or tokens.estimate(body(message)) for message in messages)
+    done = PutBack(
+        session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
+    )
+    if dry_run or how == THERE:
+        return done
+    if how == COPY:
+        done.key = tool.put_back(native_copy(session.path), project=project)
+        if isinstance(tool, Purges):
+            tool.renew(done.key, project=project)
+    else:
+        # Never under its old id: the tool may remember where the file of that one was.
+        done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
+        # The next import finds it in the tool's store and must recognise it as this conversation.
+        capture.attach(found.named_store, session.id, tool.name, done.key)
+    return done
+
+
+def _place_for(found: Found, tool: NativeWriter) -> Place:
+    """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists."""
+    held = project_of(found.session)
+    is_there = found.session.origin.tool == tool.name and os.path.isdir(held)
+    return place_of(found, held if is_there else "")
+
+
+def _choose(
+    found: Found, tool: NativeWriter, capture: Capture, project: str, messages: Sequence[Message]
+) -> tuple[str, str, str]:
+    """Return what to do, why if it is not the copy, and the id of the session that is there or is put back."""
+    session = found.session
+    own = session.origin.session_id if session.origin.tool == tool.name else ""
+    ours = (tool.name, found.root, session.id)
+    entries = capture.catalogue.all().values()
+    keys = {own, *(entry.key for entry in entries if (entry.tool, entry.root, entry.session_id) == ours)}
+    wanted = {message.id for message in messages}
+    why = "" if own else f"it was not held in {tool.title}"
+    for transcript in tool.transcripts(project):
+        if transcript.key in keys:
+            ids, fault = _contents(tool, transcript)
+            if not fault and wanted <= ids:
+                return THERE, "", transcript.key
+            if ids and transcript.key == own:
+                why = f"{tool.title} still has it, but {fault or 'without its newest messages'}"
+    held = project_of(session)
+    if not why and held and os.path.realpath(held) != os.path.realpath(project):
+        why = f"it was held in {held}"
+    copy = native_copy(session.path)
+    if why or not os.path.exists(copy):
+        return WRITTEN, why or "there is no copy of the tool's own file", ""
+    kept = tool.transcript_at(copy)
+    ids, fault = _contents(tool, kept) if kept is not None else (set(), "cannot be read")
+    if fault:
+        return WRITTEN, f"our copy of the tool's own file {fault}", ""
+    return (COPY, "", own) if wanted <= ids else (WRITTEN, "it was continued elsewhere since", "")
+
+
+def _contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]:
+    """Return the ids of the messages in a transcript, and what is wrong with it."""
+    try:
+        reading = tool.read(transcript)
+        ids = {message.id for message in reading}
+        is_file = os.path.isfile(transcript.path)
+        if is_file and not ends_whole(transcript.path):
+            return ids, "ends within a record"
+        damaged = sum(reading.counts.damaged.values())
+        return ids, f"has {damaged} record{'s' if damaged > 1 else ''} that cannot be read" if damaged else ""
+    except (CortextError, OSError) as error:
+        return set(), f"cannot be read: {error}"
+
+
+def _safe(messages: Sequence[Message], receipt: Receipt) -> list[Message]:
+    """Return the messages without secrets and our own markers, as in every session that we write."""
+    masked, secrets = mask_messages([plain(message) for message in messages])
+    for secret in secrets:
+        kind = f"secret masked ({secret.kind})"
+        receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
+    return [disarm(message) for message in masked]
