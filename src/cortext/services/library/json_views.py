@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ def session_json(row: Row) -> Json:
         "summary": row.summary,
         "path": row.path,
         "project": row.project,
-        "repository": msgspec.json.decode(row.repository) if row.repository else None,
+        "repository": json.loads(row.repository) if row.repository else None,
     }
     return {**fields, "damage": row.damage} if row.damage else fields
 

@@ -173,6 +173,7 @@ def without_secrets(row: Row) -> Row:
     for name, text in row._asdict().items():
         if isinstance(text, str) and name not in kept:
             clean[name] = clip(field(mask(text).text), longest.get(name, WORD))
+    clean["repository"] = ""  # JSON, which cannot be shortened; a model has no use for it
     return row._replace(**clean)
 
 
