@@ -3,7 +3,7 @@
 python -m bench.watch [--transcripts 10000] [--seconds 60] [--rounds 10]
 
 The idle share is processor time (of all its threads) per second of wall time, after everything was imported. A round
-appends a message to a transcript and asks the search, again and again, until it finds the message's unique word.
+appends a message to a transcript, waits until it is captured, and asks the search until it finds the message's word.
 Exits with 1 if the share is over 1 % of a core or the median over 2 s.
 """
 
@@ -13,6 +13,7 @@ import os
 import subprocess
 import time
 import uuid
+from typing import IO
 
 from bench.common import arguments, environment, print_table, spread, texts, work_folder
 from bench.faces import at_home, home_environment, installed
@@ -42,19 +43,20 @@ def main() -> None:
             idle = share(process.pid, options.seconds)
             with at_home(home):
                 Stores().search().search("anything", limit=1)  # builds the index
-                seconds = [until_found(talks[number % len(talks)]) for number in range(options.rounds)]
+                measured = [until_found(talks[number % len(talks)], process.stdout) for number in range(options.rounds)]
             peak = peak_memory(process.pid)
         finally:
             process.terminate()
             code = process.wait(60)
             if process.stdout is not None:
                 process.stdout.close()
-    found = spread(seconds)
+    captured, found = spread([pair[0] for pair in measured]), spread([pair[1] for pair in measured])
     missed = idle > IDLE_TARGET or found.median > FOUND_TARGET or code != 0
     print(f"\n{options.transcripts:,} transcripts; the first import took {first:.0f} s; exit code {code}.\n")
     rows = [
         ("idle, % of a core", f"{idle:.2f}", f"≤ {IDLE_TARGET:g}"),
-        ("a new message is found after, s", found.show("{:.2f}"), f"≤ {FOUND_TARGET:g}"),
+        ("a new message is captured after, s", captured.show("{:.2f}"), ""),
+        ("the search finds it after, s", found.show("{:.2f}"), f"≤ {FOUND_TARGET:g}"),
         ("peak memory, MB", f"{peak:.0f}", ""),
     ]
     print_table(("", "measured", "target"), rows)
@@ -95,16 +97,18 @@ def peak_memory(process: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-def until_found(talk: Transcript) -> float:
-    """Append a message with a word of its own; return after how many seconds the search finds it."""
+def until_found(talk: Transcript, watcher: IO[bytes]) -> tuple[float, float]:
+    """Append a message with a word of its own; return the seconds until it is captured, and until it is found."""
     word = f"heron{uuid.uuid4().hex[:12]}"
     talk.say([f"Remember this word: {word}."])
     started = time.perf_counter()
+    watcher.readline()
+    captured = time.perf_counter() - started
     while time.perf_counter() - started < PATIENCE:
         if any(word in str(found) for found in Stores().search().search(word, limit=1, exact=True)):
-            return time.perf_counter() - started
+            return captured, time.perf_counter() - started
         time.sleep(0.05)  # the interval of asking
-    return PATIENCE
+    return captured, PATIENCE
 
 
 if __name__ == "__main__":

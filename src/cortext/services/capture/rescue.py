@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from cortext.services.capture.capture import Capture
-from cortext.services.capture.storable import storable
-from cortext.services.capture.transcripts import Work
 from cortext.tools.base import Purges, Transcript, TranscriptSource
+
+if TYPE_CHECKING:  # most runs of `doctor` find nothing that is due, and need none of it
+    from cortext.services.capture.capture import Capture
+    from cortext.services.capture.transcripts import Work
 
 SOON = 14.0  # days: what is deleted later than that is captured by then, or is reported when it is due
 _DAY = 86_400.0
@@ -43,18 +45,26 @@ class Endangered(msgspec.Struct, kw_only=True):
 
 
 class Rescue:
-    """What the tools will delete soon, and how to prevent it."""
+    """What the tools will delete soon, and how to prevent it. What captures is made only if something is due."""
 
-    def __init__(self, capture: Capture, tools: Iterable[TranscriptSource]) -> None:
+    def __init__(self, make_capture: Callable[[], Capture], tools: Iterable[TranscriptSource]) -> None:
         self.endangered: list[Endangered] = []
         self.work: Work = []
         self.purging: list[Purges] = []  # every tool that deletes anything, ever
+        self._make_capture = make_capture
+        self._capture: Capture | None = None
         now = time.time()
         for tool in tools:
             if isinstance(tool, Purges):
-                self._add(capture, tool, now)
+                self._add(tool, now)
 
-    def _add(self, capture: Capture, tool: Purges, now: float) -> None:
+    @property
+    def capture(self) -> Capture:
+        """What captures, and knows what is kept."""
+        self._capture = self._capture or self._make_capture()
+        return self._capture
+
+    def _add(self, tool: Purges, now: float) -> None:
         try:
             purge = tool.purge()
         except Exception:  # noqa: BLE001 (another package's adapter may raise anything; `import` reports its store)
@@ -65,7 +75,7 @@ class Rescue:
         due = [
             (transcript, when)
             for transcript, when in purge.due
-            if when - now < SOON * _DAY and not is_kept(capture, tool, transcript)
+            if when - now < SOON * _DAY and not is_kept(self.capture, tool, transcript)
         ]
         self.work += [(tool, transcript) for transcript, _ in due]
         latest = max((when for _, when in due), default=0.0)
@@ -91,6 +101,8 @@ class Rescue:
 
 def is_kept(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> bool:
     """Whether everything in a transcript is kept: it did not change since it was captured, or contains no message."""
+    from cortext.services.capture.storable import storable
+
     try:
         if capture.unchanged(transcript):
             return True

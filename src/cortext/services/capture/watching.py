@@ -69,7 +69,8 @@ class Watching:
 
         work = work_for(tools, failed)
         capture = self._make_capture()
-        capture.remember_all()
+        if is_all:
+            capture.remember_all()
         self._capture(capture, work, reports)
         if is_all:
             uncaptured.forget_missing()

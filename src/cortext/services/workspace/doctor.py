@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,11 +13,13 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.services.capture import uncaptured
-from cortext.services.capture.rescue import Endangered
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
+
+if TYPE_CHECKING:
+    from cortext.services.capture.rescue import Endangered
 
 CAPTURE = "capture"
 MOUNTS = "/proc/self/mounts"

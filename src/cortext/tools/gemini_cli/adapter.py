@@ -154,7 +154,8 @@ class GeminiCli:
         in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
         if not path or in_home:
             return path  # no session to protect (a preview of the command line), or these are the user's settings
-        from cortext.tools.gemini_cli.install import RETENTION, resume_configs
+        from cortext.tools.gemini_cli.install import resume_configs
+        from cortext.tools.gemini_cli.purge import RETENTION
         from cortext.tools.shared import installer, jsonc
 
         setting: Any = jsonc.read_object(os.path.join(self._store.folder, "settings.json"))

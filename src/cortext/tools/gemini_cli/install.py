@@ -9,13 +9,13 @@ from typing import Any
 
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli.gate import COMMAND as GATE
+from cortext.tools.gemini_cli.purge import RETENTION
 from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting
 from cortext.tools.shared.installer import JsonConfig, toml_string
 from cortext.tools.shared.typed import check_names, marked_prompt
 
 # The hook events that we need. The others fire for every model call, or for every chunk of its answer.
 EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
-RETENTION = ("general", "sessionRetention", "enabled")
 _KEEP_SESSIONS = Setting("retention", RETENTION, False)
 _TIMEOUT_MS = 10_000
 

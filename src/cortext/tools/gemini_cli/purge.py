@@ -15,12 +15,11 @@ import msgspec
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.tools.base import Purge, Transcript
-from cortext.tools.gemini_cli.install import RETENTION
-from cortext.tools.gemini_cli.read import is_document
 from cortext.tools.gemini_cli.store import GeminiStore
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.retention import DAY, Retention
 
+RETENTION = ("general", "sessionRetention", "enabled")
 DEFAULT_AGE = "30d"
 _UNITS = {"h": DAY / 24, "d": DAY, "w": 7 * DAY, "m": 30 * DAY}
 _UPDATED = re.compile(rb'"lastUpdated"\s*:\s*"([^"]{10,40})"')
@@ -63,6 +62,8 @@ def renew(path: str) -> None:
     now = clock.now()
     if not path:
         return
+    from cortext.tools.gemini_cli.read import is_document
+
     if is_document(path):
         data = fsio.read_file(path, _LARGEST)
         fsio.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])

@@ -25,7 +25,7 @@ def run_full(*, as_json: bool) -> int:
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
-    examined += purge_findings(Rescue(stores.capture(), tools).warnings)
+    examined += purge_findings(Rescue(stores.capture, tools).warnings)
     findings = [finding for report in examined for finding in report.findings]
     damaged = any(finding.level == "damage" for finding in findings)
     if as_json:

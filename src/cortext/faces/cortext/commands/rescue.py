@@ -40,9 +40,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.undo:
         return _undo(as_json=options.json, dry_run=options.dry_run)
-    capture = Stores().capture()
-    capture.remember_all()
-    rescue = Rescue(capture, tools.tools())
+    rescue = Rescue(_with_all_in_memory, tools.tools())
     only_report = options.dry_run or (options.json and not options.yes)
     if not options.json:
         _print_warnings(rescue)
@@ -53,7 +51,7 @@ def run(arguments: list[str]) -> int:
         return 0
     reports: dict[str, ToolReport] = {}
     if rescue.work and not only_report and (options.yes or _agreed(_import_question(rescue), default=True)):
-        _import(capture, rescue, reports)
+        _import(rescue, reports)
         if not options.json:
             print_reports(list(reports.values()))
     raised = _raise(rescue, dry_run=only_report, ask=asking, quiet=options.json)
@@ -80,9 +78,15 @@ def _import_question(rescue: Rescue) -> str:
     return f"Import {'them' if count > 1 else 'it'} now?"
 
 
-def _import(capture: Capture, rescue: Rescue, reports: dict[str, ToolReport]) -> None:
+def _with_all_in_memory() -> Capture:
+    capture = Stores().capture()
+    capture.remember_all()
+    return capture
+
+
+def _import(rescue: Rescue, reports: dict[str, ToolReport]) -> None:
     total = sum(max(1, transcript.size) for _, transcript in rescue.work)
-    with Progress("Importing", total) as bar, closing(capture_all(capture, rescue.work, reports)) as captured:
+    with Progress("Importing", total) as bar, closing(capture_all(rescue.capture, rescue.work, reports)) as captured:
         for done in captured:
             bar.step(max(1, done.size))
 

@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
         print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
 
     tools = all_tools()
-    endangered = {item.tool: item for item in Rescue(Stores().capture(), tools).warnings}
+    endangered = {item.tool: item for item in Rescue(Stores().capture, tools).warnings}
     rows = overview(tools, failed)
     if options.json:
         listed = [{**msgspec.to_builtins(row), "endangered": endangered.get(row.name)} for row in rows]
