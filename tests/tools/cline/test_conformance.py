@@ -241,3 +241,16 @@ def test_the_version_is_that_of_the_extension(tmp_path: Path) -> None:
 
     assert found is not None and (found.version, found.tested) == ("3.38.1", False)
     assert Roo(str(tmp_path), {}).detect() is None
+
+
+def test_a_project_with_half_a_character_in_its_name_is_copied(tmp_path: Path) -> None:
+    samples = RooSamples()
+    samples.save(tmp_path)
+    (tmp_path / samples.folder / "history_item.json").write_text('{"workspace": "/work/\\ud800"}')
+    tool = samples.tool(tmp_path)
+    (found,) = tool.transcripts()
+
+    tool.copy(found, str(tmp_path / "native"))
+
+    copied = tool.transcript_at(str(tmp_path / "native"))
+    assert copied is not None and copied.project == "/work/\ufffd"

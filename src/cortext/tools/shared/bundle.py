@@ -15,6 +15,7 @@ import msgspec
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.shared.lines import without_lone_surrogates
 
 _BEGIN = b'{"cortext":'
 _HEAD_BYTES = 1 << 16
@@ -81,7 +82,8 @@ class BundleTool:
         if head_of(transcript.path) is not None:
             newfiles.mirror_file(transcript.path, target, later)
             return
-        head = _Head(self.name, transcript.key, transcript.project, transcript.size, transcript.changed)
+        project = without_lone_surrogates(transcript.project)
+        head = _Head(self.name, transcript.key, project, transcript.size, transcript.changed)
         if later is not None:
             newfiles.new_file(target, self._encoded(head, transcript), later)
         elif head_of(target) != head:
