@@ -175,11 +175,13 @@ def test_a_known_folder_of_the_project_is_found_from_anywhere(pond: Path, monkey
 def test_a_conversation_captured_before_repositories_were_recorded_follows_too(
     pond: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = hold(pond, record=False)
+    found = hold(pond / "api", record=False)
     Projects().repository(str(pond))
     now = renamed(pond)
     monkeypatch.chdir(now)
-    assert place_of(found).folder == str(now)
+    place = place_of(found)
+    assert place.folder == str(now / "api")
+    assert place.paths.text(f"{pond}/api/x {pond}/y") == f"{now}/api/x {now}/y"
 
 
 def test_the_folder_that_is_no_fork_is_preferred(pond: Path, monkeypatch: pytest.MonkeyPatch) -> None:

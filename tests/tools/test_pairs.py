@@ -83,7 +83,7 @@ def test_every_message_and_tool_call_is_captured(
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
+@pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_a_conversation_of_one_tool_is_resumed_in_another(
     desk: Desk, conversation: Conversations, stores: Stores, source: str, target: str

@@ -48,6 +48,20 @@ def test_an_upgrade_is_noticed(tmp_path: Path) -> None:
     assert again is not None and (again.version, again.tested) == ("1.2.4", True)
 
 
+@pytest.mark.req("TOOL-01")
+def test_the_version_of_a_python_program_is_read_from_its_environment(tmp_path: Path) -> None:
+    program = script(tmp_path / "venv/bin/aider", "exit 1")
+    packages = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
+    for name in ("aider_chat-0.86.2.dist-info", "aider_chat_tools-9.9.9.dist-info"):
+        (packages / name).mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "aider").symlink_to(program)
+
+    found = Program("aider", {"PATH": str(tmp_path / "bin")}, distribution="aider-chat").detect("0.86.2")
+
+    assert found is not None and (found.version, found.tested) == ("0.86.2", True)
+
+
 def test_a_version_may_have_two_parts(tmp_path: Path) -> None:
     script(tmp_path / "tool", "echo tool, version 0.36")
     found = Program("tool", {"PATH": str(tmp_path)}).detect("0.36")

@@ -7,6 +7,7 @@ value the adapter's class (docs/adding-a-tool.md). An adapter that cannot be use
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 
@@ -94,10 +95,10 @@ def load(name: str) -> TranscriptSource:
     return adapter
 
 
-def load_all() -> list[TranscriptSource]:
-    """Return every adapter that can be used."""
+def load_all(wanted: Iterable[str] | None = None) -> list[TranscriptSource]:
+    """Return every adapter that can be used, or those of these names."""
     loaded = []
-    for name in names():
+    for name in names() if wanted is None else wanted:
         try:
             loaded.append(load(name))
         except ConfigError as error:

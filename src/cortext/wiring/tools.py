@@ -53,9 +53,16 @@ def tools() -> list[TranscriptSource]:
     return found
 
 
+def _targets() -> list[TranscriptSource]:
+    """Return the same without the built-in adapters that only read: they need not be loaded."""
+    found = registry.load_all(registry.target_names())
+    _print_problems()
+    return found
+
+
 def native_writers() -> list[NativeWriter]:
     """Return the tools that a conversation can be resumed in."""
-    return [tool for tool in tools() if isinstance(tool, NativeWriter)]
+    return [tool for tool in _targets() if isinstance(tool, NativeWriter)]
 
 
 def native_writer(name: str) -> NativeWriter:
@@ -88,7 +95,7 @@ def chosen_installers(wanted: str) -> list[Installer]:
     if wanted == "auto":
         from cortext.services.workspace.installed_tools import detect_all
 
-        candidates = [tool for tool in tools() if isinstance(tool, Installer)]
+        candidates = [tool for tool in _targets() if isinstance(tool, Installer)]
         return [tool for tool, found in zip(candidates, detect_all(candidates), strict=True) if found is not None]
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]
     if not chosen:
@@ -106,7 +113,7 @@ def hooks(name: str) -> Hooks:
 
 def with_hooks() -> list[Hooks]:
     """Return the tools that call cortext while they run."""
-    return [tool for tool in tools() if isinstance(tool, Hooks)]
+    return [tool for tool in _targets() if isinstance(tool, Hooks)]
 
 
 def can_resume(name: str) -> bool:
@@ -116,7 +123,7 @@ def can_resume(name: str) -> bool:
 
 def headless() -> list[Headless]:
     """Return the tools that can run without a terminal interface, in the order in which they are tried."""
-    return [tool for tool in tools() if isinstance(tool, Headless)]
+    return [tool for tool in _targets() if isinstance(tool, Headless)]
 
 
 class ProgramSource:

@@ -41,6 +41,9 @@ class AiderSamples(Samples):
     )
 
     def tool(self, home: Path) -> NativeWriter:
+        known = home / ".local/share/cortext/workspaces"
+        known.parent.mkdir(parents=True, exist_ok=True)
+        known.write_text(f"{self.path(home).parent}\n")
         return Aider(home=str(home), environ={"PATH": "/nowhere"})
 
     def path(self, home: Path) -> Path:
@@ -55,12 +58,8 @@ class AiderSamples(Samples):
         self._save(home, [*pieces[:index], record + b"\n", *pieces[index:]])
 
     def _save(self, home: Path, pieces: list[bytes]) -> None:
-        path = self.path(home)
-        known = home / ".local/share/cortext/workspaces"
-        for folder in (path.parent, known.parent):
-            folder.mkdir(parents=True, exist_ok=True)
-        known.write_text(f"{path.parent}\n")
-        path.write_bytes(b"".join(pieces))
+        self.path(home).parent.mkdir(exist_ok=True)
+        self.path(home).write_bytes(b"".join(pieces))
 
 
 class TestAider(ToolConformance):

@@ -14,6 +14,8 @@ from cortext.model.message import BEGINNING, Message, thread
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.chatgpt.adapter import ChatGpt
+from cortext.tools.claude_ai.adapter import ClaudeAi
+from cortext.tools.shared.exports import ExportTool
 
 pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TOOL-07")
 
@@ -236,3 +238,30 @@ def test_an_archive_is_imported_and_a_later_one_adds_what_is_new(tmp_path: Path,
     assert "Two herons" in cortext("search", "herons").out
     planned = cortext("resume", f"chatgpt-{KEY}", "--ai", "claude", "--dry-run", "--json").json
     assert planned["receipt"]["messages"] == 8
+
+
+@pytest.mark.parametrize(("kind", "field"), [(ChatGpt, "mapping"), (ClaudeAi, "chat_messages")])
+def test_a_conversation_of_another_shape_is_damaged(tmp_path: Path, kind: type[ExportTool], field: str) -> None:
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([{"conversation_id": "c", "uuid": "c", field: 7}]))
+    tool = kind()
+    (found,) = tool.transcripts_in(str(path))
+    reading = tool.read(found)
+
+    assert list(reading) == []
+    assert reading.counts.damaged == {"conversation": 1}
+
+
+def test_an_archive_that_cannot_be_unpacked_is_reported(tmp_path: Path, home: Path) -> None:
+    path = tmp_path / "export.zip"
+    nodes = [json.dumps(node(f"n{number}", None, "user", str(number) * 50)).encode() for number in range(3000)]
+    save_zip(path, b"[" + conversation(nodes) + b"]")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+    done = cortext("import", str(path))
+
+    assert done.code == 3
+    assert "cannot be unpacked" in done.out
+    assert "Traceback" not in done.err

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cortext.errors import ConfigError
 from cortext.testing import Samples, ToolConformance
 from cortext.tools.base import Hooks, Installer, NativeWriter
 from cortext.tools.continue_cli.adapter import Continue
@@ -216,3 +217,40 @@ def test_half_a_surrogate_pair_costs_only_itself(tmp_path: Path) -> None:
     reading, messages = read(tmp_path)
     assert [message.content for message in messages] == ["half \ufffd here", "Fine."]
     assert reading.counts.damaged == {}
+
+
+def test_a_new_session_is_listed_and_a_discarded_one_is_not(tmp_path: Path) -> None:
+    before = [{"sessionId": "mine", "title": "ü", "dateCreated": "1", "more": [1.5]}]
+    sessions = save(tmp_path, document(ITEMS)).with_name("sessions.json")
+    sessions.write_text(json.dumps(before, indent=2, ensure_ascii=False), encoding="utf-8")
+    text = sessions.read_bytes()
+    tool = Continue(home=str(tmp_path), environ={})
+
+    written = tool.write(list(read(tmp_path)[1]), project=PROJECT, title="Boats")
+
+    *others, entry = json.loads(sessions.read_bytes())
+    assert others == before
+    assert (entry["sessionId"], entry["title"], entry["messageCount"]) == (written.key, "Boats", 4)
+    assert entry["workspaceDirectory"] == PROJECT
+    tool.discard(written, project=PROJECT)
+    assert sessions.read_bytes() == text
+
+
+def test_a_session_that_is_put_back_is_listed_again(tmp_path: Path) -> None:
+    path = save(tmp_path, document(ITEMS))
+    tool = Continue(home=str(tmp_path), environ={})
+    tool.copy(next(tool.transcripts()), str(tmp_path / "kept"))
+    path.unlink()
+    tool.put_back(str(tmp_path / "kept"), project=PROJECT)
+    (entry,) = json.loads(path.with_name("sessions.json").read_bytes())
+    assert (entry["sessionId"], entry["title"], entry["messageCount"]) == (KEY, "Boats", 4)
+
+
+def test_a_list_that_cannot_be_read_is_named_and_left_alone(tmp_path: Path) -> None:
+    sessions = save(tmp_path, document(ITEMS)).with_name("sessions.json")
+    for text in ("[", "{}"):
+        sessions.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match=r"sessions\.json"):
+            Continue(home=str(tmp_path), environ={}).write([], project=PROJECT, note="Begin.")
+        assert sessions.read_text(encoding="utf-8") == text
+        assert len(list(sessions.parent.iterdir())) == 2, "nothing was written"

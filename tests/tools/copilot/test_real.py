@@ -164,12 +164,17 @@ def test_its_hooks_keep_the_conversation_and_start_one_by_a_skill(desk: Desk) ->
         desk.say(screen, "How many fit in?")
         screen.wait_for("Seventeen.", timeout=60)
         log = _kept(folder, "Seventeen.")
+        screen.type("/exit")  # it waits for its hooks, which may still be at work
+        screen.wait_for("/exit")
+        screen.press("Enter")
+        screen.wait_for("Pane is dead", timeout=60)
     request = desk.server.turns[-1]
     assert "a pond for herons" in "\n".join(request.texts("user")), "the arguments are in the text of the skill"
     rows = desk.cortext("list", "--here", "--json", cwd=folder).json
     assert [(row["tool"], row["title"]) for row in rows] == [("copilot", "a pond for herons")]
     assert [text in log for text in ("A heron it is.", "How many fit in?", "Seventeen.")] == [True] * 3
-    assert desk.cortext("uninstall", cwd=folder).code == 0
+    done = desk.cortext("uninstall", cwd=folder)
+    assert done.code == 0, done.err
     kept = _files(folder)
     assert {name: kept.get(name) for name in before} == before
     assert not [name for name in kept if name.startswith((".github/", ".claude/")) and name not in before]

@@ -232,6 +232,10 @@ def test_a_damaged_database_is_reported_once(tmp_path: Path) -> None:
     assert messages == []
     assert reading.counts.damaged == {"database": 1}
     assert str(path) in reading.counts.places[0]
+    other = tmp_path / "music.db"
+    other.write_bytes(path.read_bytes())
+    assert len(list(tool.transcripts_in(str(path)))) == 1
+    assert list(tool.transcripts_in(str(other))) == [], "a damaged database of any program is not Cursor's"
 
 
 def test_a_copy_of_the_whole_database_is_a_collection(tmp_path: Path) -> None:

@@ -162,7 +162,8 @@ def test_its_hook_keeps_the_conversation(desk: Desk) -> None:
         assert "hook" not in done_turn.stderr.lower()
     shown = desk.cortext("search", "Seventeen", "--json", cwd=folder)
     assert "Seventeen." in shown.out, "captured without an import"
-    assert desk.cortext("uninstall", cwd=folder).code == 0
+    done = desk.cortext("uninstall", cwd=folder)
+    assert done.code == 0, done.err
     kept = _files(folder)
     assert {name: kept.get(name) for name in before} == before
     assert not [name for name in kept if name.startswith(".vibe/") and name not in before]

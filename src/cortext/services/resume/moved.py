@@ -62,10 +62,10 @@ def place_of(found: Found, folder: str = "") -> Place:
     repository = projects.of_session(session)
     if folder:
         top = top_of(folder) if repository.is_same(projects.repository(folder)) else ""
-        return _place(folder, tops_of(session) if top else (), top)
+        return _place(folder, tops_of(session, repository), top)
     found_in = _best(projects, repository, held, here) if repository.is_known else None
     if found_in is not None:
-        return _place(_below(found_in, repository.inside, here), tops_of(session), found_in)
+        return _place(_below(found_in, repository.inside, here), tops_of(session, repository), found_in)
     if os.path.isdir(held):
         return _place(held)
     note = f"its folder {held} does not exist, and no other folder of that project is known: it continues in this one"

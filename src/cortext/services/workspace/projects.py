@@ -153,7 +153,7 @@ class Projects:
         if not new.is_known or not old.is_same(new):
             return {}
         top = top_of(folder)
-        further = [other for other in tops_of(session) if other != top]
+        further = [other for other in tops_of(session, old) if other != top]
         return {PROJECT: folder, **self.record(folder), HELD_IN: further[:MOST_FOLDERS]}
 
 
@@ -163,9 +163,13 @@ def project_of(session: Session) -> str:
     return project if isinstance(project, str) else ""
 
 
-def tops_of(session: Session) -> list[str]:
-    """Return the top folders of the project in all places where the session was held, the last one first."""
-    project, inside = project_of(session), repository_of(session.extra.get(REPOSITORY)).inside
+def tops_of(session: Session, repository: Repository | None = None) -> list[str]:
+    """Return the top folders of the project in all places where the session was held, the last one first.
+
+    `repository` is that of the session, if it is not the recorded one.
+    """
+    project = project_of(session)
+    inside = (repository or repository_of(session.extra.get(REPOSITORY))).inside
     held_in = session.extra.get(HELD_IN)
     further = held_in[:MOST_FOLDERS] if isinstance(held_in, list) else []
     top = project.removesuffix(f"/{inside}") if inside else project

@@ -76,25 +76,23 @@ def ask_git(top: str) -> Repository:
 
 def normalised_remotes(addresses: Iterable[str], top: str = "") -> tuple[str, ...]:
     """Return remotes in one form for https and ssh, without users, passwords and ports; local ones as paths."""
-    found = {remote for address in addresses if (remote := _normalised(address, top))}
+    found = {remote for address in addresses if (remote := _normalised(address.strip(), top))}
     return tuple(sorted(found)[:MOST])
 
 
 def _normalised(address: str, top: str) -> str:
     from cortext.safety.secrets.masking import mask
 
-    url = _URL.fullmatch(address.strip())
-    scp = None if url else _SCP.fullmatch(address.strip())
-    if scp or (url and url["scheme"].lower() != "file"):
-        parts = url or scp
-        assert parts is not None
-        host = parts["host"].rpartition("@")[2].lower()
-        host = re.sub(r":\d*$", "", host) if url else host
-        path = re.split(r"[?#]", parts["path"] or "")[0].strip("/")
-        remote = f"{host}/{path}" if host and path else ""
+    url = _URL.fullmatch(address)
+    served = url or _SCP.fullmatch(address)
+    if served is None or (url and url["scheme"].lower() == "file"):
+        path = (url["path"] or "") if url else address
+        remote = os.path.normpath(os.path.join(top, path)) if path else ""
+        remote = remote if os.path.isabs(remote) else ""
     else:
-        path = (url["path"] or "") if url else address.strip()
-        path = os.path.normpath(os.path.join(top, path)) if path else ""
-        remote = path if os.path.isabs(path) else ""
+        host = served["host"].rpartition("@")[2].lower()
+        host = re.sub(r":\d*$", "", host)
+        path = re.split(r"[?#]", served["path"] or "")[0].strip("/")
+        remote = f"{host}/{path}" if host and path else ""
     remote = remote.removesuffix("/.git").removesuffix(".git").rstrip("/")
     return "" if mask(remote).findings else remote  # a token in the path itself: rather no remote than a stored secret

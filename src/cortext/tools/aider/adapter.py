@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.tools.aider.store import TOOL, AiderStore
-from cortext.tools.base import Detected, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import Detected, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.program import Program
 
 if TYPE_CHECKING:
@@ -54,6 +54,17 @@ class Aider:
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
         """Yield the conversations in this file."""
         return iter(self._store.transcripts_in(path))
+
+    def watched(self) -> Watch:
+        """Return our own histories, and Aider's in the projects that can be known."""
+        return Watch(folders=[self._store.folder], files=self._store.histories())
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the conversations in this file, without those that continue in a history of our own."""
+        in_own_folder = os.path.dirname(os.path.abspath(path)) == self._store.folder
+        if not in_own_folder and path not in self._store.histories():
+            return []
+        return [found for found in self.transcripts() if found.path == path]
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> AiderReading:
         """Return a reading of the messages; always of all."""

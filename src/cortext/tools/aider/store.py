@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -89,13 +89,18 @@ class AiderStore:
             if wanted is None or os.path.realpath(transcript.project or os.sep) == wanted:
                 yield transcript
         taken = {transcript.key for transcript in own}
-        folders = self._projects(own) if project is None else [project, _repository(project)]
-        for folder in dict.fromkeys(os.path.realpath(folder) for folder in folders if folder):
-            path = os.path.join(folder, HISTORY)
-            for section in self.sections(path):
-                if section.key not in taken:
-                    taken.add(section.key)
-                    yield _transcript(path, section, folder)
+        projects = [transcript.project for transcript in own]
+        folders = self._projects(projects) if project is None else [project, _repository(project)]
+        for path in _history_paths(folders):
+            for transcript in self.transcripts_in(path):
+                if transcript.key not in taken:
+                    taken.add(transcript.key)
+                    yield transcript
+
+    def histories(self) -> list[str]:
+        """Return the paths at which a history of Aider's own may be. Of our own, only the first line is read."""
+        heads = (_head(_begin(path)) for path in self._own_paths())
+        return _history_paths(self._projects([head.project for head in heads if head is not None]))
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the conversation in this file; None if it has several."""
@@ -126,16 +131,19 @@ class AiderStore:
         return self._read[1]
 
     def _own_histories(self) -> Iterator[Transcript]:
-        try:
-            names = sorted(os.listdir(self.folder))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for name in names:
-            found = self.transcript_at(os.path.join(self.folder, name)) if name.endswith(".md") else None
+        for path in self._own_paths():
+            found = self.transcript_at(path)
             if found is not None:
                 yield found
 
-    def _projects(self, own: list[Transcript]) -> list[str]:
+    def _own_paths(self) -> list[str]:
+        try:
+            names = sorted(os.listdir(self.folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [os.path.join(self.folder, name) for name in names if name.endswith(".md")]
+
+    def _projects(self, own: list[str]) -> list[str]:
         """Return the folders in which a history may be."""
         try:
             here = os.getcwd()
@@ -145,7 +153,11 @@ class AiderStore:
             workspaces = fsio.read_text(os.path.join(self._data, "workspaces"), "surrogateescape").split("\n")
         except (OSError, CortextError):
             workspaces = []
-        return [here, _repository(here), *workspaces, *(transcript.project for transcript in own)]
+        return [here, _repository(here), *workspaces, *own]
+
+
+def _history_paths(folders: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(os.path.join(os.path.realpath(folder), HISTORY) for folder in folders if folder))
 
 
 def head_line(head: Head) -> bytes:
@@ -155,20 +167,33 @@ def head_line(head: Head) -> bytes:
 
 def _is_history(path: str) -> bool:
     """Whether a file begins like a history, so that other large files are not read."""
-    with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
-        begin = file.read(_BEGIN)
+    begin = _begin(path)
     return begin.startswith(_HEAD) or _SECTION.search(begin) is not None
+
+
+def _begin(path: str) -> bytes:
+    try:
+        with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
+            return file.read(_BEGIN)
+    except OSError:
+        return b""
+
+
+def _head(data: bytes) -> Head | None:
+    """Return what the first line of a history of our own says; None if it is not one."""
+    first = data.partition(b"\n")[0]
+    try:
+        head = msgspec.json.decode(first.removeprefix(_HEAD), type=Head) if first.startswith(_HEAD) else None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return head if head is not None and KEY.fullmatch(head.key) else None
 
 
 def _sections(data: bytes, changed: int) -> Iterator[Section]:
     if data.startswith(_HEAD):
-        first, _, rest = data.partition(b"\n")
-        try:
-            head = msgspec.json.decode(first[len(_HEAD) :], type=Head)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return
-        if KEY.fullmatch(head.key):
-            yield Section(head.key, rest, changed, head)
+        head = _head(data)
+        if head is not None:
+            yield Section(head.key, data.partition(b"\n")[2], changed, head)
         return
     found = list(_SECTION.finditer(data))
     starts = [start for start in found if start is found[0] or not _is_continued(data, start)]

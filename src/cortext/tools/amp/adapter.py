@@ -78,6 +78,8 @@ class Amp:
         try:
             head = _decoder.decode(read_document(path))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if b'"messages"' not in begin:
+                return None
             head = _Head(key[1].decode("ascii"), msgspec.Raw())  # reading it reports the damage
         return Transcript(
             tool=self.name,

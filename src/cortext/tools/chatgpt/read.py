@@ -53,7 +53,11 @@ class ChatGptReading(WholeReading):
             nodes = {word(node, "id"): node for node in salvaged(self._data, _is_node)}
         else:
             self._fill_about(conversation)
-            for name, node in (field(conversation, "mapping") or {}).items():
+            mapping = field(conversation, "mapping")
+            if not isinstance(mapping, dict):
+                self.damaged("conversation", self.transcript.key)
+                mapping = {}
+            for name, node in mapping.items():
                 if isinstance(node, dict) and _is_node(node):
                     nodes[name] = node
                 else:

@@ -71,7 +71,10 @@ class ClaudeAiReading(WholeReading):
             self.about.summary = word(conversation, "summary")
             self.about.model = word(conversation, "model")
             listed = conversation.get("chat_messages")
-            found = listed if isinstance(listed, list) else []
+            if not isinstance(listed, list):
+                self.damaged("conversation", self.transcript.key)
+                listed = []
+            found = listed
         yield from self.each(found, self._messages)
 
     def _messages(self, record: Any) -> list[Message]:

@@ -133,7 +133,6 @@ class Continue:
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
-        if written.path:
-            from cortext.io import files as fsio
+        from cortext.tools.continue_cli.write import discard
 
-            fsio.remove(written.path)
+        discard(self._folder, written)

@@ -15,6 +15,7 @@ import msgspec
 
 from cortext.io import files as fsio
 from cortext.tools.base import Counts
+from cortext.tools.continue_cli.session_list import LIST
 from cortext.tools.shared.lines import note, place, value_of
 from cortext.tools.shared.mark import Mark
 
@@ -191,4 +192,4 @@ def session_files(folder: str) -> list[str]:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [os.path.join(folder, name) for name in names if name.endswith(".json") and name != "sessions.json"]
+    return [os.path.join(folder, name) for name in names if name.endswith(".json") and name != LIST]

@@ -1,8 +1,4 @@
-"""Write sessions into Continue's folder: a new one, or a lost one from our copy.
-
-Continue's list of sessions (`sessions.json`) is left alone: Continue adds a session to it when it first saves it, which
-is before the model is asked.
-"""
+"""Write sessions into Continue's folder: a new one, or a lost one from our copy."""
 
 from __future__ import annotations
 
@@ -18,9 +14,10 @@ from cortext.errors import DamagedData, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.message import Message
-from cortext.tools.base import Transcript, Written
+from cortext.tools.base import Counts, Transcript, Written
+from cortext.tools.continue_cli import session_list
 from cortext.tools.continue_cli.read import UNTITLED, ContinueReading
-from cortext.tools.continue_cli.records import head_of
+from cortext.tools.continue_cli.records import head_of, items_of
 from cortext.tools.continue_cli.render import Rendering, note_item
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
@@ -43,10 +40,12 @@ def write_session(
         "history": items,
     }
     fsio.ensure_folder(folder)
+    session_list.load(folder)  # raises an error before anything is written
     fsio.replace_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=2)])
     with removed_unless_verified(path):
         reading = ContinueReading(Transcript(tool="", key=key, path=path))
         verify("Continue", rendering.expected, list(reading), reading.counts, same_message)
+        session_list.add(folder, document)
     return Written.of(rendering.normal, key, path)
 
 
@@ -72,8 +71,19 @@ def put_back(folder: str, copy: str) -> str:
     path = path_of(folder, head.key)
     if not os.path.lexists(path):
         fsio.ensure_folder(folder)
+        session_list.load(folder)
         newfiles.mirror_file(copy, path)
+        items = [{"message": {"role": item.message.role}} for item in items_of(copy, Counts())]
+        named = {"sessionId": head.key, "title": head.title or UNTITLED, "workspaceDirectory": head.folder}
+        session_list.add(folder, {**named, "history": items})
     return head.key
+
+
+def discard(folder: str, written: Written) -> None:
+    """Remove a session that was never used, and its entry in the list."""
+    if written.path:
+        fsio.remove(written.path)
+        session_list.remove(folder, written.key)
 
 
 def open_next(folder: str, key: str) -> None:

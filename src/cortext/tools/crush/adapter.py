@@ -17,7 +17,7 @@ from cortext.tools.shared.values import milliseconds, objects, word
 if TYPE_CHECKING:
     import sqlite3
 
-_FOLDER, _FILE = ".crush", "crush.db"
+_FOLDER = ".crush"
 # The sessions of subagents name the one that they belong to. UNION, not UNION ALL, ends if they form a circle.
 _FAMILY = """
 WITH RECURSIVE family(id) AS (
@@ -41,6 +41,7 @@ class Crush(RowTool):
     name = "crush"
     title = "Crush"
     tested_version = ""
+    database_name = "crush.db"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -53,9 +54,9 @@ class Crush(RowTool):
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the databases of the projects that Crush lists, and of the one that was asked for."""
-        found = [os.path.join(folder, _FILE) for folder in self._folders()]
+        found = [os.path.join(folder, self.database_name) for folder in self._folders()]
         if project is not None:
-            found.append(os.path.join(project, _FOLDER, _FILE))
+            found.append(os.path.join(project, _FOLDER, self.database_name))
         return list(dict.fromkeys(found))
 
     def _folders(self) -> dict[str, str]:

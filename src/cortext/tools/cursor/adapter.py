@@ -25,6 +25,7 @@ class Cursor(RowTool):
     name = "cursor"
     title = "Cursor"
     tested_version = ""
+    database_name = "state.vscdb"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:

@@ -30,6 +30,7 @@ class Goose(RowTool):
     name = "goose"
     title = "Goose"
     tested_version = ""
+    database_name = "sessions.db"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -45,7 +46,7 @@ class Goose(RowTool):
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the path of the only database."""
-        return [os.path.join(self.folder, "sessions.db")]
+        return [os.path.join(self.folder, self.database_name)]
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions of the database, and the files that it has not taken over."""

@@ -63,6 +63,7 @@ class Llm(RowTool):
     name = "llm"
     title = "llm"
     tested_version = "0.36"
+    database_name = "logs.db"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self.environ = dict(os.environ if environ is None else environ)
@@ -78,7 +79,7 @@ class Llm(RowTool):
         config = self.environ.get("XDG_CONFIG_HOME") or os.path.join(self.home, ".config")
         tops = (config, os.path.join(self.home, "Library", "Application Support"))
         folders = [named] if named else [os.path.join(top, _FOLDER) for top in tops]
-        return [os.path.join(folder, "logs.db") for folder in folders]
+        return [os.path.join(folder, self.database_name) for folder in folders]
 
     def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
         """Yield the threads, and the conversations of older versions that are not threads."""

@@ -116,5 +116,5 @@ def pieces_in(path: str) -> Iterator[Piece]:
             try:
                 piece = _line_decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                continue  # only a copy that was damaged has such a line, and `doctor` reports damaged files
+                continue  # the copy was damaged: the messages are in the session anyway
             yield Piece(piece.kind, piece.values)

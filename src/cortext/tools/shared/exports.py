@@ -9,17 +9,20 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import zipfile
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from cortext.errors import DamagedData
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.tools.base import Detected, Transcript, TranscriptReading
 from cortext.tools.shared.documents import Object, spans
 from cortext.tools.shared.lines import derived_id
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
 
 _PEEK = 1 << 16
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -94,7 +97,7 @@ class ExportTool:
             state = path, status.st_mtime_ns, status.st_size
             if state not in self._opened:
                 self._opened[state] = dict(self._load(path))
-        except (OSError, ValueError, zipfile.BadZipFile):
+        except (OSError, ValueError):
             return {}
         return self._opened[state]
 
@@ -143,18 +146,39 @@ def _documents(path: str, marker: bytes) -> Iterator[mmap.mmap]:
 
 
 def _unpacked(path: str, marker: bytes) -> Iterator[mmap.mmap]:
-    """Yield the documents of an archive. Each is unpacked to a file without a name, so that any part can be read."""
-    import shutil
-    import tempfile
+    """Yield the documents of an archive. Each is unpacked to a file without a name, so that any part can be read.
 
+    Raise DamagedData if a document cannot be unpacked.
+    """
+    import tempfile
+    import zipfile
+    import zlib
+
+    if not zipfile.is_zipfile(path):
+        return
     with zipfile.ZipFile(path) as archive:
         for member in sorted(filter(_MEMBER.fullmatch, archive.namelist())):
             if archive.getinfo(member).file_size > _LARGEST:
                 continue
-            with archive.open(member) as packed, tempfile.TemporaryFile() as file:
-                head = packed.read(_PEEK)
-                if marker in head:
-                    file.write(head)
-                    shutil.copyfileobj(packed, file, 1 << 20)
-                    file.flush()
+            with tempfile.TemporaryFile() as file:
+                try:
+                    _unpack(archive, member, marker, file)
+                # Encrypted, or compressed in a way that Python does not know, or damaged.
+                except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+                    raise DamagedData(
+                        f"{path} cannot be unpacked: {error}", kept="it is unchanged", hint="download the export again"
+                    ) from error
+                if file.tell():
                     yield mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _unpack(archive: ZipFile, member: str, marker: bytes, file: IO[bytes]) -> None:
+    """Write a document of an archive to a file, if it has conversations."""
+    import shutil
+
+    with archive.open(member) as packed:
+        head = packed.read(_PEEK)
+        if marker in head:
+            file.write(head)
+            shutil.copyfileobj(packed, file, 1 << 20)
+            file.flush()

@@ -20,6 +20,8 @@ _ERROR = "error"  # the kind of the only piece of a database that cannot be read
 class RowTool(BundleTool):
     """An adapter for conversations in databases. A subclass knows where they are and what their tables mean."""
 
+    database_name: str  # of the files
+
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths of the tool's databases; some may not exist."""
         raise NotImplementedError
@@ -43,9 +45,10 @@ class RowTool(BundleTool):
                     yield found
 
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
-        """Yield every conversation of a database, wherever it is."""
+        """Yield every conversation of a database, wherever it is. A damaged one is this tool's if it has the name."""
         if is_database(path):
-            yield from self._listed(path)
+            is_named = os.path.basename(path) == self.database_name
+            yield from (found for found in self._listed(path) if is_named or not found.key.startswith(_DAMAGED))
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the conversation in a copy, or the only one of a database."""
