@@ -186,6 +186,22 @@ def test_a_session_is_restored_beside_its_stub(tool: GeminiCli, chats: Path, tmp
     assert len(list(chats.iterdir())) == 2
 
 
+@pytest.mark.req("TOOL-03", "TOOL-08")
+def test_a_stub_does_not_replace_the_copy_of_its_session(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+    path = everyday().save(chats)
+    (transcript,) = tool.transcripts()
+    copy = tmp_path / "copy"
+    tool.copy(transcript, str(copy))
+    path.unlink()  # as Gemini CLI deletes it
+    (chats / f"session-2026-11-15T02-00-{KEY[:8]}.jsonl").write_bytes(stub())
+    (left,) = tool.transcripts()
+
+    tool.copy(left, str(copy))
+
+    assert left.key == KEY
+    assert copy.read_bytes() == everyday().data
+
+
 @pytest.mark.req("SAFE-03")
 def test_a_copy_with_an_unsafe_id_is_refused(tool: GeminiCli, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
