@@ -29,9 +29,11 @@ from cortext.tools.base import (
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
     from cortext.tools.claude_code.read import ClaudeReading
+    from cortext.tools.shared.installer import Config
 
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
@@ -48,7 +50,7 @@ _KINDS = {
 _RECORDS_CHECKED = 64  # the first message comes well before that
 
 
-class ClaudeCode:
+class ClaudeCode(SettingsFiles):
     """The adapter for Claude Code. `home` and `environ` say where its folders and its executable are."""
 
     name = "claude"
@@ -234,21 +236,11 @@ class ClaudeCode:
 
         return command_files(commands, program)
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the hooks to `.claude/settings.json` and, unless `server` is false, the MCP server to `.mcp.json`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hooks in `.claude/settings.json`, and the MCP server in `.mcp.json`."""
         from cortext.tools.claude_code.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.claude_code.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, NotFound
 from cortext.io import batch as newfiles
@@ -32,12 +32,16 @@ from cortext.tools.base import (
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
+
+if TYPE_CHECKING:
+    from cortext.tools.shared.installer import Config
 
 # Codex cannot resume an archived thread, so it is unarchived first.
 _UNARCHIVE = '"$0" unarchive "$1" >/dev/null && shift && exec "$0" "$@"'
 
 
-class Codex:
+class Codex(SettingsFiles):
     """The adapter for Codex."""
 
     name = "codex"
@@ -244,21 +248,11 @@ class Codex:
 
         return skill_files(commands, program) | agent_skill()
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the hooks and, unless `server` is false, the MCP server to `.codex`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hooks and the MCP server in `.codex`."""
         from cortext.tools.codex.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.codex.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report hooks that the user has not trusted yet: Codex does not run those."""

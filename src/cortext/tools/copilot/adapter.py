@@ -15,17 +15,19 @@ from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Message
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.hooks import all_hooks_off, text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.typed import is_resume_block
 
 if TYPE_CHECKING:
     from cortext.tools.copilot.read import CopilotReading
+    from cortext.tools.shared.installer import Config
 
 _EVENTS_FILE = "events.jsonl"
 _KINDS = {"SessionStart": "started", "UserPromptSubmit": "prompt", "Stop": "answered", "SessionEnd": "ended"}
 _TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
-class Copilot:
+class Copilot(SettingsFiles):
     """The adapter for GitHub Copilot CLI."""
 
     name = "copilot"
@@ -170,21 +172,11 @@ class Copilot:
 
         return project_files(commands, program)
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the MCP entry to the project's config; nothing without `server`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the MCP server in the project's config."""
         from cortext.tools.copilot.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.copilot.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's config."""

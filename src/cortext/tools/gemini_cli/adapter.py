@@ -25,14 +25,16 @@ from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
     from cortext.tools.gemini_cli.read import GeminiReading
+    from cortext.tools.shared.installer import Config
 
 _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
 
 
-class GeminiCli:
+class GeminiCli(SettingsFiles):
     """The adapter for Gemini CLI."""
 
     name = TOOL
@@ -174,21 +176,11 @@ class GeminiCli:
 
         return command_files(commands) | agent_skill()
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add hooks and (if `server`) the MCP entry to the project's settings; turn off the deletion of sessions."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: hooks, the MCP server, and the setting that turns off the deletion of sessions."""
         from cortext.tools.gemini_cli.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.gemini_cli.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's settings."""

@@ -11,12 +11,14 @@ from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Message
 from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program
+from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
     from cortext.tools.kimi_code.read import KimiReading
+    from cortext.tools.shared.installer import Config
 
 
-class KimiCode:
+class KimiCode(SettingsFiles):
     """The adapter for Kimi Code."""
 
     name = TOOL
@@ -124,21 +126,11 @@ class KimiCode:
 
         return skill_files(commands, program) | agent_skill()
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the MCP entry to the project's list of servers; nothing without `server`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the MCP server in the project's list of servers."""
         from cortext.tools.kimi_code.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.kimi_code.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's lists."""

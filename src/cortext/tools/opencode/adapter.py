@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.io import batch as newfiles
@@ -27,7 +27,11 @@ from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.store import Folders, exists, is_key, transcripts
 from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.sqlite import is_database
+
+if TYPE_CHECKING:
+    from cortext.tools.shared.installer import Config
 
 _DAMAGED_DATABASE = "damaged-database"
 
@@ -42,7 +46,7 @@ _EVENTS = {
 }
 
 
-class OpenCode:
+class OpenCode(SettingsFiles):
     """The adapter for OpenCode; its environment determines its folders."""
 
     name = "opencode"
@@ -220,21 +224,11 @@ class OpenCode:
 
         return project_files(commands, program) | agent_skill()
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the MCP entry to the project's config; nothing without `server`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the MCP server in the project's config."""
         from cortext.tools.opencode.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.opencode.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's config."""

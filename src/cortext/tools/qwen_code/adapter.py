@@ -26,9 +26,11 @@ from cortext.tools.base import (
 from cortext.tools.shared.folders import changed_below, dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
     from cortext.tools.qwen_code.read import QwenReading
+    from cortext.tools.shared.installer import Config
 
 _SUFFIX = ".jsonl"
 _KINDS = {
@@ -41,7 +43,7 @@ _KINDS = {
 _RECORDS_CHECKED = 64  # the first message comes well before that
 
 
-class QwenCode:
+class QwenCode(SettingsFiles):
     """The adapter for Qwen Code. `home` and `environ` say where its folders and its executable are."""
 
     name = "qwen"
@@ -195,21 +197,11 @@ class QwenCode:
 
         return command_files(commands)
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the hooks and, unless `server` is false, the MCP server to `.qwen/settings.json`."""
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hooks and the MCP server in `.qwen/settings.json`."""
         from cortext.tools.qwen_code.install import configs
-        from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.qwen_code.install import configs
-        from cortext.tools.shared import installer
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""

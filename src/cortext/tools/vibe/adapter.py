@@ -15,14 +15,16 @@ from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.vibe.records import CURRENT
 from cortext.tools.vibe.store import TOOL, VibeStore
 
 if TYPE_CHECKING:
+    from cortext.tools.shared.installer import Config
     from cortext.tools.vibe.read import VibeReading
 
 
-class Vibe(BundleTool):
+class Vibe(SettingsFiles, BundleTool):
     """The adapter for Mistral Vibe."""
 
     name = TOOL
@@ -133,21 +135,11 @@ class Vibe(BundleTool):
 
         return skill_files(commands, program) | agent_skill()
 
-    def install_settings(
-        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
-    ) -> list[str]:
-        """Add the hook and (if `server`) the MCP entry to the project's settings."""
-        from cortext.tools.shared import installer
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hook and the MCP server in the project's settings."""
         from cortext.tools.vibe.install import configs
 
-        return installer.install(project, configs(program), server=server, dry_run=dry_run)
-
-    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` added."""
-        from cortext.tools.shared import installer
-        from cortext.tools.vibe.install import configs
-
-        return installer.remove(project, configs(), dry_run=dry_run)
+        return configs(program)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's settings."""
