@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.main import COMMANDS
+from cortext.tools.registry import BUILT_IN
 from tests.support import shells
 from tests.support.cli import SCRIPTS, cortext, run
 from tests.support.screen import Screen
@@ -26,12 +27,12 @@ TENS = [
 
 # What is typed, and what is offered.
 OFFERED = {
-    "cortext re": ["repair", "restore", "resume"],
+    "cortext re": ["repair", "rescue", "restore", "resume"],
     "cortext show 01": TENS,
     "cortext new ": TYPES,
     "cortext list --s": ["--sort", "--status"],
     "cortext list --status ": ["active", "completed", "damaged", "idle", "interrupted", "paused"],
-    "cortext resume --ai ": ["claude", "codex", "gemini", "opencode"],
+    "cortext resume --ai ": sorted(BUILT_IN),
     "cortext resume --type ": TYPES,
     "cortext stop --json 01": TENS,
     "cortext completion ": ["bash", "fish", "zsh"],

@@ -54,6 +54,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "trust": ("trust",),
     "completion": ("completion bash",),
     "tools": ("tools",),
+    "rescue": ("rescue -n",),
+    "watch": ("watch --once", "watch --status"),
     "demo": ("demo another",),
     "hook": ("hook claude",),
     "mcp": ("mcp",),

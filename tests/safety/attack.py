@@ -84,6 +84,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "doctor": ((), ("--json",)),
     "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
     "tools": ((),),
+    "rescue": (("--dry-run",), ("--yes", "--json")),
+    "watch": (("--once",), ("--status",)),
     "trust": (("--yes",),),
     "new": (("plan", "A", "topic"), ("x", "A", "topic"), ("--", "-x", "A")),
     "resume": (

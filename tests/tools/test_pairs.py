@@ -75,10 +75,14 @@ def test_every_message_and_tool_call_is_captured(
         assert message.content.partition("\n--- Content from referenced files ---")[0] == text
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
-    assert [part.call_id for part in results] == [part.id for part in calls] and len(calls) == 3
+    outputs = {part.call_id: part.output for part in results}
+    assert sorted(outputs) == sorted(part.id for part in calls) and len(calls) == len(results) == 3
     for file, call in zip(("note", "count", "missing"), calls, strict=True):
         assert f"cat {file}.txt" in str(call.input)
-    assert "the heron stands still" in results[0].output and "seventeen" in results[1].output
+    note, count, _ = (outputs[call.id] for call in calls)
+    # Of two commands at once, Qwen Code may lose an output.
+    assert "the heron stands still" in note or (name == "qwen" and "Output: (empty)" in note)
+    assert "seventeen" in count or (name == "qwen" and "Output: (empty)" in count)
     assert desk.cortext("import", "--from", name, "--json", cwd=project).json[0]["messages"] == 0, "idempotent"
 
 

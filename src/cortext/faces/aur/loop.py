@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from argparse import Namespace
 from types import FrameType
-from typing import NoReturn
 
 from cortext.errors import CortextError
 from cortext.faces.aur import slash
@@ -42,7 +41,12 @@ def talk(stores: Stores, options: Namespace) -> int:
             loop.release()
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
+def _leave(number: int, frame: FrameType | None) -> None:
+    # Python drops an exception that is raised in a callback of the import system: try again when that is done.
+    if frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        signal.signal(signal.SIGALRM, lambda _, later: _leave(number, later))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return
     # The part of an answer that arrived is stored on the way out; the session then has the status interrupted.
     raise SystemExit(128 + number)
 

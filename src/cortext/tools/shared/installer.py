@@ -79,8 +79,7 @@ def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
 
 def packaged_script(module: str, name: str) -> str:
     """Return the text of a script beside a module (its `__file__`)."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(module)), name), encoding="utf-8") as file:
-        return file.read()
+    return fsio.read_text(os.path.join(os.path.dirname(os.path.abspath(module)), name))
 
 
 def read_config(path: str) -> str | None:
