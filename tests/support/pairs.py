@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from cortext.model.message import ASSISTANT, TOOL_CALL, USER, thread
+from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, Part, thread
 from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
@@ -92,6 +93,20 @@ def _turn(desk: Desk, name: str, project: Path, prompt: str, replies: Sequence[R
     return True
 
 
+def outcomes(messages: Sequence[Message]) -> list[Part]:
+    """Return the results of the calls in a conversation that `hold` held, in the order of the calls.
+
+    Two calls at once may end in any order.
+    """
+    calls = [part for message in messages for part in message.parts_of("tool_call")]
+    results = [part for message in messages for part in message.parts_of("tool_result")]
+    for file, call in zip(("note", "count", "missing"), calls, strict=True):
+        assert f"cat {file}.txt" in str(call.input)
+    of_call = {part.call_id: part for part in results}
+    assert sorted(of_call) == sorted(part.id for part in calls) and len(results) == 3
+    return [of_call[call.id] for call in calls]
+
+
 def imported(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
     """Import the conversation of a program and return it."""
     done = desk.cortext("import", "--from", name, cwd=project)
@@ -106,7 +121,7 @@ def imported(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
 def copied(found: Found, target: str) -> Found:
     """Copy a conversation to another id, so that each pair starts with the original one."""
     store = found.store
-    name = f"pair-{found.session.origin.tool}-{target}"
+    name = f"pair-{found.session.origin.tool}-{target}-{os.urandom(3).hex()}"  # a test may be run twice
     store.create(
         Session(
             id=name,

@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
-from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, outcomes, resumed
 from tests.support.runners import Continue, make_tool
 from tests.support.screen import Screen
 
@@ -63,10 +63,7 @@ def test_a_real_conversation_is_imported_whole(desk: Desk, conversations: Conver
     found = imported(desk, stores, "continue", project)
     messages = thread(found.store.read(found.session.id))
     assert [(message.role, message.content) for message in messages if message.content] == said
-    calls = [part for message in messages for part in message.parts_of("tool_call")]
-    results = [part for message in messages for part in message.parts_of("tool_result")]
-    assert [part.input["command"] for part in calls] == ["cat note.txt", "cat count.txt", "cat missing.txt"]
-    assert [part.call_id for part in results] == [part.id for part in calls]
+    results = outcomes(messages)
     assert [part.is_error for part in results] == [False, False, True]
     assert "the heron stands still" in results[0].output
     assert {message.model for message in messages if message.role == "assistant"} == {"test-model"}
