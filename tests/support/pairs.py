@@ -27,6 +27,9 @@ NEXT = "What was the number, and what did the note say?"
 ANSWER = "It was 4711, and the heron stands still."
 PASTE = "\n".join(f"2026-11-02T08:00:{line % 60:02} heron {line} stands in the reeds, östlich" for line in range(600))
 
+# The files that are read in the conversation, and what the result of reading each contains.
+FILES = {"note.txt": "the heron stands still", "count.txt": "seventeen", "missing.txt": "No such file"}
+
 
 class Said(NamedTuple):
     """One text of a conversation, with the role of its speaker."""
@@ -93,18 +96,24 @@ def _turn(desk: Desk, name: str, project: Path, prompt: str, replies: Sequence[R
     return True
 
 
-def outcomes(messages: Sequence[Message]) -> list[Part]:
+def outcomes(desk: Desk, messages: Sequence[Message]) -> list[Part]:
     """Return the results of the calls in a conversation that `hold` held, in the order of the calls.
 
-    Two calls at once may end in any order.
+    Two calls at once may end in any order. What the model received of a result must have been kept; a program may lose
+    an output itself (Qwen Code, of two commands at once).
     """
     calls = [part for message in messages for part in message.parts_of("tool_call")]
-    results = [part for message in messages for part in message.parts_of("tool_result")]
-    for file, call in zip(("note", "count", "missing"), calls, strict=True):
-        assert f"cat {file}.txt" in str(call.input)
-    of_call = {part.call_id: part for part in results}
-    assert sorted(of_call) == sorted(part.id for part in calls) and len(results) == 3
-    return [of_call[call.id] for call in calls]
+    results = {part.call_id: part for message in messages for part in message.parts_of("tool_result")}
+    assert sorted(results) == sorted(part.id for part in calls)
+    sent = [turn for request in desk.server.turns for turn in request.conversation if turn.kind == "tool_result"]
+    lost = 0
+    for call, (file, words) in zip(calls, FILES.items(), strict=True):
+        assert f"cat {file}" in str(call.input)
+        if words not in results[call.id].output:
+            lost += 1
+            assert not [turn for turn in sent if turn.call_id == call.id and words in turn.text], "received, not kept"
+    assert lost < 2
+    return [results[call.id] for call in calls]
 
 
 def imported(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
