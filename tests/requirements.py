@@ -121,5 +121,6 @@ PROMISES: dict[str, str] = {
     "FLOW-06": "The receipt states what the model receives, also when a tool's own session is used.",
     "FLOW-07": "Counts, last activity and status on disk are right whenever no turn is in progress.",
     "FLOW-08": "Read commands never need to write, never touch another workspace, and notice changes by other programs.",
+    "TEAM-04": "Failover, poolers, lost nodes, time limits: nothing acknowledged is lost, nothing waits for ever, messages are true.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
 }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from cortext.errors import StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.store.postgres.connection import Limits
 from cortext.store.postgres.store import PostgresStore
 from tests.store.crash.actor import checked_name, make_message
 from tests.support.postgres import Postgres, new_space
@@ -71,7 +72,9 @@ def run_with_faults(
     watcher = PostgresStore(server.url, space)
     for name in SESSIONS:
         watcher.create(Session(id=name))
-    stores = [PostgresStore(url, space, lock_timeout=60, lease=5, patience=60) for _ in range(writer_count)]
+    stores = [
+        PostgresStore(url, space, lock_timeout=60, lease=5, limits=Limits(patience=60)) for _ in range(writer_count)
+    ]
     writers = [
         WriterThread(f"w{number}", store, SESSIONS[number % len(SESSIONS)], held=number >= writer_count // 2)
         for number, store in enumerate(stores)

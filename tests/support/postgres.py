@@ -34,7 +34,7 @@ class Postgres:
         self.flags = flags
         self.folder = tempfile.mkdtemp(prefix="cortext-pg-", dir=folder)
         os.chmod(self.folder, 0o755)
-        self._as = _other_user()
+        self._as = other_user()
         self.programs = _programs(self.folder, self._as)
         self.data = os.path.join(self.folder, "data")
         os.mkdir(self.data, 0o700)
@@ -43,7 +43,7 @@ class Postgres:
         if self._as:
             for path in (self.data, secret):
                 os.chown(path, self._as["user"], self._as["group"])
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
         # One hash iteration instead of 4,096, because tests connect very often.
@@ -93,6 +93,13 @@ class Postgres:
         self._process.send_signal(signal.SIGQUIT)  # its child processes exit at once, without a checkpoint
         self._process.wait(30)
         self._process = None
+
+    def processes(self) -> list[int]:
+        """Return the ids of the server's processes, the first one last."""
+        assert self._process is not None
+        pid = self._process.pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [*map(int, file.read().split()), pid]
 
     def stop(self) -> None:
         """Stop the server and delete its folder."""
@@ -159,7 +166,8 @@ def new_space() -> str:
     return f"t{secrets.token_hex(6)}"
 
 
-def _other_user() -> dict[str, Any]:
+def other_user() -> dict[str, Any]:
+    """Return the options of Popen that run a program as `nobody`, if we are root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -183,7 +191,8 @@ def _programs(folder: str, other: dict[str, Any]) -> str:
     return os.path.join(folder, "package", "pginstall18", "bin")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback interface that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

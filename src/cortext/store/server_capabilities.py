@@ -26,6 +26,8 @@ class ServerState(msgspec.Struct, kw_only=True):
     messages: int
     bytes: int
     encrypted: bool
+    # Whether a pooler is in between; then statements are not prepared, and the role's own settings apply.
+    pooled: bool
 
 
 class Hit(NamedTuple):

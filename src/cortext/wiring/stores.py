@@ -126,10 +126,19 @@ class Stores:
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((location.root, timeout))
         if store is None:
+            from cortext.store.postgres.connection import Limits
             from cortext.store.postgres.store import PostgresStore
 
-            lease = self.settings.store.lease_seconds
-            store = PostgresStore(location.address, location.kind, lock_timeout=timeout, lease=lease)
+            chosen = self.settings.store
+            limits = Limits(
+                patience=chosen.patience_seconds,
+                connect=chosen.connect_seconds,
+                statement=chosen.statement_seconds,
+                idle=chosen.idle_seconds,
+            )
+            store = PostgresStore(
+                location.address, location.kind, lock_timeout=timeout, lease=chosen.lease_seconds, limits=limits
+            )
             self._servers[location.root, timeout] = store
         return store
 

@@ -13,14 +13,17 @@ from cortext.store.claims import Claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 
-_CLAIM = """
-INSERT INTO cortext.claims AS c (key, topic, fence, token, held_until)
-VALUES (%(key)s, %(topic)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
-ON CONFLICT (key, topic) DO UPDATE
-SET fence = c.fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
-WHERE (c.held_until IS NULL OR c.held_until < now() OR c.token = %(token)s)
-    AND (%(version)s = 0 OR c.version < %(version)s)
+# Two statements, because distributed engines refuse the server's clock inside ON CONFLICT DO UPDATE.
+_TAKE = """
+UPDATE cortext.claims SET fence = fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
+WHERE key = %(key)s AND topic = %(topic)s AND (held_until IS NULL OR held_until < now() OR token = %(token)s)
+    AND (%(version)s = 0 OR version < %(version)s)
 RETURNING fence
+"""
+_CREATE = """
+INSERT INTO cortext.claims (key, topic, fence, token, held_until)
+VALUES (%(key)s, %(topic)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
+ON CONFLICT DO NOTHING RETURNING fence
 """
 _RENEW = """
 UPDATE cortext.claims SET held_until = now() + %s * interval '1 second'
@@ -41,8 +44,15 @@ class ServerClaims:
     def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
         token = secrets.token_hex(8)  # identifies us if the query is retried after a lost answer
         values = {"key": key, "topic": topic, "token": token, "seconds": seconds, "version": version}
-        row = self._connections.run(lambda connection: connection.execute(_CLAIM.encode(), values).fetchone())
-        return Claim(key, topic, row[0]) if row else None
+
+        def attempt(connection: Connection) -> Claim | None:
+            for statement in (_TAKE, _CREATE):
+                row = connection.execute(statement.encode(), values).fetchone()
+                if row is not None:
+                    return Claim(key, topic, row[0])
+            return None
+
+        return self._connections.run(attempt)
 
     def renew(self, claim: Claim, seconds: float) -> bool:
         return bool(self._connections.query(_RENEW, seconds, *claim))

@@ -76,7 +76,7 @@ def _matches(connections: Connections, space: str, tsquery: str, words: str, lim
         except psycopg.errors.FeatureNotSupported:
             return []  # an engine whose index does not support an OR of words
 
-    return connections.run(query_server)
+    return connections.run(query_server, breaks=2)
 
 
 def _scaled(rows: Rows, least: float, most: float) -> Rows:
@@ -122,6 +122,7 @@ def state(connections: Connections, space: str) -> ServerState:
             messages=int(counted[1]),
             bytes=int(scalar("SELECT pg_database_size(current_database())") or 0),
             encrypted=connection.pgconn.ssl_in_use,
+            pooled=connections.pooled,
         )
 
     return connections.run(query_server)

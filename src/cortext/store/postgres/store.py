@@ -28,7 +28,7 @@ from cortext.store.postgres.assistant import ServerChats, ServerFacts
 from cortext.store.postgres.changes import Changes
 from cortext.store.postgres.chores import ServerChores
 from cortext.store.postgres.claims import ServerClaims
-from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.connection import Connections, Limits
 from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
 from cortext.store.postgres.log import AppendBatch, ServerReading, life_of, tail
@@ -38,8 +38,8 @@ from cortext.store.server_capabilities import Hit, ServerState
 
 LOCK_TIMEOUT = 5.0
 LEASE = 10.0
-PATIENCE = 10.0
 PAGE = 500
+DEFAULT_LIMITS = Limits()
 # The default type of sessions by space.
 _TYPES = {"spawn": "spawn", "chat": "chat"}
 
@@ -83,11 +83,11 @@ class PostgresStore:
         *,
         lock_timeout: float = LOCK_TIMEOUT,
         lease: float = LEASE,
-        patience: float = PATIENCE,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.space = space
         self.lock_timeout = lock_timeout
-        self.connections = Connections(url, patience=patience, lock_timeout=max(lock_timeout, 1.0), lease=lease)
+        self.connections = Connections(url, limits=limits, lock_timeout=max(lock_timeout, 1.0), lease=lease)
         self.leases = Leases(self.connections, space, timeout=lock_timeout, seconds=lease)
         self.root = f"{self.connections.name}#{space}"
         self.changes = Changes(self.connections, self.leases, space, self._session)

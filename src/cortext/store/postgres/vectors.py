@@ -72,4 +72,4 @@ def find(connections: Connections, space: str, vector: Sequence[float], model: s
     WHERE s.space = %s AND s.deleted_at IS NULL ORDER BY near.score DESC, m.seq LIMIT %s
     """
     text = literal(vector)
-    return connections.query(query, text, model, text, space, limit)
+    return connections.query(query, text, model, text, space, limit, breaks=2)
