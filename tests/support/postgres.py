@@ -32,6 +32,7 @@ class Postgres:
 
     def __init__(self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None) -> None:
         self.flags = flags
+        self.password = PASSWORD
         self.folder = tempfile.mkdtemp(prefix="cortext-pg-", dir=folder)
         os.chmod(self.folder, 0o755)
         self._as = other_user()

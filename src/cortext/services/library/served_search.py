@@ -88,7 +88,7 @@ class ServedSearch(Search):
         recent = store.listed(limit=RECENT_SESSIONS)
         if store.has_vectors():
             claims = store.claims()
-            for session in recent:
+            for session in () if store.shared else recent:
                 count = session.message_count
                 claim = (
                     claims.claim(f"embed {embedder.name}", session.id, CLAIM_SECONDS, version=count) if count else None

@@ -36,6 +36,7 @@ Result = TypeVar("Result")
 _CONFLICTS = ("40001", "40P01")
 _TRIES = 12
 _MAX_CONNECTIONS = 50  # of one process; further threads wait for a free one
+_CHECK_SECONDS = 60.0  # between two checks of the version of the tables
 _GRACE = 2.0  # seconds that the server gets to enforce the limit of a statement before we do
 _POLL = 0.05  # seconds between two checks for a failed connection attempt
 _IDLE = psycopg.pq.TransactionStatus.IDLE
@@ -54,7 +55,7 @@ class Limits(NamedTuple):
 class Connections:
     """The connections of this process to one server, opened on demand."""
 
-    def __init__(self, url: str, *, limits: Limits, lock_timeout: float, lease: float) -> None:
+    def __init__(self, url: str, *, limits: Limits, lock_timeout: float, lease: float, owner: str = "") -> None:
         if not is_address(url):
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database")
         if is_ambiguous(url):
@@ -64,6 +65,7 @@ class Connections:
             )
         self.name = masked(url)
         self.limits = limits
+        self._owner = owner
         # The server gives up waiting for a lock, and ends a transaction that this process left open while suspended.
         settings = {
             "lock_timeout": _milliseconds(lock_timeout),
@@ -77,6 +79,18 @@ class Connections:
         # Cleared for engines that cannot write to two tables in one statement.
         self.can_write_two_tables = True
         weakref.finalize(self, _close, self._pools)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether the owner is a setting, because many people share one role."""
+        return bool(self._owner)
+
+    @property
+    def owner(self) -> str:
+        """Who owns what this process writes: by default the role that the server knows us by."""
+        if not self._owner and not self._opener.user:
+            self.run(lambda connection: None)
+        return self._owner or self._opener.user
 
     @property
     def pooled(self) -> bool:
@@ -97,6 +111,7 @@ class Connections:
             connection = None
             try:
                 connection = self._borrow(pool)
+                self._opener.check_again(connection)
                 result = work(connection)
             except psycopg.Error as error:
                 lost = connection_lost(error)
@@ -173,6 +188,13 @@ class _Opener:
         self.failure: Exception | None = None
         self.user = ""  # the role that the server knows us by
         self.pooled = False
+        self._checked = 0.0
+
+    def check_again(self, connection: Connection) -> None:
+        """From time to time, check that the tables still suit this release: an administrator may migrate them."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            postgres_schema.prepare(connection, self._name)
+            self._checked = time.monotonic()
 
     def found_pooler(self) -> None:
         """Note that the statements of a connection reach several sessions of the server."""
@@ -218,9 +240,8 @@ class _Opener:
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database") from None
         try:
             self._set_up(connection)
-            if not self.ready:
-                postgres_schema.prepare(connection, self._name)
-                self.ready = True
+            postgres_schema.prepare(connection, self._name)
+            self.ready, self._checked = True, time.monotonic()
         except BaseException:
             connection.close()
             raise

@@ -72,6 +72,8 @@ GRANTS = {
     "updates": "SELECT, INSERT, UPDATE, DELETE",
     "facts": "SELECT, INSERT, UPDATE",
     "vectors": "SELECT, INSERT, UPDATE",
+    "shares": "SELECT, INSERT, UPDATE, DELETE",
+    "audit": "SELECT, INSERT",
 }
 
 
