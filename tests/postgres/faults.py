@@ -65,11 +65,15 @@ class WriterThread(threading.Thread):
 
 
 def run_with_faults(
-    server: Postgres, url: str, fault: Callable[[], None], times: int, *, writer_count: int = 4, pause: float = 0.05
-) -> list[WriterThread]:
-    """Run writers while `fault` happens `times` times; then compare the log with what was acknowledged."""
+    server: Postgres | str, url: str, fault: Callable[[], None], times: int, *, writer_count: int = 4,
+    pause: float = 0.05,
+) -> list[WriterThread]:  # fmt: skip
+    """Run writers while `fault` happens `times` times; then compare the log with what was acknowledged.
+
+    `server` is where the result is read (its address, if it is none of ours), `url` what the writers use.
+    """
     space = new_space()
-    watcher = PostgresStore(server.url, space)
+    watcher = PostgresStore(server if isinstance(server, str) else server.url, space, limits=Limits(patience=60))
     for name in SESSIONS:
         watcher.create(Session(id=name))
     stores = [

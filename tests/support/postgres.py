@@ -30,7 +30,9 @@ QUICK = ("fsync=off", "full_page_writes=off")
 class Postgres:
     """One server with its own folder. `url` is what a user would put into the settings."""
 
-    def __init__(self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None) -> None:
+    def __init__(
+        self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None, replica_of: Postgres | None = None
+    ) -> None:
         self.flags = flags
         self.password = PASSWORD
         self.folder = tempfile.mkdtemp(prefix="cortext-pg-", dir=folder)
@@ -46,9 +48,13 @@ class Postgres:
                 os.chown(path, self._as["user"], self._as["group"])
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
-        # One hash iteration instead of 4,096, because tests connect very often.
-        self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
+        if replica_of is not None:
+            words = ["-D", self.data, "-d", replica_of.url, "-R", "--checkpoint=fast", "--no-sync"]
+            self._run("pg_basebackup", *words)
+        else:
+            words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
+            # One hash iteration instead of 4,096, because tests connect very often.
+            self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
         self.start()
 
     @property
@@ -95,6 +101,10 @@ class Postgres:
         self._process.wait(30)
         self._process = None
 
+    def promote(self) -> None:
+        """Make this replica the primary."""
+        self._run("pg_ctl", "promote", "-D", self.data, "-w")
+
     def processes(self) -> list[int]:
         """Return the ids of the server's processes, the first one last."""
         assert self._process is not None
@@ -128,6 +138,7 @@ class Postgres:
         return self.url.removesuffix("postgres") + name
 
     def _run(self, program: str, *words: str) -> None:
+        """Run a program of the server."""
         path = os.path.join(self.programs, program)
         done = subprocess.run([path, *words], capture_output=True, text=True, cwd=self.folder, check=False, **self._as)
         assert done.returncode == 0, done.stderr

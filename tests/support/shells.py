@@ -19,6 +19,8 @@ from tests.support import debian
 from tests.support.debian import NotToBeHad
 from tests.support.installing import one_at_a_time
 
+__all__ = ["NotToBeHad", "Shell", "ensure", "shells_folder", "version"]
+
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 # Each shell with the packages it needs, by their Debian and Ubuntu names.

@@ -25,6 +25,7 @@ def migrate(
 ) -> dict[str, object]:
     """Migrate the tables and let `role` use them; return what was done. With `dry_run`, only report the statements."""
     from cortext.store.postgres import admin
+    from cortext.store.postgres.schema import Step
 
     if dry_run:
         done = [step.statement for step in admin.pending(address, finish=finish)]
@@ -34,7 +35,7 @@ def migrate(
         return {"statements": len(done), "dry_run": True}
     count = 0
 
-    def step(each: admin.postgres_schema.Step) -> None:
+    def step(each: Step) -> None:
         nonlocal count
         count += 1
         report(each.statement)

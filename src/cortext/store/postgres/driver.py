@@ -45,8 +45,9 @@ _REFUSALS = (
     "no pg_hba.conf entry",
     "is not permitted",
 )
-# The server is shutting down or starting up, ended our connection, or has too many clients: worth a retry.
-_UNAVAILABLE = ("57P01", "57P02", "57P03", "57P05", "53300", "25P03")
+# The server is shutting down or starting up, ended our connection, has too many clients, or became a replica: worth a
+# retry.
+_UNAVAILABLE = ("57P01", "57P02", "57P03", "57P05", "53300", "25P03", "25006")
 # How a distributed engine words that it lost one of its own nodes; the SQLSTATE differs.
 _NODE_LOST = (
     "unexpected postmaster exit",
