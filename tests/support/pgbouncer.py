@@ -51,7 +51,8 @@ class PgBouncer:
         Path(self.folder, "ini").write_text(
             f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
             f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
-            f"auth_file = {self.folder}/users\npool_mode = transaction\ndefault_pool_size = {size}\n",
+            f"auth_file = {self.folder}/users\npool_mode = transaction\ndefault_pool_size = {size}\n"
+            "server_login_retry = 0.2\n",
             encoding="utf-8",
         )
         # Copied, because the user it runs as may not be able to read this repository.

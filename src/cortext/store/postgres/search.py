@@ -14,7 +14,10 @@ from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, fro
 from cortext.store.postgres.scope import LISTED, Own
 from cortext.store.server_capabilities import ServerState
 
-_FILTERS = ("type", "status", "tool", "agent")
+_FILTERS = {name: f"{name} = %s" for name in ("type", "status", "tool", "agent")} | {
+    "after": "last_active >= %s",
+    "before": "last_active <= %s",
+}
 _ORDERS = {
     # The index contains the hour; within an hour the server sorts.
     "last_active": "last_hour DESC, last_active DESC, session_id DESC",
@@ -35,7 +38,7 @@ def listed(scope: Own, where: Sequence[tuple[str, str]], *, limit: int, order: s
     """Return the columns SESSION of the sessions that match all filters."""
     if order not in _ORDERS or any(name not in _FILTERS for name, _ in where):
         raise UsageError(f"a server cannot list by {', '.join([order, *(name for name, _ in where)])}")
-    conditions = "".join(f" AND {name} = %s" for name, _ in where)
+    conditions = "".join(f" AND {_FILTERS[name]}" for name, _ in where)
     query = f"SELECT {SESSION} FROM cortext.sessions WHERE {LISTED}{conditions} ORDER BY {_ORDERS[order]}"
     values: list[object] = [*scope.all(), *(storable(value) for _, value in where)]
     if limit > 0:
