@@ -20,7 +20,7 @@ settings.load_profile("ci")
 # A shell that starts pytest in the background makes it and its children ignore Ctrl-C; undo that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR")
+_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_TEST_URL")
 
 
 @pytest.fixture(autouse=True)

@@ -125,5 +125,6 @@ PROMISES: dict[str, str] = {
     "TEAM-02": "A session is shared with a person or a group, for reading or writing, and what a share did is audited.",
     "TEAM-03": "Upgrades of a server without downtime: migrations by an administrator, two releases side by side.",
     "TEAM-04": "Failover, poolers, lost nodes, time limits: nothing acknowledged is lost, nothing waits for ever, messages are true.",
+    "TEAM-05": "The table of engines says what was run, with version and date, and what was only read.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
 }

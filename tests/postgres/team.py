@@ -9,7 +9,7 @@ import psycopg
 from cortext.store.postgres import admin
 from cortext.store.postgres.shared_store import SharedStore
 from cortext.store.postgres.store import PostgresStore
-from tests.support.postgres import PASSWORD, new_space, shared
+from tests.support.postgres import PASSWORD, as_role, new_space, shared
 
 
 class Team:
@@ -37,7 +37,7 @@ class Team:
 
     def at(self, role: str) -> str:
         """Return the URL of a role."""
-        return self.url.replace("//cortext:", f"//{role}:")
+        return as_role(self.url, role)
 
     def store(self, role: str, space: str = "home", **options: Any) -> PostgresStore:
         """Return a store of a role."""

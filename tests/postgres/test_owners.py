@@ -21,7 +21,7 @@ from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, environment
 from tests.postgres.team import Team
 from tests.support.cli import Ran, cortext
-from tests.support.postgres import new_space, shared
+from tests.support.postgres import needs_vectors, new_space, shared
 
 TABLES = ("sessions", "messages", "notes", "quarantine", "claims", "chats", "updates", "facts", "vectors", "shares")
 
@@ -80,6 +80,7 @@ def test_two_owners_use_the_same_ids_without_noticing_each_other(open_team: Team
 
 @pytest.mark.req("TEAM-01")
 def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -> None:
+    needs_vectors()
     name = new_space()
     store = fill(team, team.ann, name, "secretword")
     store.annotate(name, {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]})
@@ -392,6 +393,7 @@ def test_the_assistant_of_one_person_knows_nothing_of_another(
 
 @pytest.mark.req("TEAM-01")
 def test_every_table_that_the_promise_names_has_an_owner() -> None:
+    needs_vectors()
     store = PostgresStore(shared().database())
     store.create(Session(id="talk"))
     query = "SELECT table_name FROM information_schema.columns WHERE table_schema = 'cortext' AND column_name = 'owner'"

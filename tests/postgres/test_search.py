@@ -104,6 +104,7 @@ def packed(message: Message, values: list[int], scale: float = 0.01) -> dict[str
 
 @pytest.mark.req("STORE-14")
 def test_a_server_with_pgvector_finds_messages_by_meaning(store: PostgresStore) -> None:
+    postgres.needs_vectors()
     store.create(Session(id="talk"))
     one, two, three = store.append("talk", *(Message(role="user", content=text) for text in ("sea", "hill", "lake")))
     records = [packed(one, [100, 0, 0]), packed(two, [0, -100, 0]), packed(three, [90, 30, 0])]
@@ -146,6 +147,7 @@ def test_the_best_match_is_found_among_any_number_of_matches(store: PostgresStor
 @pytest.mark.req("STORE-14")
 def test_the_nearest_vectors_of_others_and_of_the_trash_take_no_room(store: PostgresStore) -> None:
     """The nearest 400 of everybody were considered, and then filtered; recall is compared with an exact scan."""
+    postgres.needs_vectors()
     rng = np.random.default_rng(4)
     query = rng.normal(size=16)
     somebody = postgres.store_of(store.space, owner="somebody")

@@ -15,13 +15,14 @@ import pytest
 from cortext.errors import ConfigError, CortextError, StoreUnreachable, WriteFailed
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.store.postgres import admin as administration
 from cortext.store.postgres import driver
 from cortext.store.postgres.connection import Limits
 from cortext.store.postgres.store import PostgresStore
 from tests.support.cli import cortext
 from tests.support.debian import NotToBeHad
 from tests.support.pgbouncer import PgBouncer
-from tests.support.postgres import PASSWORD, Postgres, new_space, shared
+from tests.support.postgres import PASSWORD, Postgres, as_role, new_space, shared
 
 
 @pytest.fixture
@@ -177,11 +178,8 @@ def test_a_missing_grant_is_named_as_the_statement_that_repairs_it(table: str) -
     role = f"r{new_space()}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
-        admin.execute(f"GRANT USAGE ON SCHEMA cortext TO {role}".encode())
-        for name, privileges in driver.GRANTS.items():
-            if name != table:
-                admin.execute(f"GRANT {privileges} ON cortext.{name} TO {role}".encode())
-    store = PostgresStore(url.replace("//cortext:", f"//{role}:"), "home")
+    administration.run(url, [grant for grant in administration.grants(url, role) if f"cortext.{table} " not in grant])
+    store = PostgresStore(as_role(url, role), "home")
     with pytest.raises(ConfigError, match=f"permission denied for table {table}") as caught:
         use(store)
     grant = caught.value.hint.partition(": ")[2]

@@ -16,7 +16,7 @@ from cortext.store.postgres.store import PostgresStore
 from tests.postgres.previous import Previous, previous_release
 from tests.postgres.team import Team
 from tests.support.cli import cortext
-from tests.support.postgres import PASSWORD, new_space, shared
+from tests.support.postgres import PASSWORD, as_role, new_space, shared
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_a_role_without_privileges_is_told_who_must_migrate() -> None:
     with psycopg.connect(url, autocommit=True) as connected:
         connected.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
     with pytest.raises(ConfigError, match="may not create them") as caught:
-        PostgresStore(url.replace("//cortext:", f"//{role}:")).get("talk")
+        PostgresStore(as_role(url, role)).get("talk")
     assert "cortext store migrate" in caught.value.hint
 
 

@@ -16,10 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 from tests.support import debian
 from tests.support.installing import one_at_a_time
-from tests.support.postgres import PASSWORD, Postgres, free_port, other_user
+from tests.support.postgres import Postgres, free_port, other_user
 
 _FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "debian"
 
@@ -47,9 +48,10 @@ class PgBouncer:
         path, libraries = program()
         self.folder = tempfile.mkdtemp(prefix="cortext-pooler-")
         os.chmod(self.folder, 0o755)
-        Path(self.folder, "users").write_text(f'"cortext" "{PASSWORD}"\n', encoding="utf-8")
+        login = urlsplit(server.url)
+        Path(self.folder, "users").write_text(f'"{login.username}" "{login.password}"\n', encoding="utf-8")
         Path(self.folder, "ini").write_text(
-            f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+            f"[databases]\n* = host={server.host} port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
             f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
             f"auth_file = {self.folder}/users\npool_mode = transaction\ndefault_pool_size = {size}\n"
             "server_login_retry = 0.2\n",

