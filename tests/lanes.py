@@ -37,6 +37,7 @@ MARKERS = {
     "tests/index/test_rebuild.py": "long",
     "tests/services/test_garbage.py": "long",
     "tests/services/test_intake.py": "long",
+    "tests/services/test_moved.py": "long",
     "tests/services/test_numbering.py": "long",
     "tests/store/crash/": "long",
     "tests/store/test_bulk.py": "long",
