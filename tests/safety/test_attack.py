@@ -9,6 +9,7 @@ import pytest
 
 from cortext.faces.mcp.tools import TOOLS
 from tests.safety import attack
+from tests.safety.repositories import PLANTS
 from tests.support.cli import run
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def test_every_command_is_attacked() -> None:
 
 def test_the_quick_version_runs_every_command_line_at_least_once() -> None:
     everything = list(attack.cases())
-    dealt = attack.deal([name for name in attack.PLANTS if attack.is_quick(name)], everything)
+    dealt = attack.deal([name for name in PLANTS if attack.is_quick(name)], everything)
     assert {case for chosen in dealt.values() for case in chosen} == set(everything)
     assert min(len(chosen) for chosen in dealt.values()) >= 2
 
