@@ -14,6 +14,7 @@ from cortext.faces.cortext.main import COMMANDS, HIDDEN
 from cortext.faces.mcp.calls import SPECS
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Change, Session
+from cortext.services.library.stores import Found
 from cortext.store.assistant import Fact
 from cortext.store.postgres import schema
 from cortext.store.postgres.store import PostgresStore
@@ -408,3 +409,46 @@ def test_policies_need_owners() -> None:
 
     with pytest.raises(ConfigError, match="no owners yet"):
         admin.policies(shared().database())
+
+
+@pytest.mark.req("TEAM-02")
+def test_what_is_shared_reaches_ai_tools_and_the_phone(
+    team: Team, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cortext.faces.mcp import tools
+    from cortext.faces.mcp.context import Context
+    from cortext.services.library.sharing import continued
+    from cortext.wiring.stores import SHARED, Stores
+
+    name = new_space()
+    ann = fill(team, team.ann, name, "rowantree")
+    ann.shares().share(name, team.ben)
+    monkeypatch.setenv("CORTEXT_STORE", team.at(team.ben))
+    context = Context(str(tmp_path), lambda: None)
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("list_sessions", {}),
+        ("search_sessions", {"query": "rowantree"}),
+        ("get_session", {"id": name}),
+        ("resume_session", {"id": name}),
+    ]
+    for tool, arguments in calls:
+        assert name in str(tools.call(context, tool, arguments)), tool
+    stores = Stores(str(tmp_path))
+    found = next(each for each in stores.all() if each.kind == SHARED)
+    copy = continued(Found(found, found.store.get(name)), stores.home_store())
+    assert copy.named_store.kind == "home" and copy.session.extra["forked_from"]["session"] == name
+    ann.shares().share(name, team.ben, write=True)
+    assert continued(Found(found, found.store.get(name)), stores.home_store()).session.id == name
+    ann.shares().share(name, team.ben)
+    with Parrot() as model:
+        for variable, value in environment(home, model).items():
+            monkeypatch.setenv(variable, value)
+        desk = Desk(home)
+        assert f"It continues {name}" in str(desk.do(f"/resume {name}"))
+        desk.say("and now?")
+        assert "about rowantree" in str(model.turns[-1].body)
+    assert [message.content for message in ann.read(name)] == ["about rowantree"], "the original is unchanged"
+    actions = {entry.action for entry in ann.shares().audit(name)}
+    assert actions == {"share", "read", "fork"}
+    ann.shares().unshare(name)
+    ann.close()
