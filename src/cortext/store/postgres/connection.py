@@ -10,6 +10,7 @@ limit of a statement is enforced here as well as by the server, because a server
 from __future__ import annotations
 
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -275,5 +276,10 @@ def _return(pool: ConnectionPool[Connection], connection: Connection, *, broken:
 def _close(pools: dict[int, ConnectionPool[Connection]]) -> None:
     """Close the pool of this process."""
     pool = pools.pop(os.getpid(), None)
-    if pool is not None:
+    if pool is None:
+        return
+    if threading.current_thread().name.startswith(pool.name):
+        # A garbage collection in one of the pool's own threads, which cannot wait for itself.
+        threading.Thread(target=pool.close, kwargs={"timeout": 1.0}, daemon=True).start()
+    else:
         pool.close(timeout=1.0)
