@@ -13,17 +13,16 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import CortextError, UsageError
-from cortext.model import tokens
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.resume.fitting import size_of
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.masking import disarm, mask_messages
-from cortext.services.text.render import body
 from cortext.services.workspace.projects import project_of
 from cortext.store.files.layout_paths import native_copy
 from cortext.tools.base import NativeWriter, Purges, Transcript
@@ -69,7 +68,7 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         count_new(receipt, messages, written)
         receipt.tool_calls = written.tool_calls
         place.count(receipt, messages)
-    receipt.tokens = sum(message.tokens or tokens.estimate(body(message)) for message in messages)
+    receipt.tokens = sum(map(size_of, messages))
     done = PutBack(
         session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
     )
