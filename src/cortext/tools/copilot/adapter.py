@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 _EVENTS_FILE = "events.jsonl"
-_KINDS = {"SessionStart": "started", "UserPromptSubmit": "prompt", "Stop": "answered", "SessionEnd": "ended"}
+_KINDS = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "Stop": "answered",
+    "PreCompact": "compacted",  # it reports only the beginning; the next prompt comes after the end
+    "SessionEnd": "ended",
+}
 _TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
