@@ -45,6 +45,7 @@ def measured(megabytes: int) -> list[str]:
             done = taken((CORTEXT, *command), cwd=project, env=environ)
             seconds = time.monotonic() - started
             found.append(f"{done.peak:.0f} MB, {seconds:.1f} s" + (f" (exit {done.code})" if done.code else ""))
+            print(f"{megabytes:,} MB: {' '.join(command)}: {found[-1]}", file=sys.stderr, flush=True)
     return found
 
 
