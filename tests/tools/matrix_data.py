@@ -14,10 +14,17 @@ from cortext.tools.proven import PATH, ProvenPairs
 class Result(Protocol):
     """The result for one pair in one kind of home: a row of the matrix."""
 
-    source: str
-    target: str
-    versions: tuple[str, ...]
-    date: str
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def versions(self) -> tuple[str, ...]: ...
+
+    @property
+    def date(self) -> str: ...
 
     @property
     def passed(self) -> bool: ...

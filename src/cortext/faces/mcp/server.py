@@ -28,7 +28,8 @@ INSTRUCTIONS = (
     "name."
 )
 
-Call = Callable[[str, dict[str, Any]], Answer]
+# The name of the tool, its arguments, and the name of the program that calls it.
+Call = Callable[[str, dict[str, Any], str], Answer]
 
 
 def tool(name: str, spec: Spec) -> types.Tool:
@@ -72,7 +73,9 @@ def build(call: Call) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(worker, call, params.name, params.arguments or {})
+            caller = context.session.client_params
+            client = caller.client_info.name if caller else ""
+            answer = await loop.run_in_executor(worker, call, params.name, params.arguments or {}, client)
         except CortextError as error:
             return refusal(error)
         except Exception as error:  # the agent must be able to continue its work
