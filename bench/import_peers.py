@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import time
+from functools import partial
 
 from bench.common import arguments, environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import home_environment, installed, talk
@@ -51,6 +52,13 @@ def main() -> None:
         "fast-resume": re.compile(rf"of {options.sessions} sessions"),
         "agentsview": re.compile(rf"Database: {options.sessions} sessions"),
     }
+
+    def importing(program: str, name: str, home: str, reads: dict[str, bool], _: int) -> float:
+        start_over(home, WRITTEN)
+        seconds, printed = timed([name if word == "NAME" else word for word in programs[program]], home)
+        reads[program] = found[program].search(printed) is not None
+        return seconds
+
     rows = []
     with work_folder() as base:
         for name in registry.BUILT_IN:
@@ -61,15 +69,8 @@ def main() -> None:
                 continue
             reads: dict[str, bool] = {}
 
-            def importing(program: str, name: str = name, home: str = home, reads: dict[str, bool] = reads) -> float:
-                start_over(home, WRITTEN)
-                command = [name if word == "NAME" else word for word in programs[program]]
-                seconds, printed = timed(command, home)
-                reads[program] = found[program].search(printed) is not None
-                return seconds
-
             seconds = in_turns(
-                {program: lambda _, program=program: importing(program) for program in programs}, options.rounds
+                {program: partial(importing, program, name, home, reads) for program in programs}, options.rounds
             )
             shown = [
                 f"{spread(seconds[peer]).median:.2f}; {ratios(seconds['cortext'], seconds[peer]).show()}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import uuid
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -59,17 +60,14 @@ def main() -> None:
                 print(f"left out: {error.message}", file=sys.stderr)
                 del homes[name]
 
-        def importing(name: str, home: str) -> float:
+        def importing(name: str, home: str, _: int) -> float:
             start_over(home, OURS)
             elapsed, report = run_import(home, name)
             if report.failed or report.created != options.sessions:
                 raise SystemExit(f"{name}: {report.created} of {options.sessions} sessions: {report.failed[:3]}")
             return elapsed.processor
 
-        used = in_turns(
-            {name: lambda _, name=name, home=home: importing(name, home) for name, home in homes.items()},
-            options.rounds,
-        )
+        used = in_turns({name: partial(importing, name, home) for name, home in homes.items()}, options.rounds)
     rows = []
     for name, seconds in used.items():
         by_bytes = [value / sizes[name] for value in seconds]
