@@ -16,6 +16,7 @@ from mcp.server.stdio import stdio_server
 from cortext import __version__
 from cortext.errors import CortextError
 from cortext.faces.mcp.calls import SPECS, Spec, description, schema
+from cortext.faces.mcp.opening import WithoutOldProbe
 from cortext.faces.mcp.pages import Answer
 from cortext.safety import framing, terminal
 from cortext.safety.secrets.masking import mask
@@ -95,6 +96,6 @@ def serve(call: Call) -> None:
     async def run_server() -> None:
         server = build(call)
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            await server.run(WithoutOldProbe(incoming), outgoing, server.create_initialization_options())
 
     asyncio.run(run_server())
