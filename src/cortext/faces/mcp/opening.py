@@ -64,5 +64,6 @@ class WithoutOldProbe:
 
 
 def _method(item: Item) -> str:
-    is_request = isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest)
-    return item.message.method if is_request else ""
+    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
+        return item.message.method
+    return ""
