@@ -80,6 +80,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "show": ((FIRST,), (FIRST, "--json")),
     "search": (("retry", "budget"), ("retry", "--json"), (FORGED,)),
     "similar": ((FIRST,),),
+    "why": (("README.md:1",), ("--commit", "HEAD"), (".workspace/config.toml", "--json")),
+    "touched": (("README.md",), ("src/pond.py", "--json")),
     "stats": ((), ("--json",)),
     "doctor": ((), ("--json",)),
     "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
@@ -398,6 +400,8 @@ def _ask(tool: str) -> None:
         "get_context": {"topic": "retry budget"},
         "get_decision_history": {"topic": "retry"},
         "get_session": {"session_id": FIRST},
+        "why_line": {"file": "README.md", "line": 1},
+        "touched_file": {"file": "README.md"},
         "save_session": {"session_id": FIRST, "summary": "where things stood"},
         "resume_session": {"session_id": FIRST},
     }.get(tool, {})
