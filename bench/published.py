@@ -35,20 +35,13 @@ def publish(repository: str, target: str) -> Published:
     """Write the longest version of every transcript into a folder; return which commit came from which."""
     blobs = {}
     for line in git(repository, "ls-tree", "-r", "-l", BRANCH).splitlines():
-        facts, path = line.split("\t")
-        _, _, sha, size = facts.split()
-        blobs[path] = (sha, int(size) if size.isdigit() else -1)  # the largest files may be missing in a snapshot
-    reader = subprocess.Popen(
-        ["git", "-C", repository, "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert reader.stdin is not None
-    assert reader.stdout is not None
+        listed, path = line.split("\t")
+        _, _, name, length = listed.split()
+        blobs[path] = (name, int(length) if length.isdigit() else -1)  # the largest may be missing in a snapshot
 
     def contents(sha: str) -> bytes:
-        reader.stdin.write(sha.encode() + b"\n")
-        reader.stdin.flush()
-        size = int(reader.stdout.readline().split()[2])
-        return reader.stdout.read(size + 1)[:-1]
+        done = subprocess.run(["git", "-C", repository, "cat-file", "blob", sha], capture_output=True, check=True)
+        return done.stdout
 
     longest: dict[str, tuple[int, str]] = {}
     checkpoints: dict[str, set[str]] = {}
@@ -66,13 +59,11 @@ def publish(repository: str, target: str) -> Published:
             with open(os.path.join(target, f"{session}.jsonl"), "wb") as file:
                 file.write(text)
             present.add(session)
-    reader.stdin.close()
-    reader.wait()
     sessions: dict[str, set[str] | None] = {}
     authors: dict[str, str] = {}
     for line in git(repository, "log", "--all", f"--format=%H%x02%an%x02{TRAILER}").splitlines():
-        sha, author, named = line.split("\x02")
-        ids = [name.strip() for name in named.split(",") if name.strip()]
-        authors[sha] = author
-        sessions[sha] = set().union(*(checkpoints.get(name, set()) for name in ids)) if ids else None
+        commit, author, named = line.split("\x02")
+        ids = [one.strip() for one in named.split(",") if one.strip()]
+        authors[commit] = author
+        sessions[commit] = set().union(*(checkpoints.get(one, set()) for one in ids)) if ids else None
     return Published(sessions, authors, present)
