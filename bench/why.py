@@ -45,7 +45,7 @@ def main() -> None:
     options.add_argument("--people", type=int, default=40, help="files to which a person adds lines")
     options.add_argument("--keep", help="a folder in which the import is kept for the next run")
     given = options.parse_args()
-    with _kept(given.keep) as folder:
+    with kept_folder(given.keep) as folder:
         home, clone = os.path.join(folder, "home"), os.path.join(folder, "clone")
         published = publish(given.repository, os.path.join(folder, "transcripts"))
         if not os.path.isdir(home):
@@ -60,7 +60,8 @@ def main() -> None:
 
 
 @contextmanager
-def _kept(folder: str | None) -> Iterator[str]:
+def kept_folder(folder: str | None) -> Iterator[str]:
+    """Use this folder, or an empty one that is deleted afterwards."""
     if folder:
         os.makedirs(folder, exist_ok=True)
         yield folder

@@ -29,7 +29,7 @@ import tty
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
@@ -394,7 +394,7 @@ def _ask(tool: str) -> None:
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
 
-    given = {
+    given: dict[str, dict[str, Any]] = {
         "search_workspace": {"query": "retry budget"},
         "search_sessions": {"query": FORGED},
         "get_context": {"topic": "retry budget"},
@@ -404,9 +404,9 @@ def _ask(tool: str) -> None:
         "touched_file": {"file": "README.md"},
         "save_session": {"session_id": FIRST, "summary": "where things stood"},
         "resume_session": {"session_id": FIRST},
-    }.get(tool, {})
+    }
     try:
-        answer = call(Served(os.getcwd(), lambda: None), tool, given)
+        answer = call(Served(os.getcwd(), lambda: None), tool, given.get(tool, {}))
         print(answer.text, json.dumps(answer.data, ensure_ascii=False))
     except CortextError as error:
         print(refusal(error))

@@ -58,7 +58,7 @@ def _touch(library: Library, row: Row, relation: int, top: str, names: Sequence[
     uses = [(call.at, use.path, use.state) for call in calls_in(messages, bases) for use in call.files]
     # Here-documents, and the answers of tools without calls.
     edits = [(edit.at, edit.path, CREATED if edit.whole else CHANGED) for edit in edits_in(messages, bases)]
-    sure = {}
+    sure: dict[int, tuple[str, int]] = {}
     for at, named, state in [*uses, *edits]:
         if os.path.basename(named) in bases and (match := library.match(named, row, relation, top, names)) != OTHER:
             before = sure.get(at, (READ, match))
