@@ -85,6 +85,7 @@ PROMISES: dict[str, str] = {
     "TOOL-07": "Conversations of tools and exports that cannot be run here are read, and marked as tested with samples.",
     "TOOL-08": "The user is warned before a tool deletes conversations, and can have them kept and put back into the tool's own picker.",
     "TOOL-09": "A conversation follows its project: moved, renamed, cloned, other machine; paths are mapped and the receipt says so.",
+    "TOOL-10": "A transcript of any size is imported, searched, shown, exported and resumed in bounded memory; what a program could not open reaches it as a lean session.",
     "TOOL-11": "What a compaction or a budget drops and later work needs is handed back: the last request, files, commands, names, standing instructions.",
     "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost.",
     # The models

@@ -28,6 +28,7 @@ from tests.support.desk import MORE_NAMES, NAMES, Desk
 from tests.support.model_server import ModelServer
 from tests.support.pairs import DATA, Outcome, Said, captured_again, compare, copied, hold, imported, resumed
 from tests.support.runners import make_tool
+from tests.tools import matrix_data
 
 from cortext.services.library.stores import Found
 from cortext.tools import registry
@@ -244,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = run(names, Results(chosen.results), again=chosen.again)
     if names == known:
         PAGE.write_text(page(names, rows), encoding="utf-8")
+        matrix_data.write(rows)
     failed = [row for row in rows if not row.passed]
     print(f"{len(rows) - len(failed)} of {len(rows)} passed")
     return 1 if failed else 0
