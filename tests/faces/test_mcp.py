@@ -24,6 +24,8 @@ KNOWN = {
     "list_sessions": ["type", "status", "tool", "project", "limit", "cursor"],
     "get_session": ["id", "start", "limit"],
     "search_sessions": ["query", "top_k", "messages_per_session", "after", "before"],
+    "why_line": ["file", "line", "commit"],
+    "touched_file": ["file", "changed", "cursor"],
     "save_session": ["id"],
     "resume_session": ["id"],
 }

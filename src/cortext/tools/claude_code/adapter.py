@@ -294,6 +294,13 @@ class ClaudeCode(SettingsFiles):
             return ""
         return additional_context(event, context)
 
+    def with_note(self, answer: str, note: str) -> str:
+        """Return the answer of a hook with a line that Claude Code shows to the user."""
+        import msgspec
+
+        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer), "systemMessage": note})
+        return noted.decode("utf-8")
+
     # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 
     def program_path(self) -> str:
