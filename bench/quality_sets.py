@@ -2,7 +2,7 @@
 
 A set is a file: LoCoMo's format (a JSON list with `queries`), or JSON Lines, also compressed, of `{id, turns: [{id,
 speaker, text, time?}], questions: [{question, gold}]}`. A question with `gold_sessions` asks for a session; all
-sessions of such a file are one store. Each conversation belongs to the training or the test part, by a hash of its id,
+sessions of such a file are one store. Each conversation belongs to the training or the test part, by a hash of its name,
 so that every run on every machine splits alike.
 """
 
@@ -79,7 +79,7 @@ def read_set(path: str) -> QuestionSet:
         rows: list[dict[str, Any]] = [json.loads(line) for line in file]
     if any("gold_sessions" in question for row in rows for question in row["questions"]):
         return QuestionSet(name, [_sessions(name, rows)])
-    return QuestionSet(name, [_conversation(name, row) for row in rows])
+    return QuestionSet(name, [_conversation(f"{name}-{number}", row) for number, row in enumerate(rows)])
 
 
 def _locomo(row: dict[str, Any]) -> Conversation:
@@ -96,8 +96,8 @@ def _locomo(row: dict[str, Any]) -> Conversation:
     return Conversation(row["id"], sessions, questions)
 
 
-def _conversation(kind: str, row: dict[str, Any]) -> Conversation:
-    name = f"{kind}-{_identifier(row['id'])}"
+def _conversation(name: str, row: dict[str, Any]) -> Conversation:
+    """Return a line of a file as a conversation; it is named by its number, because ids may repeat."""
     numbers = {turn["id"]: number for number, turn in enumerate(row["turns"])}
     questions = [
         Question(one["question"], frozenset((name, numbers[turn]) for turn in one["gold"]), part_of(name), name)
