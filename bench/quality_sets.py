@@ -2,8 +2,8 @@
 
 A set is a file: LoCoMo's format (a JSON list with `queries`), or JSON Lines, also compressed, of `{id, turns: [{id,
 speaker, text, time?}], questions: [{question, gold}]}`. A question with `gold_sessions` asks for a session; all
-sessions of such a file are one store. Each conversation belongs to the training or the test part, by a hash of its name,
-so that every run on every machine splits alike.
+sessions of such a file are one store. Each conversation belongs to the training or the test part, by a hash of its
+first turn, so that every run splits alike, and so that two excerpts of one conversation are on the same side.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class QuestionSet(NamedTuple):
         return QuestionSet(f"{self.name}, all in one", [Conversation("pool", sessions, questions)])
 
 
-def part_of(name: str) -> str:
-    """Return the part that a conversation belongs to."""
-    number = int.from_bytes(hashlib.sha256(f"{SEED} {name}".encode()).digest()[:4], "big")
+def part_of(text: str) -> str:
+    """Return the part that a conversation belongs to, by a text that identifies it."""
+    number = int.from_bytes(hashlib.sha256(f"{SEED} {text}".encode()).digest()[:4], "big")
     return TEST if number < TEST_SHARE * 2**32 else TRAIN
 
 
@@ -98,9 +98,10 @@ def _locomo(row: dict[str, Any]) -> Conversation:
 
 def _conversation(name: str, row: dict[str, Any]) -> Conversation:
     """Return a line of a file as a conversation; it is named by its number, because ids may repeat."""
+    part = part_of(row["turns"][0]["text"])
     numbers = {turn["id"]: number for number, turn in enumerate(row["turns"])}
     questions = [
-        Question(one["question"], frozenset((name, numbers[turn]) for turn in one["gold"]), part_of(name), name)
+        Question(one["question"], frozenset((name, numbers[turn]) for turn in one["gold"]), part, name)
         for one in row["questions"]
         if one["gold"]
     ]
