@@ -14,7 +14,7 @@ from cortext.io import files as fsio
 NAME = "words.txt"
 SLACK = 1 << 20  # bytes of duplicates that are tolerated
 LOOKED_AT = 4_000
-SHORTEST = 3  # letters of the shortest part that is looked for
+SHORTEST = 4  # letters of the shortest part that is looked for
 
 
 class WordList:
