@@ -78,6 +78,11 @@ def asked(text: str) -> Asked:
     return Asked(rest, bool(_DECIDING.search(lead.group())), span)
 
 
+def subject_of(text: str) -> str:
+    """Return what a question is about: `retries`, of "what did we decide about retries"."""
+    return asked(text).subject
+
+
 def when(text: str, now: float | None = None) -> tuple[int, int] | None:
     """Return the span of time that a text names, as two sortable numbers (20261115093000), or None.
 
