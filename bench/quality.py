@@ -1,6 +1,7 @@
 """Search quality: finding the messages that answer a question, by kind of conversation.
 
-python -m bench.quality PATH… [--rankings all]
+python -m bench.quality PATH… [--rankings all] [--most N]
+python -m bench.quality PATH… --context                     what an agent gets: get_context within 2,000 tokens
 
 PATH is a set of conversations (see `quality_sets`). Each conversation becomes a workspace, and every question of the
 test part is asked in its own workspace with the product's own search; short conversations are also asked all in one.
@@ -25,6 +26,8 @@ import numpy as np
 from bench.common import print_table, work_folder
 from bench.faces import at_home
 from bench.quality_sets import TEST, Conversation, Place, Question, QuestionSet, read_set, store
+from cortext.faces.mcp.context import Context
+from cortext.faces.mcp.tools import call
 from cortext.model import tokens
 from cortext.services.library.search import Search
 from cortext.wiring.stores import Stores
@@ -54,10 +57,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--rankings", choices=("default", "all"), default="default")
+    parser.add_argument("--context", action="store_true")
+    parser.add_argument("--most", type=int, default=1_000_000, help="ask only so many questions, chosen at random")
     options = parser.parse_args()
     rows: list[tuple[str, ...]] = []
+    if options.context:
+        for path in options.paths:
+            rows.append(in_context(read_set(path).sample(options.most)))
+        print_table(("set", "questions", f"evidence in get_context, {BUDGET:,} tokens", "tokens used, mean"), rows)
+        return
     for path in options.paths:
-        whole = read_set(path)
+        whole = read_set(path).sample(options.most)
         lengths = [len(said) for one in whole.conversations for said in one.sessions.values()]
         sets = [whole]
         if len(whole.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and whole.is_trainable:
@@ -114,6 +124,39 @@ def ask(search: Search, question: Question, root: str, *, exact: bool) -> Found:
     if asks_for_session(question):
         return [(item.session.id, -1) for item in search.search(question.text, limit=10, **how)]
     return [(item.session.id, item.matches[0].seq) for item in search.messages(question.text, limit=DEEP, **how)]
+
+
+def in_context(questions: QuestionSet) -> tuple[str, ...]:
+    """Return the share of the right messages that `get_context` returns, each conversation in a home of its own."""
+    shares: list[float] = []
+    sources: list[str] = []
+    used: list[int] = []
+    for conversation in questions.conversations:
+        with work_folder() as base:
+            home = os.path.join(base, "home")
+            os.mkdir(home)
+            with at_home(home), mock.patch.dict(os.environ, {"CORTEXT_MCP_TOKENS": str(BUDGET)}):
+                ((root, _),) = store(base, [conversation])
+                context = Context(root, lambda: None)
+                for question in conversation.questions:
+                    if question.part == TEST:
+                        answer = call(context, "get_context", {"topic": question.text})
+                        shares.append(len(question.gold & _passages(answer.data)) / len(question.gold))
+                        sources.append(question.source)
+                        used.append(tokens.estimate(answer.text))
+    return questions.name, str(len(shares)), with_interval(shares, sources), f"{sum(used) / len(used):.0f}"
+
+
+def _passages(data: dict[str, Any]) -> set[Place]:
+    """Return the messages in an answer, the neighbours of passages among them."""
+    found: set[Place] = set()
+    for result in data["results"]:
+        for passage in result["passages"]:
+            steps = {0: "text", -1: "before", 1: "after"}
+            found |= {
+                (result["session"]["id"], passage["seq"] + step) for step, name in steps.items() if name in passage
+            }
+    return found
 
 
 def asks_for_session(question: Question) -> bool:

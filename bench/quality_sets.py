@@ -12,6 +12,7 @@ import gzip
 import hashlib
 import json
 import os
+import random
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -53,6 +54,17 @@ class QuestionSet(NamedTuple):
     def is_trainable(self) -> bool:
         """Whether it may be trained on: a set in LoCoMo's format is only measured."""
         return any(question.part == TRAIN for one in self.conversations for question in one.questions)
+
+    def sample(self, most: int) -> QuestionSet:
+        """Return the set with at most so many questions of the test part, always the same ones."""
+        asked = [question for one in self.conversations for question in one.questions if question.part == TEST]
+        random.Random(SEED).shuffle(asked)
+        kept = {id(question) for question in asked[:most]}
+        conversations = [
+            one._replace(questions=[question for question in one.questions if id(question) in kept])
+            for one in self.conversations
+        ]
+        return QuestionSet(self.name, [one for one in conversations if one.questions])
 
     def pooled(self, part: str) -> QuestionSet:
         """Return one part of the set as a single store, in which every question is asked over all conversations."""

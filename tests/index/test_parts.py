@@ -315,7 +315,7 @@ def test_neighbours_and_sessions_add_to_the_score() -> None:
     assert scores[2, 5] > scores[1, 5]  # the session has more about it
     assert scores[1, 6] > scores[1, 4] > 0  # a message adds more to the one after it than to the one before
     assert fused(words, {}, {}, strict=True).keys() == {(1, 5), (2, 5), (2, 6)}
-    assert _scores({}, {}, {7: 1.0}) == {(7, 0): pytest.approx(0.3)}  # only the name matches
+    assert _scores({}, {}, {7: 1.0}) == {(7, 0): pytest.approx(1.6)}  # only the name matches
     assert _scores({(1, 11): 4.0})[1, 5] > scores[1, 5] - 0.31  # written by the user
     meant = _scores({(1, 10): 4.0}, {(1, 10): 0.5, (3, 10): 0.9})
     assert meant[1, 5] > meant[3, 5] > 0

@@ -7,12 +7,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from cortext.faces.mcp.drawing import found_entry, shortened
+from cortext.faces.mcp.drawing import evidence_entry, shortened, without_summary
 from cortext.faces.mcp.pages import FRAME, cost
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionPassages
-
-Place = tuple[str, str, int]  # store, session, number of the message
 
 
 class Filled(NamedTuple):
@@ -26,56 +24,65 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
     """Return the best passages that fit into this many tokens, at least one; `ranked` is read only as far as needed.
 
     Within a session they are in the order in which they were said. If there is room left, passages get their
-    neighbours, the best passage first.
+    neighbours, the best passage first, and sessions their summaries.
     """
     sessions: dict[tuple[str, str], SessionPassages] = {}
     order: list[tuple[tuple[str, str], Passage]] = []
-    room = budget - FRAME
+    summaries: dict[tuple[str, str], Row] = {}
+    used = [FRAME, FRAME]  # as text and as data
     for row, passage in ranked:
         key = (row.root, row.id)
+        summaries[key] = row
         bare = replace(passage, before="", after="")
         before = sessions.get(key)
-        after = SessionPassages(session=row, passages=[*(before.passages if before else ()), bare])
-        needed = _growth(before, after)
-        while not order and any(more > room for more in needed):
-            smaller = shortened(after)
-            if smaller is None:
-                break
+        after = SessionPassages(
+            session=without_summary(row) or row, passages=[*(before.passages if before else ()), bare]
+        )
+        while not order and not _fits(None, after, used, budget) and (smaller := shortened(after)) is not None:
             after = smaller
-            needed = _growth(before, after)
-        if order and max(needed) > room:
+        if order and not _fits(before, after, used, budget):
             break
+        _take(before, after, used)
         sessions[key] = after
         order.append((key, passage))
-        room -= max(needed)
-    _add_neighbours(sessions, order, room)
+    for key, passage in order:
+        richer = _with_neighbours(sessions[key], passage)
+        if not _fits(sessions[key], richer, used, budget):
+            break
+        _take(sessions[key], richer, used)
+        sessions[key] = richer
+    for key, one in sessions.items():
+        richer = replace(one, session=summaries[key])
+        if _fits(one, richer, used, budget):
+            _take(one, richer, used)
+            sessions[key] = richer
     for one in sessions.values():
         one.passages.sort(key=lambda passage: passage.seq)
     return Filled(list(sessions.values()), len(order))
 
 
-def _growth(before: SessionPassages | None, after: SessionPassages) -> tuple[int, int]:
+def _growth(before: SessionPassages | None, after: SessionPassages) -> list[int]:
     """Return how many tokens an answer grows by, as text and as data."""
-    old = cost(before, found_entry) if before is not None else (0, 0)
-    new = cost(after, found_entry)
-    return new[0] - old[0], new[1] - old[1]
+    old = cost(before, evidence_entry) if before is not None else (0, 0)
+    return [new - less for new, less in zip(cost(after, evidence_entry), old, strict=True)]
 
 
-def _add_neighbours(
-    sessions: dict[tuple[str, str], SessionPassages], order: Iterable[tuple[tuple[str, str], Passage]], room: int
-) -> None:
-    for key, passage in order:
-        one = sessions[key]
-        shown = {other.seq for other in one.passages}
-        index = next(number for number, other in enumerate(one.passages) if other.seq == passage.seq)
-        richer = replace(
-            one.passages[index],
-            before="" if passage.seq - 1 in shown else passage.before,
-            after="" if passage.seq + 1 in shown else passage.after,
-        )
-        new = replace(one, passages=[*one.passages[:index], richer, *one.passages[index + 1 :]])
-        needed = max(_growth(one, new))
-        if needed > room:
-            return
-        sessions[key] = new
-        room -= needed
+def _fits(before: SessionPassages | None, after: SessionPassages, used: list[int], budget: int) -> bool:
+    return all(now + more <= budget for now, more in zip(used, _growth(before, after), strict=True))
+
+
+def _take(before: SessionPassages | None, after: SessionPassages, used: list[int]) -> None:
+    used[:] = [now + more for now, more in zip(used, _growth(before, after), strict=True)]
+
+
+def _with_neighbours(one: SessionPassages, passage: Passage) -> SessionPassages:
+    """Return the session with the neighbours of one of its passages, unless these are passages themselves."""
+    shown = {other.seq for other in one.passages}
+    before = "" if passage.seq - 1 in shown else passage.before
+    after = "" if passage.seq + 1 in shown else passage.after
+    return replace(
+        one,
+        passages=[
+            replace(other, before=before, after=after) if other.seq == passage.seq else other for other in one.passages
+        ],
+    )

@@ -14,6 +14,7 @@ from cortext.faces.mcp import calls, dates
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import (
     decision_entry,
+    evidence_entry,
     found_entry,
     on_one_line,
     session_entry,
@@ -89,7 +90,7 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
         islice(recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out), limit + 1)
     )
     chosen = filled(ranked[:limit], context.budget)
-    drawn = [found_entry(one) for one in chosen.found]
+    drawn = [evidence_entry(one) for one in chosen.found]
     next_index = start + chosen.count if len(ranked) > chosen.count else -1
     page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
     return _answer(recall, page, start, topic, "as background")

@@ -120,12 +120,10 @@ class Asking:
             if inside:
                 asked.append(self._one_of(inside, INSIDE))
             elif not often and len(plain) > 3:
-                asked.append(self._misspelt(terms[0], 2 if len(plain) >= LONG else 1))
+                meant = self._stems_of(self._words.similar(plain, 2 if len(plain) >= LONG else 1))
+                if meant:
+                    asked.append(self._one_of(meant, WRONG))
         return any_of(asked)
-
-    def _misspelt(self, term: str, distance: int) -> tantivy.Query:
-        found = tantivy.Query.fuzzy_term_query(self._schema, self._field, term, distance=distance)
-        return self._boosted(found, WRONG)
 
     def _stems_of(self, words: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(stem for word in words for stem in self._keywords.stems(word)))

@@ -43,6 +43,7 @@ CANDIDATES = 300
 AT_ONCE = 20_000  # missing vectors that a query waits for
 MOST = 20_000
 NAMED = 60  # sessions that are found by their names
+LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
 DURING = 100  # messages of the time that a query names
 
 
@@ -338,15 +339,13 @@ class Engine:
             return Results({}, set())
         newest = not query.wanted
         hits = self._hits(generation, asked, keys, limit, newest=newest)
-        names = {key: score for key, place, score in hits if place >= NAME_PLACE}
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
         if newest:
             self.worded = True
             return Results(in_order(found), asking.lit)
         by_name = Asking(generation.keywords, generation.words, exact=exact, field=NAMES).build(query, restrictions)
-        if by_name is not None:
-            named = self._hits(generation, by_name, keys, NAMED)
-            names |= {key: score for key, place, score in named if place >= NAME_PLACE}
+        named = [*hits, *(self._hits(generation, by_name, keys, NAMED) if by_name is not None else ())]
+        names = self._names(generation, query, {key for key, place, _ in named if place >= NAME_PLACE})
         if query.when is not None:  # what was said at that time is a candidate even if others have more of the words
             during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.when))]
             asked = asking.build(query, during)
@@ -364,17 +363,28 @@ class Engine:
         signals = fused(found, near, names, near=common, strict=strict)
         if read is None or exact or like or self.models.none:
             return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals)
-        from cortext.index.search.rank import inverse_frequency, rerank
-
-        searcher = generation.keywords.searcher()
+        from cortext.index.search.rank import rerank
 
         def rarity(word: str) -> float:
-            stems = generation.keywords.stems(word)
-            often = min((searcher.doc_freq("body", stem) for stem in stems), default=searcher.num_docs)
-            return inverse_frequency(often, searcher.num_docs)
+            return _rarity(generation, word)
 
         scores, dated = rerank(query, signals, read, decides, self.models.static(), rarity)
         return Results(scores, asking.lit, signals, dated)
+
+    def _names(self, generation: Generation, query: Query, keys: Collection[int]) -> dict[int, float]:
+        """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
+        weights = {
+            stem: _rarity(generation, word.text)
+            for word in query.wanted
+            for stem in generation.keywords.stems(word.text)
+        }
+        whole = sum(weights.values())
+        found: dict[int, float] = {}
+        for key, name in generation.state.names(keys).items():
+            stems = set(generation.keywords.stems(name))
+            share = sum(weight for stem, weight in weights.items() if stem in stems) / whole if whole else 1.0
+            found[key] = share or LEAST_NAMED  # by a part of a word, or in a script without spaces
+        return found
 
     def _hits(
         self,
@@ -525,6 +535,15 @@ class Engine:
         sizes = {"keywords": whole - vectors, "vectors": vectors}
         embedded = generation.meaning(self.models.wanted).count()
         return Status(generation.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
+
+
+def _rarity(generation: Generation, word: str) -> float:
+    """Return the inverse document frequency of a word."""
+    searcher = generation.keywords.searcher()
+    often = min(
+        (searcher.doc_freq("body", stem) for stem in generation.keywords.stems(word)), default=searcher.num_docs
+    )
+    return math.log(1 + (searcher.num_docs - often + 0.5) / (often + 0.5))
 
 
 def _known(model: Model, said: str) -> str:

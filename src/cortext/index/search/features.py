@@ -1,7 +1,8 @@
 """What the learned ranker knows about each candidate: one row per message, one column per name in `NAMES`.
 
 Everything is relative to the other candidates of the same query, or a property of the message or the question alone, so
-that a ranker trained on one kind of conversation says something about another.
+that a ranker trained on one kind of conversation says something about another. Names of sessions, dates, decisions and
+tools are not among them: the conversations that may be trained on have none, so fixed weights add those (`rank`).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ Floats = NDArray[np.float32]
 
 NAMES = (
     "untrained", "untrained_rank", "fused", "fused_rank", "own", "own_rank", "words", "words_rank", "meaning",
-    "meaning_rank", "beside", "session", "name", "late", "late_rank", "verbatim", "focus", "late_above",
+    "meaning_rank", "beside", "session", "late", "late_rank", "verbatim", "focus", "late_above",
     "own_before", "own_after", "words_before", "words_after", "meaning_before", "meaning_after", "late_before",
-    "late_after", "length", "relative_length", "is_user", "is_tool", "position", "asks", "has_number", "has_time",
-    "has_name", "is_dated", "same_session", "best_of_session", "question_length", "asks_when", "asks_who",
+    "late_after", "length", "relative_length", "is_user", "position", "asks", "has_number", "has_time",
+    "has_name", "same_session", "best_of_session", "question_length", "asks_when", "asks_who",
     "asks_number", "asks_why", "candidates",
 )  # fmt: skip
 
@@ -49,17 +50,15 @@ def features(
     texts: Sequence[str],
     untrained: NDArray[np.float64],
     late: Floats,
-    dated: NDArray[np.bool_],
 ) -> Floats:
     """Return the features of these candidates."""
     index = {at: row for row, at in enumerate(places)}
     before = np.array([index.get((key, seq - 1), -1) for key, seq in places])
     after = np.array([index.get((key, seq + 1), -1) for key, seq in places])
-    own, words, meaning, beside, session, name = (
-        np.array([getattr(one, field) for one in signals])
-        for field in ("own", "words", "meaning", "beside", "session", "name")
+    own, words, meaning, beside, session = (
+        np.array([getattr(one, field) for one in signals]) for field in ("own", "words", "meaning", "beside", "session")
     )
-    fused = own + beside + session + name
+    fused = own + beside + session
     length = np.log1p(np.array([len(text) for text in texts], dtype=np.float64))
     begins = [text[:BEGINNING] for text in texts]
     keys = np.array([key for key, _ in places])
@@ -73,14 +72,14 @@ def features(
     near = late[:, 0]
     columns = (
         _of_best(untrained), _rank(untrained), _of_best(fused), _rank(fused), _of_best(own), _rank(own),
-        words, _rank(words), meaning, _rank(meaning), beside, session, name,
+        words, _rank(words), meaning, _rank(meaning), beside, session,
         near, _rank(near), late[:, 1], late[:, 2], near - near.mean(),
         _at(own, before), _at(own, after), _at(words, before), _at(words, after),
         _at(meaning, before), _at(meaning, after), _at(near, before), _at(near, after),
         length, length - np.median(length), [message.role == "user" for message in messages],
-        [message.role == "tool" for message in messages], np.log1p([seq for _, seq in places]),
+        np.log1p([seq for _, seq in places]),
         ["?" in text for text in begins], [bool(_NUMBER.search(text)) for text in begins],
-        [bool(_TIME.search(text)) for text in begins], [bool(_NAME.search(text)) for text in begins], dated,
+        [bool(_TIME.search(text)) for text in begins], [bool(_NAME.search(text)) for text in begins],
         [(keys == key).mean() for key in keys], best_of_session, always(len(question.split())),
         always(bool(_WHEN.search(question))), always(bool(_WHO.search(question))),
         always(bool(_HOW_MANY.search(question))), always(bool(_WHY.search(question))), always(count),

@@ -22,7 +22,7 @@ BESIDE = ((1, 0.5), (-1, 0.25), (2, 0.1), (-2, 0.1))  # what a message adds to i
 LITTLE = 0.1  # fraction of the best score below which a message adds nothing to its neighbours
 SESSION = 0.3  # bonus for every message of the most relevant session
 SAYING = 3  # a session is judged by this many of its messages
-NAMED = 0.3  # bonus for every message of a session whose name matches
+NAMED = 0.8  # bonus for every message of a session whose name has all of the query
 
 
 class Signals(NamedTuple):
@@ -51,8 +51,8 @@ def fused(
 ) -> dict[At, Signals]:
     """Return the signals of all messages that have any.
 
-    `near` is the cosine that any two texts reach. `strict` leaves out messages that did not match themselves and only
-    neighbour a match.
+    `names` says how much of the query is in the name of a session, from 0 to 1. `near` is the cosine that any two texts
+    reach. `strict` leaves out messages that did not match themselves and only neighbour a match.
     """
     found = _own(words, meaning, near)
     beside: Scores = {}
@@ -65,10 +65,9 @@ def fused(
             if at[1] >= 0 and (not strict or at in found):
                 beside[at] = beside.get(at, 0.0) + share * one.own
     sessions = _sessions(found)
-    best = max([*names.values(), *words.values()], default=1.0) or 1.0
-    titles = {key: NAMED * score / best for key, score in names.items()}
+    titles = {key: NAMED * share for key, share in names.items()}
     for key in titles.keys() - sessions.keys():
-        found[key, 0] = Signals()  # only the name matches: show the session by its first message
+        found[key, 0] = Signals(own=titles[key])  # only the name matches: show the session by its first message
     return {
         at: found.get(at, _NOTHING)._replace(
             beside=beside.get(at, 0.0), session=sessions.get(at[0], 0.0), name=titles.get(at[0], 0.0)

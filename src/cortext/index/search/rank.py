@@ -6,15 +6,15 @@ Without the ranker's file, the same signals are added up with fixed weights.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+
+from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import features
 from cortext.index.search.fuse import At, Scores, Signals
-from cortext.index.search.late import late
+from cortext.index.search.late import Floats, late
 from cortext.index.search.query import Query, number
 from cortext.index.search.trees import ranker
 from cortext.index.search.words import searchable
@@ -22,21 +22,15 @@ from cortext.model.message import Message
 
 BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score
+RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
 TOOL = 0.6  # weight of what a tool returned
-DATED = 0.3  # bonus for a message of the time that the question names
-DECIDED = 0.2  # bonus for a message that states a decision, if the question asks for one
+DATED = 0.5  # bonus for a message of the time that the question names
+DECIDED = 1.5  # bonus for a message that states a decision, if the question asks for one
 LONG = 600  # characters from which on a message gets less from its neighbours
+LEARNED = 0.5  # weight of the ranker's scores, which differ by about 2 among the candidates, beside these bonuses
 
 Read = Callable[[Sequence[At]], Mapping[At, Message]]
 Decides = Callable[[str], bool]
-
-
-class Evidence(NamedTuple):
-    """What reading told about the candidates: arrays with one row per candidate."""
-
-    late: np.ndarray  # three columns: see `late`
-    dated: np.ndarray
-    decided: np.ndarray
 
 
 def rerank(
@@ -54,19 +48,20 @@ def rerank(
     best = [at for at in order[:BEST] if at in messages]
     if len(best) < 2:
         return scores, set()
-    texts = [searchable(messages[at]) for at in best]
-    near = late(model, query.said, texts, rarity)
-    dated = np.array([_is_dated(query.when, messages[at]) for at in best])
-    decided = np.array([query.decision and decides(text) for text in texts])
-    evidence = Evidence(near, dated, decided)
+    said = [messages[at] for at in best]
+    texts = [searchable(message) for message in said]
     signals = [found[at] for at in best]
-    untrained = _untrained(signals, [messages[at] for at in best], texts, evidence)
+    near = late(model, query.said, texts, rarity)
+    dated = np.array([_is_dated(query.when, message) for message in said])
+    decided = np.array([query.decision and decides(text) for text in texts])
+    bonus = DATED * dated + DECIDED * decided + np.array([one.name for one in signals])
+    untrained = _untrained(signals, said, texts, near)
+    new = untrained + bonus
     trees = ranker()
-    if trees is None:
-        new = untrained
-    else:
-        columns = features(query, best, signals, [messages[at] for at in best], texts, untrained, near, dated)
-        new = _in_that_order(trees.scores(columns) + DECIDED * decided, untrained)
+    if trees is not None:
+        learned = trees.scores(features(query, best, signals, said, texts, untrained, near))
+        is_tool = np.array([message.role == "tool" for message in said])
+        new = _in_that_order(LEARNED * learned + bonus - (1 - TOOL) * is_tool, new)
     floor = scores[order[BEST]] if len(order) > BEST else 0.0
     lift = max(0.0, floor - float(new.min()))  # what was not read stays below what was
     scores.update({at: float(score) + lift for at, score in zip(best, new, strict=True)})
@@ -74,21 +69,21 @@ def rerank(
 
 
 def _untrained(
-    signals: Sequence[Signals], messages: Sequence[Message], texts: Sequence[str], evidence: Evidence
-) -> np.ndarray:
-    near = evidence.late[:, 0]
-    spread = (near - near.min()) / max(float(near.max() - near.min()), 1e-6)
-    own = np.array(
-        [one.own * (TOOL if message.role == "tool" else 1.0) for one, message in zip(signals, messages, strict=True)]
-    )
+    signals: Sequence[Signals], messages: Sequence[Message], texts: Sequence[str], near: Floats
+) -> NDArray[np.float64]:
+    """Return the sum of all signals with fixed weights."""
+    closest = near[:, 0]
+    spread = (closest - closest.min()) / max(float(closest.max() - closest.min()), RANGE)
+    share = np.array([TOOL if message.role == "tool" else 1.0 for message in messages])
     # A long reply collects the scores of its neighbours without answering what they ask.
-    fade = np.array([min(1.0, LONG / max(len(text), 1)) for text in texts])
-    beside = np.array([one.beside for one in signals]) * np.sqrt(fade)
-    rest = np.array([one.session + one.name for one in signals])
-    return own + beside + rest + LATE * spread + DATED * evidence.dated + DECIDED * evidence.decided
+    fade = np.sqrt([min(1.0, LONG / max(len(text), 1)) for text in texts])
+    own, beside, session = (
+        np.array([getattr(one, field) for one in signals]) for field in ("own", "beside", "session")
+    )
+    return np.asarray(share * own + fade * beside + session + LATE * spread, dtype=np.float64)
 
 
-def _in_that_order(order: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _in_that_order(order: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the same values, in another order: a score keeps its meaning, whoever decides which message gets it."""
     new = np.empty_like(values)
     new[np.argsort(-order, kind="stable")] = np.sort(values)[::-1]
@@ -97,8 +92,3 @@ def _in_that_order(order: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _is_dated(when: tuple[int, int] | None, message: Message) -> bool:
     return when is not None and when[0] <= number(message.timestamp) <= when[1]
-
-
-def inverse_frequency(often: int, messages: int) -> float:
-    """Return how rare a word is that occurs in this many of all messages."""
-    return math.log(1 + (messages - often + 0.5) / (often + 0.5))

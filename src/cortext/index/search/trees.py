@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from zipfile import BadZipFile
 
 from numpy.typing import NDArray
 
@@ -50,9 +51,9 @@ class Trees:
 def ranker(path: str = PATH) -> Trees | None:
     """Return the trees of this file; None if there are none for these features."""
     try:
-        with np.load(path) as file:
+        with open(path, "rb") as opened, np.load(opened) as file:
             if tuple(file["names"].tolist()) != NAMES:
                 return None
             return Trees(*(file[part] for part in ("roots", "feature", "threshold", "children", "values")))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, BadZipFile):
         return None
