@@ -1,6 +1,7 @@
 """Search quality: finding the messages that answer a question, by kind of conversation.
 
 python -m bench.quality PATH… [--rankings all] [--most N]
+python -m bench.quality PATH --queries bench/queries.json   40 queries over real coding sessions
 python -m bench.quality PATH… --context                     what an agent gets: get_context within 2,000 tokens
 
 PATH is a set of conversations (see `quality_sets`). Each conversation becomes a workspace, and every question of the
@@ -25,7 +26,7 @@ import numpy as np
 
 from bench.common import print_table, work_folder
 from bench.faces import at_home
-from bench.quality_sets import TEST, Conversation, Place, Question, QuestionSet, read_set, store
+from bench.quality_sets import TEST, Conversation, Place, Question, QuestionSet, read_set, store, with_queries
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
 from cortext.model import tokens
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH")
     parser.add_argument("--rankings", choices=("default", "all"), default="default")
     parser.add_argument("--context", action="store_true")
+    parser.add_argument("--queries", metavar="FILE", help="ask these instead of the questions of the set")
     parser.add_argument("--most", type=int, default=1_000_000, help="ask only so many questions, chosen at random")
     options = parser.parse_args()
     rows: list[tuple[str, ...]] = []
@@ -67,7 +69,8 @@ def main() -> None:
         print_table(("set", "questions", f"evidence in get_context, {BUDGET:,} tokens", "tokens used, mean"), rows)
         return
     for path in options.paths:
-        whole = read_set(path).sample(options.most)
+        whole = read_set(path)
+        whole = with_queries(whole, options.queries) if options.queries else whole.sample(options.most)
         lengths = [len(said) for one in whole.conversations for said in one.sessions.values()]
         sets = [whole]
         if len(whole.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and whole.is_trainable:

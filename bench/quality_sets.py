@@ -94,6 +94,21 @@ def read_set(path: str) -> QuestionSet:
     return QuestionSet(name, [_conversation(f"{name}-{number}", row) for number, row in enumerate(rows)])
 
 
+def with_queries(questions: QuestionSet, path: str) -> QuestionSet:
+    """Return the sessions of a set with other questions: a JSON list of [query, [beginnings of session ids]]."""
+    (one,) = questions.conversations
+    with open(path, encoding="utf-8") as file:
+        asked: list[tuple[str, list[str]]] = json.load(file)
+    found = []
+    for text, names in asked:
+        beginnings = tuple(_identifier(name) for name in names)
+        gold = frozenset((session, -1) for session in one.sessions if session.startswith(beginnings))
+        if not gold:
+            raise SystemExit(f"no session for {text!r}")
+        found.append(Question(text, gold, TEST, text))
+    return QuestionSet(f"{os.path.basename(path)} over {questions.name}", [one._replace(questions=found)])
+
+
 def _locomo(row: dict[str, Any]) -> Conversation:
     turns: dict[str, list[dict[str, str]]] = {}
     for turn in row["turns"]:
