@@ -121,12 +121,12 @@ def _figures(search: Search, stores: Sequence[tuple[str, Conversation]], *, exac
     return [str(len(found)), *columns, *times]
 
 
-def ask(search: Search, question: Question, root: str, *, exact: bool) -> Found:
+def ask(search: Search, question: Question, root: str, *, exact: bool, deep: int = DEEP) -> Found:
     """Return what was found, best first: messages, or sessions if the question asks for one."""
     how: dict[str, Any] = {"filters": {"workspace": root}, "exact": exact, "fresh": False}
     if asks_for_session(question):
-        return [(item.session.id, -1) for item in search.search(question.text, limit=10, **how)]
-    return [(item.session.id, item.matches[0].seq) for item in search.messages(question.text, limit=DEEP, **how)]
+        return [(item.session.id, -1) for item in search.search(question.text, limit=min(deep, 10), **how)]
+    return [(item.session.id, item.matches[0].seq) for item in search.messages(question.text, limit=deep, **how)]
 
 
 def in_context(questions: QuestionSet) -> tuple[str, ...]:

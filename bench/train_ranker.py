@@ -50,6 +50,7 @@ def main() -> int:
     collecting.add_argument("folder")
     collecting.add_argument("paths", nargs="+")
     collecting.add_argument("--most", type=int, default=800, help="questions of a set and part (default: 800)")
+    collecting.add_argument("--part", choices=(TRAIN, TEST), help="only this part (default: both)")
     training = commands.add_parser("train")
     training.add_argument("folder")
     training.add_argument("--out", default=trees.PATH)
@@ -57,7 +58,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.command == "collect":
         for path in options.paths:
-            collect(options.folder, read_set(path), options.most)
+            collect(options.folder, read_set(path), options.most, [options.part] if options.part else [TRAIN, TEST])
     elif options.command == "train":
         train(options.folder, options.out)
     else:
@@ -71,12 +72,12 @@ def main() -> int:
 # ── collecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def collect(folder: str, questions: QuestionSet, most: int) -> None:
+def collect(folder: str, questions: QuestionSet, most: int, parts: Sequence[str]) -> None:
     """Write a file per part and layout of a set: the features of every candidate, and whether it is an answer."""
     os.makedirs(folder, exist_ok=True)
     lengths = [len(said) for one in questions.conversations for said in one.sessions.values()]
     is_short = len(questions.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and questions.is_trainable
-    for part in (TRAIN, TEST) if questions.is_trainable else (TEST,):
+    for part in parts if questions.is_trainable else (TEST,):
         layouts = [questions, questions.pooled(part)] if is_short else [questions]
         for layout in layouts:
             rows = _collected(layout, part, most)
@@ -101,7 +102,7 @@ def _collected(questions: QuestionSet, part: str, most: int) -> Rows:
             found = []
             for one, question in chosen:
                 with recorded() as candidates:
-                    ask(search, question, roots[one.name], exact=False)
+                    ask(search, question, roots[one.name], exact=False, deep=1)
                 if candidates:
                     places, features = candidates[0]
                     sessions = search._engine.sessions({key for key, _ in places})
