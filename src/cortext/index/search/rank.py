@@ -14,7 +14,7 @@ from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import features
 from cortext.index.search.fuse import At, Scores, Signals
-from cortext.index.search.late import Floats, late
+from cortext.index.search.late import Floats, Nearness, late
 from cortext.index.search.query import Query, number
 from cortext.index.search.trees import ranker
 from cortext.index.search.words import searchable
@@ -26,6 +26,7 @@ RANGE = 0.25  # a smaller range of late interaction among the candidates means l
 TOOL = 0.6  # weight of what a tool returned
 DATED = 0.5  # bonus for a message of the time that the question names
 DECIDED = 1.5  # bonus for a message that states a decision, if the question asks for one
+COVER = 0.5  # bonus for the session whose messages, taken together, have the most of the question
 LONG = 600  # characters from which on a message gets less from its neighbours
 LEARNED = 0.5  # weight of the ranker's scores, which differ by about 2 among the candidates, beside these bonuses
 
@@ -51,10 +52,12 @@ def rerank(
     said = [messages[at] for at in best]
     texts = [searchable(message) for message in said]
     signals = [found[at] for at in best]
-    near = late(model, query.said, texts, rarity)
+    nearness = late(model, query.said, texts, rarity)
+    near = nearness.texts
     dated = np.array([_is_dated(query.when, message) for message in said])
     decided = np.array([query.decision and decides(text) for text in texts])
     bonus = DATED * dated + DECIDED * decided + np.array([one.name for one in signals])
+    bonus += COVER * _covered(nearness, best)
     untrained = _untrained(signals, said, texts, near)
     new = untrained + bonus
     trees = ranker()
@@ -81,6 +84,16 @@ def _untrained(
         np.array([getattr(one, field) for one in signals]) for field in ("own", "beside", "session")
     )
     return np.asarray(share * own + fade * beside + session + LATE * spread, dtype=np.float64)
+
+
+def _covered(nearness: Nearness, places: Sequence[At]) -> NDArray[np.float64]:
+    """Return for each candidate how much of the question its session has: all of its candidates taken together."""
+    rows: dict[int, list[int]] = {}
+    for row, (key, _) in enumerate(places):
+        rows.setdefault(key, []).append(row)
+    covered = {key: nearness.together(found) for key, found in rows.items()}
+    least, most = min(covered.values()), max(covered.values())
+    return np.array([(covered[key] - least) / max(most - least, RANGE) for key, _ in places])
 
 
 def _in_that_order(order: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
