@@ -17,7 +17,7 @@ class Filled(NamedTuple):
     """The sessions that the best passages are from, the session of the best one first; and how many passages."""
 
     found: list[SessionPassages]
-    count: int
+    passages: int
 
 
 def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:

@@ -91,7 +91,7 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     )
     chosen = filled(ranked[:limit], context.budget)
     drawn = [evidence_entry(one) for one in chosen.found]
-    next_index = start + chosen.count if len(ranked) > chosen.count else -1
+    next_index = start + chosen.passages if len(ranked) > chosen.passages else -1
     page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
     return _answer(recall, page, start, topic, "as background")
 

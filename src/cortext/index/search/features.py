@@ -21,12 +21,14 @@ Floats = NDArray[np.float32]
 
 NAMES = (
     "untrained", "untrained_rank", "fused", "fused_rank", "own", "own_rank", "words", "words_rank", "meaning",
-    "meaning_rank", "beside", "session", "late", "late_rank", "verbatim", "focus", "late_above",
-    "own_before", "own_after", "words_before", "words_after", "meaning_before", "meaning_after", "late_before",
-    "late_after", "length", "relative_length", "is_user", "position", "asks", "has_number", "has_time",
-    "has_name", "same_session", "best_of_session", "question_length", "asks_when", "asks_who",
-    "asks_number", "asks_why", "candidates",
+    "meaning_rank", "beside", "session", "late", "late_rank", "verbatim", "focus", "late_above", "own_before",
+    "own_after", "words_before", "words_after", "meaning_before", "meaning_after", "late_before", "late_after",
+    "relative_length", "is_user", "asks", "has_number", "has_time", "has_name", "best_of_session", "asks_when",
+    "asks_who", "asks_number", "asks_why",
 )  # fmt: skip
+# More of these is never worse, and a higher rank number is never better: what else training data suggests is chance.
+RISING = ("untrained", "fused", "own", "words", "meaning", "beside", "late", "verbatim", "focus", "late_above")
+FALLING = tuple(name for name in NAMES if name.endswith("_rank"))
 
 _TIME = re.compile(
     r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|week|weekend|month|year|monday|tuesday|wednesday|thursday|friday|"
@@ -69,20 +71,20 @@ def features(
     def always(value: float) -> NDArray[np.float64]:
         return np.full(count, float(value))
 
-    near = late[:, 0]
+    meaning = _of_best(meaning)
+    near, focus = late[:, 0] - late[:, 0].max(), late[:, 2] - late[:, 2].max()
     columns = (
         _of_best(untrained), _rank(untrained), _of_best(fused), _rank(fused), _of_best(own), _rank(own),
         words, _rank(words), meaning, _rank(meaning), beside, session,
-        near, _rank(near), late[:, 1], late[:, 2], near - near.mean(),
+        near, _rank(near), late[:, 1], focus, near - near.mean(),
         _at(own, before), _at(own, after), _at(words, before), _at(words, after),
-        _at(meaning, before), _at(meaning, after), _at(near, before), _at(near, after),
-        length, length - np.median(length), [message.role == "user" for message in messages],
-        np.log1p([seq for _, seq in places]),
+        _at(meaning, before), _at(meaning, after), _at(near, before, -1.0), _at(near, after, -1.0),
+        length - np.median(length), [message.role == "user" for message in messages],
         ["?" in text for text in begins], [bool(_NUMBER.search(text)) for text in begins],
         [bool(_TIME.search(text)) for text in begins], [bool(_NAME.search(text)) for text in begins],
-        [(keys == key).mean() for key in keys], best_of_session, always(len(question.split())),
+        best_of_session,
         always(bool(_WHEN.search(question))), always(bool(_WHO.search(question))),
-        always(bool(_HOW_MANY.search(question))), always(bool(_WHY.search(question))), always(count),
+        always(bool(_HOW_MANY.search(question))), always(bool(_WHY.search(question))),
     )  # fmt: skip
     return np.stack([np.asarray(column, dtype=np.float32) for column in columns], axis=1)
 
@@ -97,6 +99,6 @@ def _rank(values: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(np.log1p(np.searchsorted(ordered, -np.asarray(values, dtype=np.float64), side="left")))
 
 
-def _at(values: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the values of these rows; 0 for row -1."""
-    return np.where(rows >= 0, np.asarray(values, dtype=np.float64)[rows], 0.0)
+def _at(values: NDArray[np.floating], rows: NDArray[np.int64], missing: float = 0.0) -> NDArray[np.float64]:
+    """Return the values of these rows; `missing` for row -1."""
+    return np.where(rows >= 0, np.asarray(values, dtype=np.float64)[rows], missing)

@@ -20,6 +20,9 @@ PATH = os.path.join(
 )
 
 
+START = 4.0  # weight of the untrained score, which the trees correct; so they cannot go far wrong on unknown talk
+
+
 class Trees:
     """Trees of equal weight whose values are added. A negative child is a leaf: its value is at `-child - 1`."""
 
@@ -35,7 +38,7 @@ class Trees:
         self._children, self._values = children, values
 
     def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Return the sum of all trees for each row of features."""
+        """Return the untrained score (the first feature), corrected by all trees, for each row of features."""
         if not len(rows):
             return np.zeros(0)
         node = np.broadcast_to(self._roots, (len(rows), len(self._roots))).copy()
@@ -44,7 +47,7 @@ class Trees:
             here = np.where(inner, node, 0)
             right = rows[row, self._feature[here]] > self._threshold[here]
             node = np.where(inner, self._children[here, right.astype(np.int8)], node)
-        return np.asarray(self._values[-node - 1].sum(axis=1), dtype=np.float64)
+        return np.asarray(START * rows[:, 0] + self._values[-node - 1].sum(axis=1), dtype=np.float64)
 
 
 @cache
