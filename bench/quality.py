@@ -69,11 +69,11 @@ def main() -> None:
         print_table(("set", "questions", f"evidence in get_context, {BUDGET:,} tokens", "tokens used, mean"), rows)
         return
     for path in options.paths:
-        whole = read_set(path)
-        whole = with_queries(whole, options.queries) if options.queries else whole.sample(options.most)
+        read = read_set(path)
+        whole = with_queries(read, options.queries) if options.queries else read.sample(options.most)
         lengths = [len(said) for one in whole.conversations for said in one.sessions.values()]
         sets = [whole]
-        if len(whole.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and whole.is_trainable:
+        if len(whole.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and read.is_trainable:
             sets.append(whole.pooled(TEST))
         for one in sets:
             rows += measured(one, list(RANKINGS) if options.rankings == "all" else ["default"])

@@ -27,8 +27,8 @@ from bench.common import print_table, work_folder
 from bench.faces import at_home
 from bench.quality import SHORT, ask, asks_for_session
 from bench.quality_sets import TEST, TRAIN, Question, QuestionSet, read_set, store
-from cortext.index.search import rank, trees
-from cortext.index.search.features import FALLING, NAMES, RISING
+from cortext.index.search import trees
+from cortext.index.search.features import FALLING, NAMES, RISING, features
 from cortext.wiring.stores import Stores
 
 SEED = 2026
@@ -84,7 +84,7 @@ def collect(folder: str, questions: QuestionSet, most: int, parts: Sequence[str]
         for layout in layouts:
             rows = _collected(layout, part, most)
             name = f"{layout.name} {part if questions.is_trainable else 'only measured'}"
-            np.savez(os.path.join(folder, f"{name}.npz"), **rows)
+            np.savez(os.path.join(folder, f"{name}.npz"), allow_pickle=False, **rows)
             print(f"{name}: {len(rows['sizes'])} questions, {len(rows['features'])} candidates", file=sys.stderr)
 
 
@@ -106,12 +106,12 @@ def _collected(questions: QuestionSet, part: str, most: int) -> Rows:
                 with recorded() as candidates:
                     ask(search, question, roots[one.name], exact=False, deep=1)
                 if candidates:
-                    places, features = candidates[0]
+                    places, columns = candidates[0]
                     sessions = search._engine.sessions({key for key, _ in places})
                     named = [(sessions[key][1], seq) for key, seq in places]
-                    found.append((features, _labels(named, question), question))
+                    found.append((columns, _labels(named, question), question))
     return {
-        "features": np.concatenate([features for features, _, _ in found]),
+        "features": np.concatenate([columns for columns, _, _ in found]),
         "labels": np.concatenate([labels for _, labels, _ in found]),
         "sizes": np.array([len(labels) for _, labels, _ in found]),
         "gold": np.array([1 if asks_for_session(question) else len(question.gold) for _, _, question in found]),
@@ -136,14 +136,13 @@ class _Untrained:
 def recorded() -> Iterator[list[tuple[Sequence[tuple[int, int]], NDArray[np.float32]]]]:
     """Keep the places and features of the candidates that are ranked inside the `with` block."""
     kept: list[tuple[Sequence[tuple[int, int]], NDArray[np.float32]]] = []
-    original = rank.features
 
-    def features(*given: Any) -> NDArray[np.float32]:
-        made = original(*given)
+    def recording(*given: Any) -> NDArray[np.float32]:
+        made = features(*given)
         kept.append((given[1], made))
         return made
 
-    with mock.patch.multiple(rank, features=features, ranker=_Untrained):
+    with mock.patch.multiple("cortext.index.search.rank", features=recording, ranker=_Untrained):
         yield kept
 
 
@@ -155,15 +154,15 @@ def train(folder: str, out: str) -> None:
     import lightgbm  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     parts = {name: rows for name, rows in _files(folder) if name.endswith(TRAIN)}
-    features, labels = (np.concatenate([rows[one] for rows in parts.values()]) for one in ("features", "labels"))
+    columns, labels = (np.concatenate([rows[one] for rows in parts.values()]) for one in ("features", "labels"))
     sizes = np.concatenate([rows["sizes"] for rows in parts.values()])
     weights = np.concatenate([np.full(len(rows["labels"]), 1 / len(rows["sizes"])) for rows in parts.values()])
     data = lightgbm.Dataset(
-        features,
+        columns,
         labels,
         group=sizes,
         weight=weights / weights.mean(),
-        init_score=trees.START * features[:, 0],
+        init_score=trees.START * columns[:, 0],
         feature_name=list(NAMES),
         free_raw_data=False,
     )
@@ -172,8 +171,8 @@ def train(folder: str, out: str) -> None:
     trees.ranker.cache_clear()
     made = trees.ranker(out)
     assert made is not None
-    expected = trees.START * features[:2000, 0] + model.predict(features[:2000], raw_score=True)
-    difference = float(np.abs(made.scores(features[:2000]) - expected).max())
+    expected = trees.START * columns[:2000, 0] + model.predict(columns[:2000], raw_score=True)
+    difference = float(np.abs(made.scores(columns[:2000]) - expected).max())
     print(f"the numpy evaluation differs from lightgbm's by at most {difference:.1e}", file=sys.stderr)
     rows = []
     for name, test in _files(folder):
@@ -209,7 +208,10 @@ def _figures(rows: Rows, scores: NDArray[Any]) -> list[str]:
 
 def save(dumped: dict[str, Any], path: str) -> None:
     """Write lightgbm's trees as arrays."""
-    roots, feature, threshold, children, values = [], [], [], [], []
+    feature: list[int] = []
+    threshold: list[float] = []
+    children: list[list[int]] = []
+    values: list[float] = []
 
     def add(node: dict[str, Any]) -> int:
         if "leaf_value" in node:

@@ -41,16 +41,23 @@ def found_entry(found: SessionPassages) -> tuple[str, Json]:
 
 
 def evidence_entry(found: SessionPassages) -> tuple[str, Json]:
-    """Return the same with no more of the session than what cites it: most of the room is for the passages."""
+    """Return the same with no more of the session than what cites it: most of the room is for the passages.
+
+    A passage of the same day as the one before it has no date.
+    """
     row = found.session
     name = " · ".join(fact for fact in (row.id, on_one_line(row.title), row.tool) if fact)
     session = {"id": row.id, "title": row.title, "tool": row.tool, "summary": row.summary}
-    passages = [{**_passage(passage), "timestamp": passage.timestamp[:16]} for passage in found.passages]
+    days = ["", *(passage.timestamp[:10] for passage in found.passages)]
+    passages = [
+        replace(passage, timestamp="" if passage.timestamp[:10] == day else passage.timestamp[:16])
+        for day, passage in zip(days, found.passages, strict=False)
+    ]
     data: Json = {
         "session": {field: value for field, value in session.items() if value},
-        "passages": [{field: value for field, value in one.items() if value != ""} for one in passages],
+        "passages": [_passage(passage) for passage in passages],
     }
-    return "\n".join(_lines(name, found)), data
+    return "\n".join(_lines(name, replace(found, passages=passages))), data
 
 
 def _lines(name: str, found: SessionPassages) -> list[str]:
@@ -60,7 +67,8 @@ def _lines(name: str, found: SessionPassages) -> list[str]:
     for passage in found.passages:
         if passage.before:
             lines.append(f"  before: {on_one_line(passage.before)}")
-        lines.append(f"  [{passage.seq}] {passage.role}, {passage.timestamp[:16]}: {on_one_line(passage.text)}")
+        who = f"{passage.role}, {passage.timestamp[:16]}" if passage.timestamp else passage.role
+        lines.append(f"  [{passage.seq}] {who}: {on_one_line(passage.text)}")
         if passage.after:
             lines.append(f"  after: {on_one_line(passage.after)}")
     return lines

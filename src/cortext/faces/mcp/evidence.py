@@ -12,6 +12,8 @@ from cortext.faces.mcp.pages import FRAME, cost
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionPassages
 
+DATA_FRAME = 60  # tokens of the note and the cursor; the data has no heading, fences or hint
+
 
 class Filled(NamedTuple):
     """The sessions that the best passages are from, the session of the best one first; and how many passages."""
@@ -29,7 +31,7 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
     sessions: dict[tuple[str, str], SessionPassages] = {}
     order: list[tuple[tuple[str, str], Passage]] = []
     summaries: dict[tuple[str, str], Row] = {}
-    used = [FRAME, FRAME]  # as text and as data
+    used = [FRAME, DATA_FRAME]  # as text and as data
     for row, passage in ranked:
         key = (row.root, row.id)
         summaries[key] = row

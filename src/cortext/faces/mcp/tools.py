@@ -22,15 +22,17 @@ from cortext.faces.mcp.drawing import (
     without_summary,
 )
 from cortext.faces.mcp.evidence import filled
-from cortext.faces.mcp.pages import FRAME, Answer, Page, cursor_at, fenced, fit, index_of
+from cortext.faces.mcp.pages import FRAME, Answer, Page, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
+from cortext.model import tokens
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import PASSAGE, Recall, SessionPassages, without_secrets
 from cortext.services.library.search import PER_SESSION, check_filters
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 AROUND_PASSAGE = 700  # letters of its neighbours, its heading and its share of the session's
+QUOTED = 30  # tokens of a quoted query that the frame has room for
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
@@ -89,11 +91,16 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     ranked = list(
         islice(recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out), limit + 1)
     )
-    chosen = filled(ranked[:limit], context.budget)
+    chosen = filled(ranked[:limit], _room(context, topic))
     drawn = [evidence_entry(one) for one in chosen.found]
     next_index = start + chosen.passages if len(ranked) > chosen.passages else -1
     page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
     return _answer(recall, page, start, topic, "as background")
+
+
+def _room(context: Context, query: str) -> int:
+    """Return the budget of an answer that quotes the query, which escaping may make long."""
+    return context.budget - max(0, tokens.estimate(safe(_quoted(query))) - QUOTED)
 
 
 def _share(context: Context, passages: int) -> int:
@@ -111,7 +118,7 @@ def _filters(**given: str) -> dict[str, str]:
 def _found(
     context: Context, recall: Recall, found: list[SessionPassages], start: int, limit: int, query: str, where: str
 ) -> Answer:
-    page = fit(found[: start + limit], start, found_entry, context.budget, shortened)
+    page = fit(found[: start + limit], start, found_entry, _room(context, query), shortened)
     if page.next_index < 0 and len(found) > start + limit:
         page = page._replace(next_index=start + limit)
     return _answer(recall, page, start, query, where)
@@ -137,7 +144,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> A
     start = index_of(given.cursor)
     recall = context.recall
     settled = recall.decisions(topic, leave_out=given.leave_out)
-    page = fit(settled, start, decision_entry, context.budget)
+    page = fit(settled, start, decision_entry, _room(context, topic))
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
         return Answer(f"No decision was found about {_quoted(topic)}. get_context shows what was said about it.", data)
