@@ -155,12 +155,18 @@ class Client:
 
 @contextmanager
 def served(
-    pond: Pond, *, budget: int = 2_000, cwd: Path | None = None, more: Mapping[str, str] | None = None
+    pond: Pond,
+    *,
+    budget: int = 2_000,
+    cwd: Path | None = None,
+    more: Mapping[str, str] | None = None,
+    client: str = "test",
 ) -> Iterator[Client]:
-    """Start a real server process and yield a client connected to its standard input and output."""
+    """Start a real server process and yield a client of this name, connected to its standard input and output."""
     from anyio.from_thread import start_blocking_portal
     from mcp.client.session import ClientSession
     from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp_types import Implementation
 
     env = {**pond.env, "CORTEXT_MCP_TOKENS": str(budget), **(more or {})}
     command = StdioServerParameters(
@@ -169,13 +175,25 @@ def served(
     with ExitStack() as stack, open(os.devnull, "w", encoding="utf-8") as quiet:
         portal = stack.enter_context(start_blocking_portal())
         streams = stack.enter_context(portal.wrap_async_context_manager(stdio_client(command, quiet)))
-        session = stack.enter_context(portal.wrap_async_context_manager(ClientSession(*streams)))
+        made = ClientSession(*streams, client_info=Implementation(name=client, version="1"))
+        session = stack.enter_context(portal.wrap_async_context_manager(made))
         portal.call(session.initialize)
         portal.call(session.list_tools)
         yield Client(portal, session, budget)
 
 
-def raw(pond: Pond, lines: bytes, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run the server with these bytes as its whole input."""
+def raw(pond: Pond, lines: bytes, cwd: Path, last: int) -> subprocess.CompletedProcess[bytes]:
+    """Run the server with these bytes as its whole input; like a client, close it after the last answer arrived."""
     command = [str(SCRIPTS / "cortext"), "mcp"]
-    return subprocess.run(command, input=lines, env=pond.env, cwd=cwd, capture_output=True, timeout=60, check=False)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=pond.env, cwd=cwd) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(lines)
+        server.stdin.flush()
+        answers = []
+        for line in server.stdout:
+            answers.append(line)
+            if json.loads(line).get("id") == last:
+                break
+        rest, errors = server.communicate(timeout=60)
+        return subprocess.CompletedProcess(command, server.returncode, b"".join(answers) + rest, errors)
