@@ -174,7 +174,11 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
         of_calls=of_calls,
         left_out=dict(receipt.left_out),
         changed={str(kind): count for kind, count in receipt.changed.items()},
-        problems=[*_missing(request, said), *_unpaired(request, receipt.tool_calls - as_text)],
+        problems=[
+            *_missing(request, said),
+            *_unpaired(request, receipt.tool_calls - as_text),
+            *_without_output(request, plan.carried),
+        ],
     )
 
 
@@ -199,11 +203,29 @@ def _role(turn: Turn) -> str:
 
 def _unpaired(request: Request, expected: int) -> list[str]:
     """Return how the calls in a request differ from the expected number, and which have no result of their own."""
-    calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
-    results = [turn for turn in request.conversation if turn.kind == "tool_result"]
+    calls = [turn.call_id for turn in request.conversation if turn.kind == "tool_call"]
+    results = [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
     problems = [] if len(calls) == expected else [f"{len(calls)} calls were received, {expected} are in the receipt"]
-    if len(results) != len(calls):
-        problems.append(f"{len(results)} results were received for {len(calls)} calls")
+    if sorted(results) != sorted(calls):
+        problems.append(f"results for {results} were received, calls {calls}")
+    return problems
+
+
+def _without_output(request: Request, carried: Sequence[Message]) -> list[str]:
+    """Return the calls whose recorded output did not arrive with them, in their own result or in the same text."""
+    results = {turn.call_id: turn.text for turn in request.conversation if turn.kind == "tool_result"}
+    recorded = {part.call_id: part.output for message in carried for part in message.parts_of("tool_result")}
+    problems = []
+    for call in (part for message in carried for part in message.parts_of(TOOL_CALL)):
+        file, words = next((file, words) for file, words in FILES.items() if f"cat {file}" in str(call.input))
+        if words not in recorded.get(call.id, ""):
+            continue  # the source itself lost it
+        together = [
+            f"{turn.arguments}\n{results.get(turn.call_id, '')}" if turn.kind == "tool_call" else turn.text
+            for turn in request.conversation
+        ]
+        if not any(f"cat {file}" in text and words in text for text in together):
+            problems.append(f"the output of 'cat {file}' was not received with its call")
     return problems
 
 

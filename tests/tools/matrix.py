@@ -15,12 +15,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from tests.support.ai_programs import PROGRAMS
@@ -95,70 +97,89 @@ def versions(*names: str) -> tuple[str, ...]:
     return tuple(PROGRAMS[RUNNERS[name]].version for name in names)
 
 
+class Held(NamedTuple):
+    """The conversation that was held in a source, or why it could not be held."""
+
+    desk: Desk
+    project: Path
+    said: list[Said]
+    error: str
+
+
 def run(names: Sequence[str], results: Results, *, again: bool) -> list[Row]:
     """Run what has no result yet, and return all rows."""
-    for source in names:
-        wanted = [
-            (target, home)
-            for target in names
-            for home in (FRESH, USED)
-            if again or not ((row := results.get(source, target, home)) and row.passed)
-        ]
-        if wanted:
-            with tempfile.TemporaryDirectory(prefix="matrix-") as folder, ModelServer() as server:
-                _run_source(source, wanted, results, Path(folder), server)
-    rows = [results.get(source, target, home) for source in names for target in names for home in (FRESH, USED)]
+    wanted = [pair for pair in in_order(names) if again or not ((row := results.get(*pair)) and row.passed)]
+    held: dict[str, Held] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-")))
+        for source, target, home in wanted:
+            if source not in held:
+                held[source] = _held(source, folder / source, stack.enter_context(ModelServer()))
+            row = _row(held[source], source, target, home, folder / f"{source}-{target}-{home}")
+            results.put(row)
+            _say(row)
+    rows = [results.get(source, target, home) for source in names for target in names for home in HOMES]
     return [row for row in rows if row is not None]
 
 
-def _run_source(
-    source: str, wanted: Sequence[tuple[str, str]], results: Results, folder: Path, server: ModelServer
-) -> None:
-    """Hold the conversation once and resume it in every wanted target."""
-    desk = Desk(folder / "source", server, names=(source,))
+def in_order(names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return every pair with every home, so that a run that is cut short has seen every program."""
+    return [
+        (source, names[(number + distance) % len(names)], home)
+        for home in HOMES
+        for distance in range(1, len(names) + 1)
+        for number, source in enumerate(names)
+    ]
+
+
+def _held(source: str, folder: Path, server: ModelServer) -> Held:
+    """Hold the conversation and import it."""
+    desk = Desk(folder, server, names=(source,))
     project = desk.project()
-    said: list[Said] = []
-    failed = ""
     try:
         said = hold(desk, source, project)
         with environment(desk):
             imported(desk, Stores(str(desk.home)), source, project)
-    except (AssertionError, OSError) as error:
-        failed = f"the conversation could not be held: {error}"
-    for target, home in wanted:
-        row = Row(
-            source=source,
-            target=target,
-            home=home,
-            versions=versions(source, target),
-            date=time.strftime("%Y-%m-%d"),
-            error=failed,
-        )
-        started = time.monotonic()
-        if not failed:
-            _run_pair(row, desk, said, project, folder / f"{target}-{home}")
-        row.seconds = round(time.monotonic() - started, 1)
-        results.put(row)
-        _say(row)
+    except (AssertionError, OSError, subprocess.SubprocessError) as error:
+        return Held(desk, project, [], f"the conversation could not be held: {error}")
+    return Held(desk, project, said, "")
 
 
-def _run_pair(row: Row, source: Desk, said: Sequence[Said], project: Path, folder: Path) -> None:
-    try:
-        if row.home == USED:
-            _use_before(row.target, folder)
-        desk = Desk(folder, source.server, names=(row.target,))
-        data = Path(".local", "share", "cortext")
-        shutil.copytree(source.home / data, desk.home / data, dirs_exist_ok=True)
-        desk.tools[row.target].trust(project)
-        source.server.forget()
-        with environment(desk):
-            stores = Stores(str(desk.home))
-            found = copied(_only_session(stores), row.target)
-            plan, request = resumed(desk, stores, found, row.target, project)
-            row.outcome = compare(request, plan, said)
-            row.outcome.problems += captured_again(desk, found, row.target)
-    except Exception as error:  # one failing pair must not end the run; it is reported
-        row.error = f"{type(error).__name__}: {error}"
+def _row(held: Held, source: str, target: str, home: str, folder: Path) -> Row:
+    """Resume a held conversation in a target."""
+    row = Row(
+        source=source,
+        target=target,
+        home=home,
+        versions=versions(source, target),
+        date=time.strftime("%Y-%m-%d"),
+        error=held.error,
+    )
+    started = time.monotonic()
+    if not held.error:
+        try:
+            _run_pair(row, held, folder)
+        except Exception as error:  # one failing pair must not end the run; it is reported
+            row.error = f"{type(error).__name__}: {error}"
+        shutil.rmtree(folder, ignore_errors=True)
+    row.seconds = round(time.monotonic() - started, 1)
+    return row
+
+
+def _run_pair(row: Row, held: Held, folder: Path) -> None:
+    if row.home == USED:
+        _use_before(row.target, folder)
+    desk = Desk(folder, held.desk.server, names=(row.target,))
+    data = Path(".local", "share", "cortext")
+    shutil.copytree(held.desk.home / data, desk.home / data, dirs_exist_ok=True)
+    desk.tools[row.target].trust(held.project)
+    desk.server.forget()
+    with environment(desk):
+        stores = Stores(str(desk.home))
+        found = copied(_only_session(stores), row.target)
+        plan, request = resumed(desk, stores, found, row.target, held.project)
+        row.outcome = compare(request, plan, held.said)
+        row.outcome.problems += captured_again(desk, found, row.target)
 
 
 def _use_before(target: str, folder: Path) -> None:
