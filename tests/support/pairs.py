@@ -25,6 +25,7 @@ COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
 SUMMARY = "A number was noted and a note read."
 NEXT = "What was the number, and what did the note say?"
 ANSWER = "It was 4711, and the heron stands still."
+TURN_SECONDS = 300.0  # on a loaded machine; most take two
 PASTE = "\n".join(f"2026-11-02T08:00:{line % 60:02} heron {line} stands in the reeds, östlich" for line in range(600))
 
 # The files that are read in the conversation, and what the result of reading each contains.
@@ -86,7 +87,7 @@ def _turn(desk: Desk, name: str, project: Path, prompt: str, replies: Sequence[R
     """Play one turn. Return False if the program took the prompt for a command of its own and asked no model."""
     before = len(desk.server.turns)
     desk.server.push(*replies)
-    done = desk.tools[name].run(prompt, cwd=project, resume=key)
+    done = desk.tools[name].run(prompt, cwd=project, resume=key, timeout=TURN_SECONDS)
     asked = any(prompt.splitlines()[0] in str(turn.texts()) for turn in desk.server.turns[before:])
     if not asked and prompt.startswith("/"):
         desk.server.drop_replies()
@@ -155,7 +156,7 @@ def resumed(desk: Desk, stores: Stores, found: Found, target: str, project: Path
     prompt = GO_ON if tool.prompt_is_public else plan.prompt
     before = len(desk.server.turns)
     desk.server.push(ANSWER)
-    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=plan.key)
+    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=plan.key, timeout=TURN_SECONDS)
     assert done.returncode == 0, f"{target}: {done.stderr[-3000:]}"
     requests = [request for request in desk.server.turns[before:] if NEXT in "\n".join(request.texts())]
     assert requests, "the model was asked"
