@@ -14,6 +14,7 @@ interrupted run continues where it stopped; a pair is run again when a program h
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
@@ -93,11 +94,11 @@ def run(names: Sequence[str], results: Results, work: Path, *, again: bool) -> N
 
 
 def in_order(names: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return every pair with every home, so that a run that is cut short has seen every program."""
+    """Return every pair with every home. First come rounds that have every program in every home, then the others."""
+    rounds = sorted(itertools.product(HOMES, range(1, len(names) + 1)), key=lambda round_: round_[1] > 1)
     return [
         (source, names[(number + distance) % len(names)], home)
-        for home in HOMES
-        for distance in range(1, len(names) + 1)
+        for home, distance in rounds
         for number, source in enumerate(names)
     ]
 
