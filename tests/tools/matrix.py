@@ -28,7 +28,17 @@ import msgspec
 from tests.support.ai_programs import programs_folder
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
-from tests.support.pairs import TURN_SECONDS, Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.pairs import (
+    DATA,
+    TURN_SECONDS,
+    Conversation,
+    captured_again,
+    compare,
+    copied,
+    hold,
+    imported,
+    resumed,
+)
 from tests.support.runners import make_tool
 from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, page, versions
 
@@ -70,20 +80,12 @@ class Results:
         return self._folder / f"{source}-{target}-{home}.json"
 
 
-class Held(msgspec.Struct):
-    """A conversation that was held in a source and imported into the store of a home folder."""
-
-    home: Path
-    project: Path
-    said: list[Said]
-
-
 def run(names: Sequence[str], results: Results, work: Path, *, again: bool) -> None:
     """Run what has no result yet."""
     wanted = [pair for pair in in_order(names) if again or not ((row := results.get(*pair)) and row.passed)]
     if again:
         shutil.rmtree(work, ignore_errors=True)
-    held: dict[str, Held | str] = {}
+    held: dict[str, Conversation | str] = {}
     with ModelServer() as server:
         for source, target, home in wanted:
             if source not in held:
@@ -103,17 +105,17 @@ def in_order(names: Sequence[str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def _held(source: str, folder: Path, server: ModelServer) -> Held | str:
+def _held(source: str, folder: Path, server: ModelServer) -> Conversation | str:
     """Hold the conversation and import it, unless an earlier run did; if it could not be held, return why."""
     done = folder / "held.json"
     if done.exists():
-        return msgspec.json.decode(done.read_bytes(), type=Held, dec_hook=_path)
+        return msgspec.json.decode(done.read_bytes(), type=Conversation, dec_hook=_path)
     shutil.rmtree(folder, ignore_errors=True)
     desk = Desk(folder, server, names=(source,))
     project = desk.project()
     server.forget()
     try:
-        held = Held(desk.home, project, hold(desk, source, project))
+        held = Conversation(desk.home, project, hold(desk, source, project))
         with environment(desk):
             imported(desk, Stores(str(desk.home)), source, project)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
@@ -126,7 +128,7 @@ def _path(kind: type, value: object) -> Path:
     return Path(str(value))
 
 
-def _row(held: Held | str, source: str, target: str, home: str, folder: Path, server: ModelServer) -> Row:
+def _row(held: Conversation | str, source: str, target: str, home: str, folder: Path, server: ModelServer) -> Row:
     """Resume a held conversation in a target."""
     row = Row(
         source=source, target=target, home=home, versions=versions(source, target), date=time.strftime("%Y-%m-%d")
@@ -150,12 +152,11 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _run_pair(row: Row, held: Held, folder: Path, server: ModelServer) -> None:
+def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -> None:
     if row.home == USED:
         _use_before(row.target, folder)
     desk = Desk(folder, server, names=(row.target,))
-    data = Path(".local", "share", "cortext")
-    shutil.copytree(held.home / data, desk.home / data, dirs_exist_ok=True)
+    shutil.copytree(held.home / DATA, desk.home / DATA, dirs_exist_ok=True)
     desk.tools[row.target].trust(held.project)
     server.forget()
     with environment(desk):
