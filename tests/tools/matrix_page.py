@@ -20,7 +20,8 @@ A conversation was held in the program of each row and resumed in the program of
 two tool calls at once, a call that fails, a message that begins with `/`, an `@file` and Unicode. Then one more thing
 was said in the target, and what its model received was compared with the receipt: every text in its order and role, the
 number of tool calls, each call with a result of its own and the output that was recorded for it. What was said last
-was captured again, and nothing else.
+was captured again, and nothing else. A conversation of Aider is shorter: it has no tool calls, and takes a message that
+begins with `/` for a command of its own.
 
 `python -m tests.tools.matrix` repeats it with the real programs, and writes this page. The model is a server on the
 same machine that records its requests.
