@@ -74,6 +74,7 @@ PRINTING = {
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
     "share": ("--help",), "unshare": ("--help",),  # there is no server here
     "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",),
+    "why": ("x.md:1",), "touched": ("x.md",),
 }  # fmt: skip
 QUIET = {"sweep", "browse"}  # print nothing here: there is nothing to pause, and no screen
 

@@ -49,11 +49,13 @@ class SearchWorkspace(Call, frozen=True):
 
 
 class GetContext(Call, frozen=True):
-    """Get what earlier conversations (of any tool) say about a topic: the best passages at length, with the messages
-    right before and after them, and each session's summary. Use it before working on something that has a history."""
+    """Get what earlier conversations (of any tool) say about a topic: the best passages of all of them, as many as fit,
+    by session and with dates. Use it before working on something that has a history."""
 
     topic: Topic
-    max_results: Annotated[int, Meta(description="how many sessions", ge=1, le=20)] = 5
+    max_results: Annotated[
+        int, Meta(description="at most this many passages; by default as many as fit", ge=1, le=100)
+    ] = 100
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -107,6 +109,24 @@ class SearchSessions(Call, frozen=True):
     leave_out: LeftOut = []
 
 
+class WhyLine(Call, frozen=True):
+    """Find the conversation behind a line of this project, or behind a commit: what the user asked for, what was
+    decided, and the message of the edit. Edits are compared with git's history by their content. Use it before you
+    change code whose reason is not obvious. Give a file (and a line), or a commit."""
+
+    file: Annotated[str, Meta(description="the file, relative to the current folder")] = ""
+    line: Annotated[int, Meta(description="the number of the line; 0: the whole file", ge=0, le=_LARGEST)] = 0
+    commit: Annotated[str, Meta(description="a commit, instead of a file")] = ""
+
+
+class TouchedFile(Call, frozen=True):
+    """List the conversations that read or changed a file of this project, under any name it had, the latest first."""
+
+    file: Annotated[str, Meta(description="the file, relative to the current folder")]
+    changed: Annotated[bool, Meta(description="only conversations that changed it")] = False
+    cursor: Page = ""
+
+
 class SaveSession(Call, frozen=True):
     """Capture what was said last, update title and summary, and commit the conversation to git. Its status does not
     change. Saving twice changes nothing."""
@@ -140,6 +160,8 @@ SPECS: dict[str, Spec] = {
     "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
     "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
     "search_sessions": Spec("Search all sessions", SearchSessions, answers.FoundAnswer),
+    "why_line": Spec("Find why a line exists", WhyLine, answers.WhyAnswer),
+    "touched_file": Spec("List conversations about a file", TouchedFile, answers.TouchedAnswer),
     "save_session": Spec("Save a session", SaveSession, answers.SavedAnswer, read_only=False),
     "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumedAnswer, read_only=False),
 }
