@@ -29,7 +29,7 @@ def test_the_table_names_the_versions_that_the_tests_use() -> None:
         pytest.skip("the table is about the servers that the tests start")
     version = server.sql("SHOW server_version")[0][0].split()[0]
     vector = server.sql("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")[0][0]
-    assert engines()[f"PostgreSQL {version}, pgvector {vector}"].startswith("everything, 20")
+    assert engines()[f"PostgreSQL {version}, pgvector {vector}"].startswith("the short tests, 20")
     assert f"a primary with a synchronous replica, PostgreSQL {version}" in engines()
 
 
