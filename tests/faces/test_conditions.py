@@ -27,6 +27,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "show": ("show 002", "show 002 --json", "show nothing-like-it", "show"),
     "search": ("search medication", "search medication --json", "search zzzzqqq"),
     "similar": ("similar 002-brainstorm-api-design",),
+    "why": ("why conversations", "why --commit HEAD", "why nothing.py:1", "why"),
+    "touched": ("touched notes.md", "touched notes.md --json"),
     "browse": ("browse",),
     "stats": ("stats", "stats --json"),
     "status": (),

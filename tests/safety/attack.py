@@ -31,7 +31,7 @@ import tty
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
@@ -83,6 +83,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "show": ((FIRST,), (FIRST, "--json")),
     "search": (("retry", "budget"), ("retry", "--json"), (FORGED,)),
     "similar": ((FIRST,),),
+    "why": (("README.md:1",), ("--commit", "HEAD"), (".workspace/config.toml", "--json")),
+    "touched": (("README.md",), ("src/pond.py", "--json")),
     "stats": ((), ("--json",)),
     "doctor": ((), ("--json",)),
     "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
@@ -395,17 +397,19 @@ def _ask(tool: str) -> None:
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
 
-    given = {
+    given: dict[str, dict[str, Any]] = {
         "search_workspace": {"query": "retry budget"},
         "search_sessions": {"query": FORGED},
         "get_context": {"topic": "retry budget"},
         "get_decision_history": {"topic": "retry"},
         "get_session": {"session_id": FIRST},
+        "why_line": {"file": "README.md", "line": 1},
+        "touched_file": {"file": "README.md"},
         "save_session": {"session_id": FIRST, "summary": "where things stood"},
         "resume_session": {"session_id": FIRST},
-    }.get(tool, {})
+    }
     try:
-        answer = call(Served(os.getcwd(), lambda: None), tool, given)
+        answer = call(Served(os.getcwd(), lambda: None), tool, given.get(tool, {}))
         print(answer.text, json.dumps(answer.data, ensure_ascii=False))
     except CortextError as error:
         print(refusal(error))

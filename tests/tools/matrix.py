@@ -40,6 +40,7 @@ from tests.support.pairs import (
     resumed,
 )
 from tests.support.runners import make_tool
+from tests.tools import matrix_data
 from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, page, versions
 
 from cortext.services.library.stores import Found
@@ -220,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = results.all(names)
     if names == known:
         PAGE.write_text(page(names, rows), encoding="utf-8")
+        matrix_data.write(rows)
     failed = [row for row in rows if not row.passed]
     print(f"{len(rows) - len(failed)} of {len(rows)} passed")
     return 1 if failed else 0
