@@ -41,7 +41,7 @@ _WHEN = re.compile(r"\b(?:when|what (?:time|date|day|year)|how long|wann|quand)\
 _WHO = re.compile(r"\b(?:who|whose|whom|wer|qui)\b", re.IGNORECASE)
 _HOW_MANY = re.compile(r"\bhow (?:many|much|often|old)\b", re.IGNORECASE)
 _WHY = re.compile(r"\b(?:why|reason|warum|pourquoi)\b", re.IGNORECASE)
-BEGINNING = 1_000  # characters of a message that are looked at
+BEGINNING = 2_000  # characters of a message that are looked at
 
 
 def features(
