@@ -127,5 +127,10 @@ PROMISES: dict[str, str] = {
     "FLOW-06": "The receipt states what the model receives, also when a tool's own session is used.",
     "FLOW-07": "Counts, last activity and status on disk are right whenever no turn is in progress.",
     "FLOW-08": "Read commands never need to write, never touch another workspace, and notice changes by other programs.",
+    "TEAM-01": "On a server every row has an owner, private by default; policies in the database enforce it.",
+    "TEAM-02": "A session is shared with a person or a group, for reading or writing, and what a share did is audited.",
+    "TEAM-03": "Upgrades of a server without downtime: migrations by an administrator, two releases side by side.",
+    "TEAM-04": "Failover, poolers, lost nodes, time limits: nothing acknowledged is lost, nothing waits for ever, messages are true.",
+    "TEAM-05": "The table of engines says what was run, with version and date, and what was only read.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
 }

@@ -91,6 +91,11 @@ class Search:
         return self._engine.trouble
 
     @property
+    def listing(self) -> Listing:
+        """The list of the sessions that are searched."""
+        return self._listing
+
+    @property
     def by_meaning(self) -> bool:
         """Whether no message has the words of the last query, so that the results are only near in meaning."""
         return not self._engine.worded
