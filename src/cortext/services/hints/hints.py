@@ -26,6 +26,7 @@ from cortext.services.text.sentences import sentences, terms
 ERROR, FILE, QUESTION = "error", "file", "question"
 KINDS = (ERROR, FILE, QUESTION)
 BAR = 0.5  # the least score of a hint
+MOST_SESSIONS = 3  # with the same error
 CANDIDATES = 6  # messages that are looked at for each sign
 AFTER_ERROR = 60  # messages in which a fix is looked for
 AFTER_QUESTION = 30  # messages in which the answer is looked for
@@ -116,7 +117,10 @@ class Hinter:
     def _errors(self, lines: Sequence[str]) -> Iterator[Hint]:
         for line in dict.fromkeys(lines):
             phrase = phrase_of(line)
-            for row, seq in self._messages(f'"{phrase}"') if len(phrase.split()) > 1 else ():
+            found = list(self._messages(f'"{phrase}"')) if len(phrase.split()) > 1 else []
+            if len({row.id for row, _ in found}) > MOST_SESSIONS:
+                continue  # what occurs everywhere is not specific
+            for row, seq in found:
                 messages = self._from(row, seq, AFTER_ERROR)
                 if messages and kernel(line) in (kernel(one) for one in messages[0].text.splitlines()):
                     hint = _fixed(row, messages, line)
@@ -169,7 +173,12 @@ def _fixed(row: Row, messages: Sequence[Message], line: str) -> Hint | None:
         if fix is not None and message.role != ASSISTANT and wanted in kernel(message.text[:20_000]):
             fix = None  # it was not that
         if message.role == ASSISTANT and not message.partial and message.content:
-            said = [sentence for sentence in sentences(message.content) if _FIXED.search(sentence)]
+            # It must speak of this error, not of whatever else was fixed then.
+            said = [
+                sentence
+                for sentence in sentences(message.content)
+                if _FIXED.search(sentence) and not terms(sentence).isdisjoint(terms(line))
+            ]
             if said:
                 fix = (message, max(said, key=lambda sentence: len(terms(sentence))))
     if fix is None or len(terms(fix[1])) < 3:
