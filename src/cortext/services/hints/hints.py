@@ -10,12 +10,11 @@ import msgspec
 
 from cortext.errors import CortextError
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TOOL_RESULT, Message
+from cortext.model.message import ASSISTANT, Message
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of, is_answer
-from cortext.services.digest.calls import status_in
-from cortext.services.hints.signs import errors_in, files_in, kernel, phrase_of, question_terms
+from cortext.services.hints.signs import errors_in, failures_in, files_in, kernel, phrase_of, question_terms
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import edits_in
@@ -152,17 +151,6 @@ class Hinter:
             answer = _answer(messages)
             if answer is not None:
                 yield _hint(QUESTION, share, row, messages[0], ask_of(messages[0]), answer, answer.content)
-
-
-def failures_in(messages: Sequence[Message]) -> list[str]:
-    """Return the errors in the results of the calls that failed in these messages."""
-    return [
-        line
-        for message in messages
-        for part in message.parts or ()
-        if part.type == TOOL_RESULT and status_in(part) != "ok"
-        for line in errors_in(part.output)
-    ]
 
 
 def _fixed(row: Row, messages: Sequence[Message], line: str) -> Hint | None:

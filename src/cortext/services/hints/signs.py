@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
+from cortext.model.message import TOOL_RESULT, Message
+from cortext.services.digest.calls import status_in
 from cortext.services.text.sentences import COMMAND, terms
 
 LONGEST = 20_000  # characters that are looked at
@@ -36,6 +39,17 @@ def errors_in(text: str) -> list[str]:
         ):
             found.append(line)
     return sorted(dict.fromkeys(found), key=lambda line: -len(kernel(line)))[:MOST_ERRORS]
+
+
+def failures_in(messages: Sequence[Message]) -> list[str]:
+    """Return the errors in the results of the calls that failed in these messages."""
+    return [
+        line
+        for message in messages
+        for part in message.parts or ()
+        if part.type == TOOL_RESULT and status_in(part) != "ok"
+        for line in errors_in(part.output)
+    ]
 
 
 def kernel(line: str) -> str:
