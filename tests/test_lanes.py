@@ -74,7 +74,7 @@ def test_plain():
 """,
         encoding="utf-8",
     )
-    done = _run_pytest(tmp_path, "-n", "2")
+    done = _run_pytest(tmp_path, "-n", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert {name: len((tmp_path / name).read_text()) for name in ("once", "always", "plain")} == {
         "once": 2,

@@ -35,7 +35,8 @@ _PRINTS = re.compile(r"(?:cat|bat|head|tail|less|nl|wc|sed|rm|mv|cp|touch|vi|vim
 _REMOVES = re.compile(r"(?:git\s+)?rm\s")
 # As the tools report it: at the beginning of a line, or as a field. A script that is printed may have "exit 1" in it.
 _EXIT = re.compile(
-    r"(?:^|\n|Process |[{,]\s*\")exit(?:ed)?(?: with)?[ _](?:code|status)\"?\s*:?\s*(-?\d{1,3})\b", re.IGNORECASE
+    r"(?:^|\n|Process |completed with |[{,]\s*\")exit(?:ed)?(?: with)?[ _](?:code|status)\"?\s*:?\s*(-?\d{1,3})\b",
+    re.IGNORECASE,
 )
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh")
 _STATUS_IN = 400  # characters at either end of a result in which its exit status is looked for

@@ -106,27 +106,29 @@ def offset_of(descriptor: int, seq: int) -> int:
     """Return the offset of a line at or before message `seq`, from which a reading can start. 0 is always correct."""
     if seq <= 0:
         return 0
-    low, high = 0, os.fstat(descriptor).st_size
+    end = os.fstat(descriptor).st_size
+    low, high = 0, end
     while high - low > BLOCK:
         middle = (low + high) // 2
-        found = _first_message_after(descriptor, middle, high)
+        line_offset = middle - 1 + line_length(descriptor, middle - 1, middle - 1, end)  # the first from there on
+        if line_offset >= high:  # a long line: no other begins in between
+            high = middle
+            continue
+        found = _first_message_from(descriptor, line_offset, end)
         if found is None:
             return 0
         offset, message = found
         if message.seq < 0 or not message.id:
             return 0
         if message.seq <= seq:
-            if offset == low:
-                break
             low = offset
         else:
             high = middle
     return low
 
 
-def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredOutline] | None:
-    """Return the first message whose line begins after `offset`, with its offset; None if a line is irregular."""
-    line_offset = offset + line_length(descriptor, offset, offset, end)
+def _first_message_from(descriptor: int, line_offset: int, end: int) -> tuple[int, StoredOutline] | None:
+    """Return the first message whose line begins at this offset or later, with its offset; None if one is irregular."""
     for start, block, length in blocks(descriptor, line_offset, end, TAIL_BLOCK, LONG):
         lines = shortened(descriptor, start, length) if block is None and length <= MAX_LINE else block
         if lines is None:
