@@ -90,6 +90,7 @@ def test_every_command_reports_full_output(home: Path, tmp_path: Path) -> None:
     assert cortext("new", "plan", "Herons", cwd=folder).code == 0
     for number in range(4):
         WorkspaceStore(str(folder)).append(ID, Message(role="user", content=f"{number} herons at dawn"))
+    (folder / "x.md").write_text("A line that nobody asked about.\n", encoding="utf-8")
     calls = [("cortext", name, *words) for name, words in PRINTING.items()]
     calls += [("cortext", name, "--help") for name in PRINTING]
     calls += [(program, word) for program in ("cortext", "aur", "alfred") for word in ("--help", "--version")]
