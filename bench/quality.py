@@ -1,149 +1,196 @@
-"""Search quality: finding the turns of long conversations that answer a question (data in LoCoMo's format).
+"""Search quality: finding the messages that answer a question, by kind of conversation.
 
-python -m bench.quality PATH
+python -m bench.quality PATH… [--rankings all] [--most N]
+python -m bench.quality PATH --queries bench/queries.json   40 queries over real coding sessions
+python -m bench.quality PATH… --context                     what an agent gets: get_context within 2,000 tokens
 
-PATH is a JSON list of conversations: `turns` (id, session, speaker, text) and `queries` (question, gold turn ids). Each
-conversation becomes a workspace, each of its sessions a session, and every question is asked in its own workspace with
-the product's own search. Reported: recall of the gold turns among the first 5 and 10 messages, and the share of them
-in a packet of 2,000 and 4,000 tokens of the best messages.
+PATH is a set of conversations (see `quality_sets`). Each conversation becomes a workspace, and every question of the
+test part is asked in its own workspace with the product's own search; short conversations are also asked all in one.
+Reported: the share of questions whose first message is right, recall of the right messages among the first 5 and 10,
+and their share in the first 2,000 tokens; for sets that ask for a session, the share found first, and among the first 5
+and 10. The intervals (95 %) are from resampling whole conversations.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import re
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 from bench.common import print_table, work_folder
 from bench.faces import at_home
+from bench.quality_sets import TEST, Conversation, Place, Question, QuestionSet, read_set, store, with_queries
+from cortext.faces.mcp.context import Context
+from cortext.faces.mcp.tools import call
 from cortext.model import tokens
-from cortext.model.message import Message
-from cortext.model.session import Session
 from cortext.services.library.search import Search
-from cortext.services.workspace.known import remember_workspace
-from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 
-DEEP = 160  # messages requested: enough for the largest packet
-BUDGETS = (2_000, 4_000)
-PACKET = 4_000  # tokens asked for in one packet
+BUDGET = 2_000
+DEEP = 80  # messages requested: enough for that many tokens
+SHORT = 120  # messages: sets of conversations that are shorter on average are also asked all in one
+RESAMPLED = 1_000
+
+Found = list[Place]
+Asking = Callable[[str, str], Found]  # question and workspace
+
+
+def alone() -> AbstractContextManager[Any]:
+    """BM25 and nothing else."""
+    return mock.patch.multiple("cortext.index.search.fuse", BESIDE=(), USER=1.0, SESSION=0.0)
+
+
+RANKINGS: dict[str, tuple[bool, Callable[[], AbstractContextManager[Any]]]] = {
+    "BM25 alone": (True, alone),
+    "--exact": (True, nullcontext),
+    "default": (False, nullcontext),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("path")
+    parser.add_argument("paths", nargs="+", metavar="PATH")
+    parser.add_argument("--rankings", choices=("default", "all"), default="default")
+    parser.add_argument("--context", action="store_true")
+    parser.add_argument("--queries", metavar="FILE", help="ask these instead of the questions of the set")
+    parser.add_argument("--most", type=int, default=1_000_000, help="ask only so many questions, chosen at random")
     options = parser.parse_args()
-    with open(options.path, encoding="utf-8") as file:
-        data: list[dict[str, Any]] = json.load(file)
+    rows: list[tuple[str, ...]] = []
+    if options.context:
+        for path in options.paths:
+            rows.append(in_context(read_set(path).sample(options.most)))
+        print_table(("set", "questions", f"evidence in get_context, {BUDGET:,} tokens", "tokens used, mean"), rows)
+        return
+    for path in options.paths:
+        read = read_set(path)
+        whole = with_queries(read, options.queries) if options.queries else read.sample(options.most)
+        lengths = [len(said) for one in whole.conversations for said in one.sessions.values()]
+        sets = [whole]
+        if len(whole.conversations) > 1 and sum(lengths) / len(lengths) < SHORT and read.is_trainable:
+            sets.append(whole.pooled(TEST))
+        for one in sets:
+            rows += measured(one, list(RANKINGS) if options.rankings == "all" else ["default"])
+    print_table(
+        ("set", "ranking", "questions", "first", "recall@5", "recall@10", f"in {BUDGET:,} tokens", "ms, p50", "p95"),
+        rows,
+    )
+
+
+def measured(questions: QuestionSet, rankings: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return a row per ranking."""
+    rows = []
     with work_folder() as base:
         home = os.path.join(base, "home")
         os.mkdir(home)
         with at_home(home):
-            turns_by_workspace = fill(base, data)
+            tested = [one for one in questions.conversations if any(q.part == TEST for q in one.questions)]
+            stores = list(store(base, tested))
             search = Stores(home).search()
-            begin = time.perf_counter()
             search.refresh(patient=True)
-            print(f"indexed in {time.perf_counter() - begin:.1f} s", file=sys.stderr)
-            rows = [
-                (name, *measured(search, data, turns_by_workspace, exact=exact, plain=plain))
-                for name, exact, plain in (
-                    ("words, BM25 alone", True, True),
-                    ("words, scored with their neighbours (--exact)", True, False),
-                    ("words and meaning, with neighbours", False, False),
-                )
-            ]
-    heads = ("ranking", "recall@5", "recall@10", *(f"in {budget:,} tokens" for budget in BUDGETS), "ms, p50", "p95")
-    print_table(heads, rows)
+            for name in rankings:
+                exact, patched = RANKINGS[name]
+                with patched():
+                    rows.append((questions.name, name, *_figures(search, stores, exact=exact)))
+                print(*rows[-1], sep=" | ", file=sys.stderr)
+    return rows
 
 
-def fill(base: str, data: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], str]]:
-    """Create a workspace per conversation; return the turn of each message, by workspace."""
-    turns_by_workspace: dict[str, dict[tuple[str, int], str]] = {}
-    for conversation in data:
-        root = os.path.join(base, conversation["id"])
-        os.makedirs(os.path.join(root, ".workspace"))
-        remember_workspace(root)
-        store = WorkspaceStore(root)
-        turns: dict[str, list[dict[str, str]]] = {}
-        for turn in conversation["turns"]:
-            turns.setdefault(turn["session"], []).append(turn)
-        first = conversation["turns"][0]["speaker"]
-        turn_ids: dict[tuple[str, int], str] = {}
-        with mock.patch("os.fsync"):
-            for name, said in turns.items():
-                session_id = re.sub(r"[^a-z0-9]+", "-", name.lower())
-                store.create(Session(id=session_id))
-                store.append(session_id, *(_message(turn, first) for turn in said))
-                turn_ids.update({(session_id, number): turn["id"] for number, turn in enumerate(said)})
-        turns_by_workspace[root] = turn_ids
-    return turns_by_workspace
-
-
-def _message(turn: dict[str, str], first: str) -> Message:
-    role = "user" if turn["speaker"] == first else "assistant"
-    return Message(role=role, content=f"{turn['speaker']}: {turn['text']}")
-
-
-def measured(
-    search: Search,
-    data: list[dict[str, Any]],
-    turns_by_workspace: dict[str, dict[tuple[str, int], str]],
-    *,
-    exact: bool,
-    plain: bool,
-) -> list[str]:
-    """Return the means over all questions."""
+def _figures(search: Search, stores: Sequence[tuple[str, Conversation]], *, exact: bool) -> list[str]:
     found: list[list[float]] = []
+    sources: list[str] = []
     seconds: list[float] = []
-    for conversation, (root, turn_ids) in zip(data, turns_by_workspace.items(), strict=True):
-        for question in conversation["queries"]:
-            gold = set(question["gold"])
+    for root, conversation in stores:
+        for question in conversation.questions:
+            if question.part != TEST:
+                continue
             begin = time.perf_counter()
-            hits = ask(search, question["question"], root, exact=exact, plain=plain)
+            hits = ask(search, question, root, exact=exact)
             seconds.append(time.perf_counter() - begin)
-            ranked = [turn_ids[key] for key, _ in hits]
-            row = [len(gold & set(ranked[:top])) / len(gold) for top in (5, 10)]
-            for budget in BUDGETS:
-                held, used = set(), 0
-                for turn, (_, size) in zip(ranked, hits, strict=True):
-                    used += size
-                    if used > budget:
-                        break
-                    held.add(turn)
-                row.append(len(gold & held) / len(gold))
-            found.append(row)
+            found.append(_scores(hits, question, conversation))
+            sources.append(question.source)
     seconds.sort()
-    means = [f"{sum(column) / len(found):.3f}" for column in zip(*found, strict=True)]
-    return [*means, f"{seconds[len(seconds) // 2] * 1000:.1f}", f"{seconds[len(seconds) * 19 // 20] * 1000:.1f}"]
+    columns = [with_interval(column, sources) for column in zip(*found, strict=True)]
+    times = [f"{seconds[len(seconds) * share // 100] * 1000:.1f}" for share in (50, 95)]
+    return [str(len(found)), *columns, *times]
 
 
-def ask(search: Search, question: str, root: str, *, exact: bool, plain: bool) -> list[tuple[tuple[str, int], int]]:
-    """Return (session, number) and tokens of the messages found, best first."""
-    alone = mock.patch.multiple("cortext.index.search.fuse", BESIDE=(), USER=1.0, SESSION=0.0)
-    with alone if plain else nullcontext():
-        found = search.messages(question, filters={"workspace": root}, limit=DEEP, exact=exact, fresh=False)
-    hits = []
-    for item in found:
-        match = item.matches[0]
-        hits.append(((item.session.id, match.seq), _size(item.session.path, match.seq)))
-    return hits
+def ask(search: Search, question: Question, root: str, *, exact: bool, deep: int = DEEP) -> Found:
+    """Return what was found, best first: messages, or sessions if the question asks for one."""
+    how: dict[str, Any] = {"filters": {"workspace": root}, "exact": exact, "fresh": False}
+    if asks_for_session(question):
+        return [(item.session.id, -1) for item in search.search(question.text, limit=min(deep, 10), **how)]
+    return [(item.session.id, item.matches[0].seq) for item in search.messages(question.text, limit=deep, **how)]
 
 
-_sizes: dict[str, list[int]] = {}
+def in_context(questions: QuestionSet) -> tuple[str, ...]:
+    """Return the share of the right messages that `get_context` returns, each conversation in a home of its own."""
+    shares: list[float] = []
+    sources: list[str] = []
+    used: list[int] = []
+    for conversation in questions.conversations:
+        with work_folder() as base:
+            home = os.path.join(base, "home")
+            os.mkdir(home)
+            with at_home(home), mock.patch.dict(os.environ, {"CORTEXT_MCP_TOKENS": str(BUDGET)}):
+                ((root, _),) = store(base, [conversation])
+                context = Context(root, lambda: None)
+                for question in conversation.questions:
+                    if question.part == TEST:
+                        answer = call(context, "get_context", {"topic": question.text})
+                        shares.append(len(question.gold & _passages(answer.data)) / len(question.gold))
+                        sources.append(question.source)
+                        used.append(tokens.estimate(answer.text))
+    return questions.name, str(len(shares)), with_interval(shares, sources), f"{sum(used) / len(used):.0f}"
 
 
-def _size(path: str, seq: int) -> int:
-    """Return the tokens of a message, read from its log."""
-    if path not in _sizes:
-        with open(os.path.join(path, ".session", "messages.jsonl"), encoding="utf-8") as file:
-            _sizes[path] = [tokens.estimate(json.loads(line)["content"]) for line in file]
-    return _sizes[path][seq]
+def _passages(data: dict[str, Any]) -> set[Place]:
+    """Return the messages in an answer, the neighbours of passages among them."""
+    found: set[Place] = set()
+    for result in data["results"]:
+        for passage in result["passages"]:
+            steps = {0: "text", -1: "before", 1: "after"}
+            found |= {
+                (result["session"]["id"], passage["seq"] + step) for step, name in steps.items() if name in passage
+            }
+    return found
+
+
+def asks_for_session(question: Question) -> bool:
+    """Whether whole sessions are the answer."""
+    return any(seq < 0 for _, seq in question.gold)
+
+
+def _scores(hits: Found, question: Question, conversation: Conversation) -> list[float]:
+    """Return whether the first is right, recall among the first 5 and 10, and recall within the budget."""
+    gold = question.gold
+    first = float(bool(hits) and hits[0] in gold)
+    if asks_for_session(question):
+        return [first, *(float(bool(gold & set(hits[:top]))) for top in (5, 10)), 0.0]
+    held, used = set(), 0
+    for session, seq in hits:
+        used += tokens.estimate(conversation.sessions[session][seq].content)
+        if used > BUDGET:
+            break
+        held.add((session, seq))
+    return [first, *(len(gold & set(hits[:top])) / len(gold) for top in (5, 10)), len(gold & held) / len(gold)]
+
+
+def with_interval(values: Sequence[float], sources: Sequence[str]) -> str:
+    """Return the mean in percent, with the interval from resampling whole conversations."""
+    _, group = np.unique(np.array(sources), return_inverse=True)
+    count = int(group.max()) + 1
+    sums, sizes = np.bincount(group, values, minlength=count), np.bincount(group, minlength=count)
+    chosen = np.random.default_rng(0).integers(0, count, (RESAMPLED, count))
+    means = sums[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return f"{100 * sums.sum() / sizes.sum():.1f} ({100 * low:.1f}–{100 * high:.1f})"
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ TOOLS = """
 The tools that cortext supports. All of them can be imported, synced, listed, searched and shown; the columns say what
 else works. *Tested with the program* means that the tests run that version and check what it wrote, and what its model
 received. *Tested with samples* means that the tests read conversations that were written from public descriptions of
-the format. Other packages can add tools: see [Adding a tool](adding-a-tool.md).
+the format. [Pairs of tools](pairs.md) shows what arrives when a conversation of one program is resumed in another.
+Other packages can add tools: see [Adding a tool](adding-a-tool.md).
 
 The exports of ChatGPT and Claude.ai are archives that you download from their settings: `cortext import FILE.zip`.
 

@@ -22,7 +22,10 @@ settings.load_profile("ci")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count()
-_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_EVERY_LINE")
+_KEPT = (
+    "PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_EVERY_LINE",
+    "CORTEXT_TEST_URL",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="session", autouse=True)

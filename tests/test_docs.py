@@ -110,8 +110,9 @@ def test_every_setting_on_a_page_exists(page: Path) -> None:
 
 
 def _source(page: Path) -> str:
-    """Return the code that a page is about; that for contributors is also about the tests."""
-    return "".join(_code(folder) for folder in (("src", "tests") if page.name == "CONTRIBUTING.md" else ("src",)))
+    """Return the code that a page is about; those for contributors and for other servers are also about the tests."""
+    with_tests = page.name in ("CONTRIBUTING.md", "scale.md")
+    return "".join(_code(folder) for folder in (("src", "tests") if with_tests else ("src",)))
 
 
 @cache

@@ -9,6 +9,7 @@ CortextError
 │   └── AmbiguousId            more than one match
 ├── TransitionRefused          a change of status that is not allowed             exit 1
 ├── SessionExists              an id that is taken                                exit 1
+├── NotShared                  somebody else's session, not shared for that       exit 1
 ├── DamagedData                bytes on disk that are not what they should be     exit 3
 ├── SessionBusy                another process is writing                         exit 4
 │   └── TakenOver              another process has taken over
@@ -88,6 +89,10 @@ class TransitionRefused(CortextError):
 
 class SessionExists(CortextError):
     code = "session-exists"
+
+
+class NotShared(CortextError):
+    code = "not-shared"
 
 
 class DamagedData(CortextError):

@@ -36,6 +36,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "title": ("title 002 → 日本",),
     "fork": ("fork 002 --at 2",),
     "prune": ("prune 002 --keep 4",),
+    "share": ("share", "share 002", "share 002 --with ines"),
+    "unshare": ("unshare 002 --with ines",),
     "export": ("export 002", "export 002 --format json"),
     "stop": ("stop",),
     "complete": ("complete",),

@@ -195,3 +195,62 @@ def test_no_answer_exceeds_the_budget_even_for_a_hostile_session(
         sent = json.dumps(answer.data, ensure_ascii=False).encode().decode()
         assert tokens.estimate(answer.text) <= 1_000, tool
         assert tokens.estimate(sent) <= 1_000, tool
+
+
+@pytest.fixture
+def herons(tmp_path: Path) -> Context:
+    """A workspace with six conversations, in which every other message is about herons."""
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    for number in range(6):
+        name = f"00{number}-plan-birds"
+        store.create(Session(id=name, title=f"Birds {number}", status="paused"))
+        for turn in range(10):
+            count = 10 * number + turn
+            store.append(
+                name,
+                Message(role="user", content=f"How many herons were at pond {count} on that morning in spring?"),
+                Message(role="assistant", content=f"There were {count + 2} herons, and {count} of them were young."),
+                Message(role="user", content="Thank you. And the boat?"),
+                Message(role="assistant", content="It leaks."),
+            )
+    return Context(str(tmp_path), lambda: None)
+
+
+@pytest.mark.req("FIND-08")
+def test_context_is_filled_to_its_budget_with_passages_that_can_be_read_whole(
+    herons: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORTEXT_MCP_TOKENS", "2000")
+    seen: set[tuple[str, int]] = set()
+    cursor: str | None = ""
+    for _ in range(2):
+        answer = call(herons, "get_context", {"topic": "how many young herons", "cursor": cursor})
+        sent = tokens.estimate(json.dumps(answer.data, separators=(",", ":")))
+        assert 1_600 < max(sent, tokens.estimate(answer.text)) <= 2_000
+        places = [(one["session"]["id"], part["seq"]) for one in answer.data["results"] for part in one["passages"]]
+        assert len(places) > 20
+        assert not seen & set(places), "no passage is on two pages"
+        seen |= set(places)
+        cursor = answer.data["next_cursor"]
+        assert cursor is not None, "there is more"
+    first = answer.data["results"][0]
+    passage = first["passages"][0]
+    whole = call(herons, "get_session", {"id": first["session"]["id"], "start": passage["seq"], "limit": 1})
+    assert whole.data["messages"][0]["text"] == passage["text"]
+
+
+@pytest.mark.req("FIND-08")
+def test_context_has_room_for_neighbours_if_few_passages_are_wanted(herons: Context) -> None:
+    answer = call(herons, "get_context", {"topic": "herons at pond 17", "max_results": 2})
+    passages = [part for one in answer.data["results"] for part in one["passages"]]
+    assert len(passages) == 2
+    assert all("before" in part or "after" in part for part in passages)
+
+
+@pytest.mark.req("FIND-08")
+def test_a_search_returns_as_many_messages_per_session_as_asked_for(herons: Context) -> None:
+    answer = call(herons, "search_sessions", {"query": "young herons", "top_k": 2, "messages_per_session": 10})
+    assert [len(one["passages"]) for one in answer.data["results"]] == [10, 10]
+    three = call(herons, "search_sessions", {"query": "young herons", "top_k": 2, "messages_per_session": 3})
+    assert [len(one["passages"]) for one in three.data["results"]] == [3, 3]

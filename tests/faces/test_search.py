@@ -61,7 +61,8 @@ def test_search_json_has_the_documented_fields(world: World) -> None:
     hits = cortext("search", "retry", "--exact", "--json", cwd=world.root).json
     assert {hit["session"]["id"] for hit in hits} == {"one", "two"}
     for hit in hits:
-        assert list(hit) == ["session", "message", "score"]
+        assert list(hit) == ["session", "message", "score", "why"]
+        assert "words" in hit["why"]
         assert list(hit["session"]) == SESSION
         assert list(hit["message"]) == ["id", "seq", "role", "timestamp", "snippet"]
     only = cortext("search", "retry", "tool:claude", "--messages", "--limit", "1", "--json", cwd=world.root).json

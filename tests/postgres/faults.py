@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from cortext.errors import StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.store.postgres.connection import Limits
 from cortext.store.postgres.store import PostgresStore
 from tests.store.crash.actor import checked_name, make_message
 from tests.support.postgres import Postgres, new_space
@@ -64,14 +65,20 @@ class WriterThread(threading.Thread):
 
 
 def run_with_faults(
-    server: Postgres, url: str, fault: Callable[[], None], times: int, *, writer_count: int = 4, pause: float = 0.05
-) -> list[WriterThread]:
-    """Run writers while `fault` happens `times` times; then compare the log with what was acknowledged."""
+    server: Postgres | str, url: str, fault: Callable[[], None], times: int, *, writer_count: int = 4,
+    pause: float = 0.05,
+) -> list[WriterThread]:  # fmt: skip
+    """Run writers while `fault` happens `times` times; then compare the log with what was acknowledged.
+
+    `server` is where the result is read (its address, if it is none of ours), `url` what the writers use.
+    """
     space = new_space()
-    watcher = PostgresStore(server.url, space)
+    watcher = PostgresStore(server if isinstance(server, str) else server.url, space, limits=Limits(patience=60))
     for name in SESSIONS:
         watcher.create(Session(id=name))
-    stores = [PostgresStore(url, space, lock_timeout=60, lease=5, patience=60) for _ in range(writer_count)]
+    stores = [
+        PostgresStore(url, space, lock_timeout=60, lease=5, limits=Limits(patience=60)) for _ in range(writer_count)
+    ]
     writers = [
         WriterThread(f"w{number}", store, SESSIONS[number % len(SESSIONS)], held=number >= writer_count // 2)
         for number, store in enumerate(stores)

@@ -1,12 +1,18 @@
 """The long versions of the fault tests (about ten minutes on two cores).
 
-python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    all of them if none is named
+python -m tests.postgres.long [suite] [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    (default: all but suite)
+
+With CORTEXT_TEST_URL=postgresql://user:password@host/database they use that server, which is not stopped: a Citus or
+Patroni cluster, a managed one. `suite` runs the conformance suite, the state machine and tests/postgres there. Its role
+must be allowed to create databases and roles; use a server that has nothing else on it.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +24,7 @@ from tests.postgres.copies import copy_with_kills
 from tests.postgres.faults import run_with_faults
 from tests.postgres.proxy import Proxy
 from tests.postgres.webhooks import serve as serve_webhooks
-from tests.support.postgres import Postgres
+from tests.support.postgres import Postgres, Remote
 
 
 def kills(server: Postgres) -> str:
@@ -31,8 +37,18 @@ def kills(server: Postgres) -> str:
     return f"server killed 50 times, {total} messages acknowledged by 6 writers: each stored once, in order"
 
 
+def suite(server: Postgres) -> str:
+    """Run every test of a store on a server; those that start servers of their own still do."""
+    paths = ["tests/store/test_conformance.py", "tests/store/test_state_machine.py", "tests/postgres"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "postgres", *paths]
+    done = subprocess.run(command, env={**os.environ, "CORTEXT_TEST_URL": server.url}, check=False)
+    assert done.returncode == 0, "see above"
+    version = server.sql("SELECT version()")[0][0]
+    return f"the suite passed on {version}"
+
+
 def cuts(server: Postgres) -> str:
-    proxy = Proxy(server.port)
+    proxy = Proxy(server.port, server.host)
     chance = random.Random(200)
 
     try:
@@ -75,6 +91,7 @@ def copy(server: Postgres) -> str:
 
 
 LONG: dict[str, Callable[[Postgres], str]] = {
+    "suite": suite,
     "kills": kills,
     "cuts": cuts,
     "bots": bots,
@@ -86,9 +103,12 @@ LONG: dict[str, Callable[[Postgres], str]] = {
 
 def main(names: list[str]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped as well
-    server = Postgres()
+    url = os.environ.get("CORTEXT_TEST_URL", "")
+    server = Remote(url) if url else Postgres()
+    # A server of somebody else is not killed.
+    chosen = names or [name for name in LONG if name != "suite" and not (url and name in ("kills", "webhooks"))]
     try:
-        for name in names or LONG:
+        for name in chosen:
             begin = time.monotonic()
             result = LONG[name](server)
             print(f"{result} ({time.monotonic() - begin:.0f} s)", flush=True)

@@ -15,8 +15,8 @@ RESET = struct.pack("ii", 1, 0)  # makes close() send a reset, which looks like 
 class Proxy:
     """Forwards a loopback port to the server. `cut` breaks every open connection."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self._target = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._pairs: dict[socket.socket, socket.socket] = {}
@@ -61,7 +61,7 @@ class Proxy:
     def _accept(self) -> None:
         client, _ = self._listener.accept()
         try:
-            server = socket.create_connection(("127.0.0.1", self._target), timeout=5)
+            server = socket.create_connection(self._target, timeout=5)
         except OSError:
             client.close()
             return

@@ -11,9 +11,10 @@ from cortext.errors import ConfigError
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.files.chat import ChatStore
+from cortext.store.files.workspace import WorkspaceStore
 from cortext.store.postgres.store import PostgresStore
 from cortext.wiring.stores import Stores
-from tests.support.cli import Ran, cortext
+from tests.support.cli import Ran, committed_workspace, cortext
 from tests.support.postgres import PASSWORD, shared
 
 
@@ -104,6 +105,36 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
     assert "No problems found" in ran("doctor").out
     monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
     assert "no answer from postgresql://cortext@127.0.0.1:1/x" in ran("list", code=9).err
+
+
+@pytest.mark.req("TEAM-04")
+def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = committed_workspace(tmp_path / "work", monkeypatch)
+    assert cortext("new", "plan", "Herons", cwd=folder).code == 0
+    WorkspaceStore(str(folder)).append("001-plan-herons", Message(role="user", content="herons at dawn"))
+    monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
+    for words in (("list",), ("list", "--json"), ("search", "herons dawn")):
+        done = cortext(*words, cwd=folder)
+        assert done.code == 9 and "001-plan-herons" in done.out, done
+        assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
+    refused = cortext("show", "nothing-like-it", cwd=folder)
+    assert refused.code == 9, "a name is not resolved among half of the sessions"
+
+
+@pytest.mark.req("TEAM-04")
+def test_a_list_is_bounded_if_there_is_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PostgresStore(url, "home")
+    for number in range(205):
+        store.create(Session(id=f"s{number:03d}", last_active=f"2026-01-01T00:{number // 60:02d}:{number % 60:02d}Z"))
+    store.close()
+    done = ran("list")
+    assert "only the first 200 sessions are shown: use --limit 0 for all" in done.err
+    assert "s204" in done.out and "s005" in done.out and "s004" not in done.out
+    assert len(ran("list", "--limit", "0", "--json").json) == 205
+    before = ran("list", "--limit", "1", "--before", "2026-01-01T00:01:30Z", "--json").json
+    assert [row["id"] for row in before] == ["s089"], "the server itself selects by time"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_a_server_killed_repeatedly_loses_and_duplicates_nothing() -> None:
 @pytest.mark.req("STORE-03", "STORE-14")
 def test_connections_cut_anywhere_lose_and_duplicate_nothing() -> None:
     server = shared()
-    proxy = Proxy(server.port)
+    proxy = Proxy(server.port, server.host)
     chance = random.Random(25)
     try:
         run_with_faults(server, server.at(proxy.port), lambda: proxy.cut(chance), 25, pause=0.04)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cortext.errors import UsageError
@@ -103,6 +104,7 @@ def packed(message: Message, values: list[int], scale: float = 0.01) -> dict[str
 
 @pytest.mark.req("STORE-14")
 def test_a_server_with_pgvector_finds_messages_by_meaning(store: PostgresStore) -> None:
+    postgres.needs_vectors()
     store.create(Session(id="talk"))
     one, two, three = store.append("talk", *(Message(role="user", content=text) for text in ("sea", "hill", "lake")))
     records = [packed(one, [100, 0, 0]), packed(two, [0, -100, 0]), packed(three, [90, 30, 0])]
@@ -118,3 +120,53 @@ def test_a_server_with_pgvector_finds_messages_by_meaning(store: PostgresStore) 
     assert list(store.annotations("talk"))[2:] == records
     store.delete("talk")
     assert store.find_similar(east, "test/3") == []
+
+
+@pytest.mark.req("STORE-14")
+def test_the_best_match_is_found_among_any_number_of_matches(store: PostgresStore) -> None:
+    """Ranking used to stop at an arbitrary 2,000 matches; the best of all is compared with an exact scan."""
+    store.create(Session(id="many"))
+    filler = [
+        Message(role="user", content=f"budget {'and so on ' * (1 + number % 7)} {number}") for number in range(3000)
+    ]
+    for begin in range(0, 3000, 500):
+        store.append("many", *filler[begin : begin + 500])
+    store.create(Session(id="best"))
+    store.append("best", Message(role="user", content="budget budget budget"))
+    found = store.find("budget", 10)
+    assert found[0].session.id == "best"
+    exact = postgres.shared().sql(
+        "SELECT m.id FROM cortext.messages m JOIN cortext.sessions s USING (session_id, life) WHERE s.space = %s "
+        "ORDER BY ts_rank(to_tsvector('simple', m.content), plainto_tsquery('simple', 'budget'), 33) DESC, "
+        "s.last_active DESC, m.seq LIMIT 10",
+        store.space,
+    )
+    assert [hit.message.id for hit in found] == [row[0] for row in exact]
+
+
+@pytest.mark.req("STORE-14")
+def test_the_nearest_vectors_of_others_and_of_the_trash_take_no_room(store: PostgresStore) -> None:
+    """The nearest 400 of everybody were considered, and then filtered; recall is compared with an exact scan."""
+    postgres.needs_vectors()
+    rng = np.random.default_rng(4)
+    query = rng.normal(size=16)
+    somebody = postgres.store_of(store.space, owner="somebody")
+    expected: list[tuple[float, str]] = []
+    for owner, name, near in ((somebody, "theirs", 0.01), (store, "trashed", 0.01), (store, "mine", 1.0)):
+        owner.create(Session(id=name))
+        for begin in range(0, 450, 150):
+            messages = [Message(role="user", content=f"{name} {begin + index}") for index in range(150)]
+            stored = owner.append(name, *messages)
+            vectors = query + near * rng.normal(size=(150, 16))
+            records = [
+                {"type": "embedding", "message_id": message.id, "model": "m", "vector": vector.tolist()}
+                for message, vector in zip(stored, vectors, strict=True)
+            ]
+            owner.annotate(name, *records)
+            if name == "mine":
+                cosine = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+                expected += [(-score, message.id) for score, message in zip(cosine, stored, strict=True)]
+    store.delete("trashed")
+    found = store.find_similar(query.tolist(), "m", 10)
+    assert [hit.message.id for hit in found] == [name for _, name in sorted(expected)[:10]]
+    somebody.close()

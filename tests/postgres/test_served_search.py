@@ -10,7 +10,7 @@ from cortext.services.library.served_search import ServedSearch
 from cortext.store.postgres.store import PostgresStore
 from cortext.wiring.assistant import bot_updates, build_assistant
 from cortext.wiring.stores import Stores
-from tests.support.postgres import shared
+from tests.support.postgres import needs_vectors, shared
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_search_filters_apply_on_the_server(stores: Stores) -> None:
 
 @pytest.mark.req("STORE-14")
 def test_the_vectors_of_a_session_are_computed_once(stores: Stores) -> None:
+    needs_vectors()
     add_session(stores, "ocean", "the sailor steered his boat", "and was glad")
     for _ in range(3):
         stores.search().search("sailor")

@@ -106,6 +106,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "title": ((FIRST, "Another"),),
     "fork": ((FIRST,), (FIRST, "--at", "1")),
+    "share": ((), (FIRST,), (FIRST, "--with", "ines", "--write")),
+    "unshare": ((FIRST,),),
     "export": ((FIRST,), (FIRST, "--json"), (FIRST, "--output", "made.md")),
     "stop": ((FIRST,), ()),
     "complete": ((FIRST,), ("002-debug-second",)),

@@ -72,6 +72,7 @@ PRINTING = {
     "type": ("list",), "completion": ("bash",), "tools": (), "import": (), "sync": (), "sweep": (), "trust": ("--yes",),
     "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
+    "share": ("--help",), "unshare": ("--help",),  # there is no server here
     "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",),
     "why": ("x.md:1",), "touched": ("x.md",),
 }  # fmt: skip

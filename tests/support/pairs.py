@@ -25,6 +25,7 @@ COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
 SUMMARY = "A number was noted and a note read."
 NEXT = "What was the number, and what did the note say?"
 ANSWER = "It was 4711, and the heron stands still."
+TURN_SECONDS = 300.0  # on a loaded machine; most take two
 PASTE = "\n".join(f"2026-11-02T08:00:{line % 60:02} heron {line} stands in the reeds, östlich" for line in range(600))
 
 # The folder in a home with what cortext has kept.
@@ -97,7 +98,7 @@ def _turn(desk: Desk, name: str, project: Path, prompt: str, replies: Sequence[R
     """Play one turn. Return False if the program took the prompt for a command of its own and asked no model."""
     before = len(desk.server.turns)
     desk.server.push(*replies)
-    done = desk.tools[name].run(prompt, cwd=project, resume=key)
+    done = desk.tools[name].run(prompt, cwd=project, resume=key, timeout=TURN_SECONDS)
     asked = any(prompt.splitlines()[0] in str(turn.texts()) for turn in desk.server.turns[before:])
     if not asked and prompt.startswith("/"):
         desk.server.drop_replies()
@@ -166,7 +167,7 @@ def resumed(desk: Desk, stores: Stores, found: Found, target: str, project: Path
     prompt = GO_ON if tool.prompt_is_public else plan.prompt
     before = len(desk.server.turns)
     desk.server.push(ANSWER)
-    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=plan.key)
+    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=plan.key, timeout=TURN_SECONDS)
     assert done.returncode == 0, f"{target}: {done.stderr[-3000:]}"
     requests = [request for request in desk.server.turns[before:] if NEXT in "\n".join(request.texts())]
     assert requests, "the model was asked"
@@ -185,7 +186,11 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
         of_calls=of_calls,
         left_out=dict(receipt.left_out),
         changed={str(kind): count for kind, count in receipt.changed.items()},
-        problems=[*_missing(request, said), *_unpaired(request, receipt.tool_calls - as_text)],
+        problems=[
+            *_missing(request, said),
+            *_unpaired(request, receipt.tool_calls - as_text),
+            *_without_output(request, plan.carried),
+        ],
     )
 
 
@@ -210,11 +215,29 @@ def _role(turn: Turn) -> str:
 
 def _unpaired(request: Request, expected: int) -> list[str]:
     """Return how the calls in a request differ from the expected number, and which have no result of their own."""
-    calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
-    results = [turn for turn in request.conversation if turn.kind == "tool_result"]
+    calls = [turn.call_id for turn in request.conversation if turn.kind == "tool_call"]
+    results = [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
     problems = [] if len(calls) == expected else [f"{len(calls)} calls were received, {expected} are in the receipt"]
-    if len(results) != len(calls):
-        problems.append(f"{len(results)} results were received for {len(calls)} calls")
+    if sorted(results) != sorted(calls):
+        problems.append(f"results for {results} were received, calls {calls}")
+    return problems
+
+
+def _without_output(request: Request, carried: Sequence[Message]) -> list[str]:
+    """Return the calls whose recorded output did not arrive with them, in their own result or in the same text."""
+    results = {turn.call_id: turn.text for turn in request.conversation if turn.kind == "tool_result"}
+    recorded = {part.call_id: part.output for message in carried for part in message.parts_of("tool_result")}
+    problems = []
+    for call in (part for message in carried for part in message.parts_of(TOOL_CALL)):
+        file, words = next((file, words) for file, words in FILES.items() if f"cat {file}" in str(call.input))
+        if words not in recorded.get(call.id, ""):
+            continue  # the source itself lost it
+        together = [
+            f"{turn.arguments}\n{results.get(turn.call_id, '')}" if turn.kind == "tool_call" else turn.text
+            for turn in request.conversation
+        ]
+        if not any(f"cat {file}" in text and words in text for text in together):
+            problems.append(f"the output of 'cat {file}' was not received with its call")
     return problems
 
 

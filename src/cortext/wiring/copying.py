@@ -67,6 +67,11 @@ def status(stores: Stores) -> dict[str, Any]:
             count = _count(stores, [location])
         row = {"name": location.label, "kind": location.kind, "path": location.root, "sessions": count}
         found["stores"].append(row)
+    if found.get("server", {}).get("pooled"):
+        found["notes"].append(
+            "a pooler is in between: statements are not prepared, and lock_timeout, statement_timeout and "
+            "idle_in_transaction_session_timeout must be set for the role (ALTER ROLE … SET …)"
+        )
     in_files = _count(stores, stores.file_locations()) if "server" in found else 0
     if in_files:
         found["notes"].append(

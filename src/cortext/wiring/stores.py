@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.config import folders
 from cortext.config.load import server_address
@@ -25,6 +25,7 @@ WORKSPACE = "workspace"
 HOME = "home"
 SPAWN = "spawn"
 CHAT = "chat"
+SHARED = "shared"  # what others share with this user, on a server
 # The stores of a user that belong to no workspace, with their labels.
 _USER_STORES = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
 
@@ -80,7 +81,10 @@ class Stores:
     def locations(self) -> list[Location]:
         """Return every known store: this workspace, the home store, those of aur and alfred, other workspaces."""
         this_workspace = [_workspace_location(self.workspace)] if self.workspace else []
-        found = [*this_workspace, *(self.server_locations() or self.file_locations())]
+        on_server = self.server_locations()
+        if on_server:
+            on_server.append(server_location(on_server[0].address, SHARED, SHARED))
+        found = [*this_workspace, *(on_server or self.file_locations())]
         roots = {location.root for location in found}
         return found + [_workspace_location(root) for root in known_workspaces() if root not in roots]
 
@@ -126,10 +130,28 @@ class Stores:
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((location.root, timeout))
         if store is None:
+            from cortext.store.postgres.connection import Limits
             from cortext.store.postgres.store import PostgresStore
 
-            lease = self.settings.store.lease_seconds
-            store = PostgresStore(location.address, location.kind, lock_timeout=timeout, lease=lease)
+            chosen = self.settings.store
+            limits = Limits(
+                patience=chosen.patience_seconds,
+                connect=chosen.connect_seconds,
+                statement=chosen.statement_seconds,
+                idle=chosen.idle_seconds,
+            )
+            options: dict[str, Any] = {
+                "lock_timeout": timeout,
+                "lease": chosen.lease_seconds,
+                "limits": limits,
+                "owner": chosen.owner,
+            }
+            if location.kind == SHARED:
+                from cortext.store.postgres.shared_store import SharedStore
+
+                store = SharedStore(location.address, **options)
+            else:
+                store = PostgresStore(location.address, location.kind, **options)
             self._servers[location.root, timeout] = store
         return store
 

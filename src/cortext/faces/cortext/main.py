@@ -26,6 +26,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("title", "title", "show or change its title"),
             ("fork", "fork", "branch off at any of its messages"),
             ("prune", "prune", "move its older messages to the archive"),
+            ("share", "share", "let others on the same server read or continue it"),
+            ("unshare", "unshare", "end that"),
             ("export", "export", "write it as markdown, JSON or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
             ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),

@@ -49,11 +49,13 @@ class SearchWorkspace(Call, frozen=True):
 
 
 class GetContext(Call, frozen=True):
-    """Get what earlier conversations (of any tool) say about a topic: the best passages at length, with the messages
-    right before and after them, and each session's summary. Use it before working on something that has a history."""
+    """Get what earlier conversations (of any tool) say about a topic: the best passages of all of them, as many as fit,
+    by session and with dates. Use it before working on something that has a history."""
 
     topic: Topic
-    max_results: Annotated[int, Meta(description="how many sessions", ge=1, le=20)] = 5
+    max_results: Annotated[
+        int, Meta(description="at most this many passages; by default as many as fit", ge=1, le=100)
+    ] = 100
     cursor: Page = ""
     leave_out: LeftOut = []
 

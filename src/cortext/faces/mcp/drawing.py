@@ -35,17 +35,43 @@ def session_entry(row: Row) -> tuple[str, Json]:
 
 def found_entry(found: SessionPassages) -> tuple[str, Json]:
     """Return a session with its matching messages, as text and as data."""
-    lines = [f"# {session_line(found.session)}"]
+    passages = [_passage(passage) for passage in found.passages]
+    lines = _lines(session_line(found.session), found)
+    return "\n".join(lines), {"session": session_data(found.session), "passages": passages}
+
+
+def evidence_entry(found: SessionPassages) -> tuple[str, Json]:
+    """Return the same with no more of the session than what cites it: most of the room is for the passages.
+
+    A passage of the same day as the one before it has no date.
+    """
+    row = found.session
+    name = " · ".join(fact for fact in (row.id, on_one_line(row.title), row.tool) if fact)
+    session = {"id": row.id, "title": row.title, "tool": row.tool, "summary": row.summary}
+    days = ["", *(passage.timestamp[:10] for passage in found.passages)]
+    passages = [
+        replace(passage, timestamp="" if passage.timestamp[:10] == day else passage.timestamp[:16])
+        for day, passage in zip(days, found.passages, strict=False)
+    ]
+    data: Json = {
+        "session": {field: value for field, value in session.items() if value},
+        "passages": [_passage(passage) for passage in passages],
+    }
+    return "\n".join(_lines(name, replace(found, passages=passages))), data
+
+
+def _lines(name: str, found: SessionPassages) -> list[str]:
+    lines = [f"# {name}"]
     if found.session.summary:
         lines.append(f"summary: {on_one_line(found.session.summary)}")
     for passage in found.passages:
         if passage.before:
             lines.append(f"  before: {on_one_line(passage.before)}")
-        lines.append(f"  [{passage.seq}] {passage.role}, {passage.timestamp[:16]}: {on_one_line(passage.text)}")
+        who = f"{passage.role}, {passage.timestamp[:16]}" if passage.timestamp else passage.role
+        lines.append(f"  [{passage.seq}] {who}: {on_one_line(passage.text)}")
         if passage.after:
             lines.append(f"  after: {on_one_line(passage.after)}")
-    passages = [_passage(passage) for passage in found.passages]
-    return "\n".join(lines), {"session": session_data(found.session), "passages": passages}
+    return lines
 
 
 def _passage(passage: Passage) -> Json:

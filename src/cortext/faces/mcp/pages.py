@@ -89,6 +89,12 @@ def _drawn(item: Item, draw: Callable[[Item], tuple[str, Json]]) -> tuple[str, J
     return text, row, max(tokens.estimate(text), size(row)) + 1
 
 
+def cost(item: Item, draw: Callable[[Item], tuple[str, Json]]) -> tuple[int, int]:
+    """Return the tokens that an entry takes as text and as data."""
+    text, row = draw(item)
+    return tokens.estimate(safe(text)) + 1, size(safe(row)) + 1
+
+
 def fenced(heading: str, lines: Iterable[str], below: str = "") -> str:
     """Return recorded lines between two fences that occur nowhere in them, so that no line can fake the end."""
     inside = safe("\n".join(lines))

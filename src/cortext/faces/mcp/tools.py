@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -13,21 +14,26 @@ from cortext.faces.mcp import calls, dates
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import (
     decision_entry,
+    evidence_entry,
     found_entry,
     on_one_line,
     session_entry,
     shortened,
     without_summary,
 )
+from cortext.faces.mcp.evidence import filled
 from cortext.faces.mcp.origins import touched_file, why_line
-from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, index_of
+from cortext.faces.mcp.pages import FRAME, Answer, Page, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
+from cortext.model import tokens
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import Recall, SessionPassages, without_secrets
-from cortext.services.library.search import check_filters
+from cortext.services.library.recall import PASSAGE, Recall, SessionPassages, without_secrets
+from cortext.services.library.search import PER_SESSION, check_filters
 
 NEAREST = "These are only similar in meaning, and may be about something else"
+AROUND_PASSAGE = 700  # letters of its neighbours, its heading and its share of the session's
+QUOTED = 30  # tokens of a quoted query that the frame has room for
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
@@ -51,7 +57,13 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
     start, limit = index_of(given.cursor), given.limit
     # One more than wanted, to know whether there is a next page.
     recall = context.recall
-    found = recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.leave_out)
+    found = recall.found(
+        query,
+        filters=filters,
+        limit=start + limit + 1,
+        leave_out=given.leave_out,
+        longest=_share(context, limit * PER_SESSION),
+    )
     return _found(context, recall, found, start, limit, query, "in this workspace")
 
 
@@ -66,19 +78,35 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
+        longest=_share(context, limit * given.messages_per_session),
     )
     return _found(context, recall, found, start, limit, query, "in all sessions")
 
 
 def get_context(context: Context, given: calls.GetContext) -> Answer:
-    """Return passages about a topic at length."""
+    """Return the best passages about a topic, as many as fit."""
     topic = given.topic
     start, limit = index_of(given.cursor), given.max_results
     recall = context.recall
-    found = recall.found(
-        topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.leave_out, whole=True
+    # One more than wanted, to know whether there is a next page.
+    ranked = list(
+        islice(recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out), limit + 1)
     )
-    return _found(context, recall, found, start, limit, topic, "as background")
+    chosen = filled(ranked[:limit], _room(context, topic))
+    drawn = [evidence_entry(one) for one in chosen.found]
+    next_index = start + chosen.passages if len(ranked) > chosen.passages else -1
+    page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
+    return _answer(recall, page, start, topic, "as background")
+
+
+def _room(context: Context, query: str) -> int:
+    """Return the budget of an answer that quotes the query, which escaping may make long."""
+    return context.budget - max(0, tokens.estimate(safe(_quoted(query))) - QUOTED)
+
+
+def _share(context: Context, passages: int) -> int:
+    """Return how many letters each of so many passages may have: its share of the budget, less what surrounds it."""
+    return min(PASSAGE, 3 * (context.budget - FRAME) // max(passages, 1) - AROUND_PASSAGE)
 
 
 def _filters(**given: str) -> dict[str, str]:
@@ -91,8 +119,14 @@ def _filters(**given: str) -> dict[str, str]:
 def _found(
     context: Context, recall: Recall, found: list[SessionPassages], start: int, limit: int, query: str, where: str
 ) -> Answer:
-    page = fit(found[: start + limit], start, found_entry, context.budget, shortened)
-    next_index = page.next_index if page.next_index >= 0 else start + limit if len(found) > start + limit else -1
+    page = fit(found[: start + limit], start, found_entry, _room(context, query), shortened)
+    if page.next_index < 0 and len(found) > start + limit:
+        page = page._replace(next_index=start + limit)
+    return _answer(recall, page, start, query, where)
+
+
+def _answer(recall: Recall, page: Page, start: int, query: str, where: str) -> Answer:
+    next_index = page.next_index
     data = {"results": page.rows, "next_cursor": cursor_at(next_index)}
     if not page.texts:
         return Answer(f"No {'more ' if start else ''}results {where} about {_quoted(query)}.", data)
@@ -111,7 +145,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> A
     start = index_of(given.cursor)
     recall = context.recall
     settled = recall.decisions(topic, leave_out=given.leave_out)
-    page = fit(settled, start, decision_entry, context.budget)
+    page = fit(settled, start, decision_entry, _room(context, topic))
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
         return Answer(f"No decision was found about {_quoted(topic)}. get_context shows what was said about it.", data)

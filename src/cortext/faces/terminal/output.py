@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 
-from cortext.faces.terminal.style import paint
+from cortext.errors import CortextError
+from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 
 
@@ -23,3 +25,11 @@ def note(text: str) -> None:
     """Print a note for the user on standard error, to keep standard output clean for scripts."""
     for line in text.splitlines():
         print(paint(terminal.line(line), "dim", stream=sys.stderr), file=sys.stderr)
+
+
+def report_missing(missing: Mapping[str, CortextError]) -> int:
+    """Say on standard error which servers did not answer, so that their sessions are missing; return the exit code."""
+    for error in missing.values():
+        text = terminal.line(f"Note: sessions are missing: {error.message}; {error.hint}")
+        print(folded(text, sys.stderr, indent=2), file=sys.stderr)
+    return max((error.exit_status for error in missing.values()), default=0)

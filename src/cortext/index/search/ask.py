@@ -1,7 +1,8 @@
 """Translate a parsed query into a tantivy query.
 
 Every word is a term of its own, and messages with more and rarer terms rank first. A rare or unknown word also matches
-inside longer words and, if that finds nothing, with one letter wrong.
+inside longer words and, if that finds nothing, with one letter wrong, or two in a long word. Messages and the names of
+sessions are asked separately: among a million messages, no name would be in the first few hundred.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import tantivy
 from cortext.index.search.keywords import Keywords, any_of
 from cortext.index.search.query import Query, Word
 from cortext.index.search.wordlist import WordList
-from cortext.index.search.words import SIGNS, STOP, camel_pieces, clean
+from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, camel_pieces, clean
 
 RARE = 1_000  # a word in more messages than this is not matched inside longer words
 INSIDE = 0.4  # weight of a longer word that contains the one asked for
 PIECE = 0.5  # weight of a piece of an identifier, relative to the whole
 WRONG = 0.3  # weight of a word with one letter wrong
-NAME = 1.2  # weight of a word in a session's title or summary
+LONG = 8  # letters of a word in which two may be wrong
 MOST_INSIDE = 24
-FIELDS = ("body", "name")
+MESSAGES, NAMES = "body", "name"  # the fields that words are looked up in
 LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
@@ -30,8 +31,8 @@ Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.
 class Asking:
     """Builds one query against one state of the index."""
 
-    def __init__(self, keywords: Keywords, words: WordList, *, exact: bool) -> None:
-        self._keywords, self._words, self._exact = keywords, words, exact
+    def __init__(self, keywords: Keywords, words: WordList, *, exact: bool, field: str = MESSAGES) -> None:
+        self._keywords, self._words, self._exact, self._field = keywords, words, exact, field
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
         self.lit: set[str] = set()  # the terms to highlight in a snippet
@@ -68,7 +69,9 @@ class Asking:
         for word in significant:
             text = clean(word.text)
             terms = self._keywords.stems(SIGNS.sub(" ", text))
-            if SIGNS.search(text) or any(self._searcher.doc_freq(name, term) for term in terms for name in FIELDS):
+            if SIGNS.search(text) or any(
+                self._searcher.doc_freq(name, term) for term in terms for name in (MESSAGES, NAMES)
+            ):
                 return True
             plain = text.strip().lower()
             if plain.isalnum() and self._words.holding(plain, most=1):
@@ -93,34 +96,34 @@ class Asking:
         if not word.excluded:
             self.lit.update(terms)
         if len(terms) > 1:
-            whole = self._both(terms)
+            whole = self._in_a_row(terms)
             if word.phrase or word.excluded or word.must:
                 return whole
             # An identifier or a path: its pieces next to each other, or at least some of them. Pieces that are
             # everywhere (`src`, `py`) carry no information by themselves and cost the most.
             often = self._searcher.num_docs // 50 + RARE
-            significant = [term for term in dict.fromkeys(terms) if self._searcher.doc_freq("body", term) <= often]
-            pieces = [self._boosted(self._both([term]), PIECE) for term in significant]
+            significant = [term for term in dict.fromkeys(terms) if self._searcher.doc_freq(MESSAGES, term) <= often]
+            pieces = [self._boosted(self._in_a_row([term]), PIECE) for term in significant]
             return any_of([whole, *pieces])
         plain = text.strip().lower()
         if word.begins:
             return self._one_of([terms[0], *self._stems_of(self._words.holding(plain, begins=True, most=200))], 1.0)
-        asked = [self._both(terms)]
+        asked = [self._in_a_row(terms)]
         if word.phrase or word.excluded or self._exact:
             return asked[0]
-        asked += [self._boosted(self._both(self._keywords.stems(piece)), PIECE) for piece in camel_pieces(text.strip())]
-        often = self._searcher.doc_freq("body", terms[0])
-        if often <= RARE and plain.isalnum():
+        asked += [
+            self._boosted(self._in_a_row(self._keywords.stems(piece)), PIECE) for piece in camel_pieces(text.strip())
+        ]
+        often = self._searcher.doc_freq(MESSAGES, terms[0])
+        if often <= RARE and plain.isalnum() and plain not in STOP and plain not in FUNCTION_WORDS:
             inside = [stem for stem in self._stems_of(self._words.holding(plain, most=MOST_INSIDE)) if stem != terms[0]]
             if inside:
                 asked.append(self._one_of(inside, INSIDE))
             elif not often and len(plain) > 3:
-                asked.append(self._misspelt(terms[0]))
+                meant = self._stems_of(self._words.similar(plain, 2 if len(plain) >= LONG else 1))
+                if meant:
+                    asked.append(self._one_of(meant, WRONG))
         return any_of(asked)
-
-    def _misspelt(self, term: str) -> tantivy.Query:
-        found = tantivy.Query.fuzzy_term_query(self._schema, "body", term, distance=1)
-        return self._boosted(found, WRONG)
 
     def _stems_of(self, words: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(stem for word in words for stem in self._keywords.stems(word)))
@@ -128,19 +131,16 @@ class Asking:
     def _one_of(self, terms: Sequence[str], weight: float) -> tantivy.Query:
         """Match any of several spellings of one word: the best one counts, not their sum."""
         self.lit.update(terms)
-        queries = [self._term("body", term) for term in terms] + [self._term("name", term) for term in terms]
+        queries = [self._term(self._field, term) for term in terms]
         found = tantivy.Query.disjunction_max_query(queries) if len(queries) > 1 else queries[0]
         return self._boosted(found, weight)
 
-    def _both(self, terms: Sequence[str]) -> tantivy.Query:
-        """Match in a message or in a session's name."""
+    def _in_a_row(self, terms: Sequence[str]) -> tantivy.Query:
+        """Match one term, or several next to each other."""
         if len(terms) == 1:
-            return any_of([self._term("body", terms[0]), self._boosted(self._term("name", terms[0]), NAME)])
-        phrase = tantivy.Query.phrase_query
+            return self._term(self._field, terms[0])
         words: list[str | tuple[int, str]] = list(terms)
-        return any_of([
-            phrase(self._schema, "body", words), self._boosted(phrase(self._schema, "name", words), NAME)
-        ])  # fmt: skip
+        return tantivy.Query.phrase_query(self._schema, self._field, words)
 
     def _row(self, row: str, *, whole: bool) -> tantivy.Query:
         """Match a run of unspaced characters: all in order and, unless `whole`, every adjacent pair."""

@@ -28,6 +28,8 @@ class Model(Protocol):
     name: str
     dimension: int
     quick: bool  # whether it is fast enough for a query to wait for
+    near: float  # a cosine that any two texts reach
+    far: float  # a lower cosine means nothing
 
     def embed(self, texts: Sequence[str]) -> Vectors: ...
 
@@ -44,9 +46,11 @@ LONGEST = 48  # letters of the longest word that is split into pieces
 class StaticModel:
     """The embedding table in the package."""
 
-    name = "built-in/static-256-1"
+    name = "built-in/static-256-2"
     dimension = 256
     quick = True
+    near = 0.3
+    far = 0.35
 
     def __init__(self) -> None:
         self._table = np.asarray(np.load(os.path.join(DATA, "table.int8.npy"), mmap_mode="r"))
@@ -83,14 +87,7 @@ class StaticModel:
 
     def _many(self, texts: Sequence[str]) -> Vectors:
         """Look all words up at once, and fetch the table rows for a few texts at a time."""
-        begins = [text[: WORDS * 12] for text in texts]
-        raw = [text.encode("ascii") if text.isascii() else " ".join(WORD.findall(text)).encode() for text in begins]
-        with self._lock:
-            if self._words.count > MOST_KNOWN:
-                self._begin()
-            numbers, bounds = self._words.numbers(raw)
-            first = np.arange(len(numbers)) - np.repeat(bounds[:-1], np.diff(bounds)) < WORDS
-            pieces, cuts = self._rows.joined(numbers[first], np.concatenate(([0], np.cumsum(first)))[bounds])
+        pieces, cuts = self.pieces(texts)
         added = np.zeros((len(texts), self.dimension), dtype=np.float32)
         offsets = cuts.tolist()
         for start in range(0, len(texts), TOGETHER):
@@ -101,6 +98,31 @@ class StaticModel:
                 here = slice(offsets[text] - offsets[start], offsets[text + 1] - offsets[start])
                 np.dot(scales[here], rows[here], out=added[text])
         return _normalised(added)
+
+    def pieces(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the numbers of the texts' word pieces, and the index where each text begins and the last ends."""
+        begins = [text[: WORDS * 12] for text in texts]
+        raw = [
+            text.encode("ascii") if text.isascii() else " ".join(WORD.findall(text)).encode("utf-8", "replace")
+            for text in begins
+        ]
+        with self._lock:
+            if self._words.count > MOST_KNOWN:
+                self._begin()
+            numbers, bounds = self._words.numbers(raw)
+            first = np.arange(len(numbers)) - np.repeat(bounds[:-1], np.diff(bounds)) < WORDS
+            return self._rows.joined(numbers[first], np.concatenate(([0], np.cumsum(first)))[bounds])
+
+    def unit_rows(self, pieces: NDArray[np.int32]) -> Vectors:
+        """Return the rows of these pieces at length 1."""
+        rows = self._table.take(pieces, axis=0).astype(np.float32)
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        return np.asarray(rows / np.maximum(lengths, 1e-9)[:, None], dtype=np.float32)
+
+    def weights(self, pieces: NDArray[np.int32]) -> Vectors:
+        """Return how much these pieces count in a sum: the lengths of their rows."""
+        rows = self._table.take(pieces, axis=0).astype(np.float32)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * self._scale[pieces], dtype=np.float32)
 
     def _one(self, text: str) -> Vectors:
         ids = [piece for word in words_of(text)[:WORDS] for piece in self._pieces(word)]

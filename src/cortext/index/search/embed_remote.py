@@ -28,6 +28,8 @@ class EndpointModel:
     """A model behind `POST …/embeddings`, authenticated with OPENAI_API_KEY."""
 
     quick = False
+    near = 0.1
+    far = 0.25
 
     def __init__(self, name: str, model: str, address: str) -> None:
         self.name, self._model = name, model
@@ -87,6 +89,8 @@ class TransformerModel:
     """A model of the sentence-transformers library."""
 
     quick = False
+    near = 0.1
+    far = 0.25
 
     def __init__(self, name: str, model: str) -> None:
         try:

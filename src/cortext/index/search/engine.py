@@ -13,15 +13,15 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
 
 from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed, index_busy
-from cortext.index.search.ask import Asking, between, restricted_to
-from cortext.index.search.fuse import Scores, fused, in_order
+from cortext.index.search.ask import NAMES, Asking, between, restricted_to
+from cortext.index.search.fuse import At, Scores, Signals, fused, in_order
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
-from cortext.index.search.keywords import NAME_PLACE, folder_size
+from cortext.index.search.keywords import NAME_PLACE, Hit, folder_size
 from cortext.index.search.models import Models
 from cortext.index.search.query import Query, moment
 from cortext.index.search.update import KeywordUpdate
@@ -32,6 +32,7 @@ from cortext.io import locks
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model
+    from cortext.index.search.rank import Decides, Read
 
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
@@ -41,7 +42,9 @@ FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond i
 CANDIDATES = 300
 AT_ONCE = 20_000  # missing vectors that a query waits for
 MOST = 20_000
-FAR = 0.25  # a lower cosine means nothing
+NAMED = 60  # sessions that are found by their names
+LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
+DURING = 100  # messages of the time that a query names
 
 
 def _index_folder(cache: str) -> str:
@@ -60,6 +63,24 @@ def _index_folder(cache: str) -> str:
         return usual  # the first write reports why it is impossible
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return os.path.join(fallback, "search") if is_ours else usual
+
+
+class Results(NamedTuple):
+    """What a query found, by (key, number of the message)."""
+
+    scores: Scores
+    terms: set[str]  # to highlight in snippets
+    signals: Mapping[At, Signals] = {}
+    dated: Collection[At] = ()  # the messages of the time that the query names
+
+    def why(self, at: At) -> tuple[str, ...]:
+        """Return what a message was found by: words, meaning, title, date; or that it is only next to one that was."""
+        one = self.signals.get(at)
+        if one is None:
+            return ()
+        reasons = {"words": one.words > 0, "meaning": one.meaning > 0, "title": one.name > 0, "date": at in self.dated}
+        found = tuple(name for name, holds in reasons.items() if holds)
+        return found or ("neighbour",)
 
 
 class Engine:
@@ -298,43 +319,94 @@ class Engine:
         limit: int = CANDIDATES,
         exact: bool = False,
         like: int = 0,
-    ) -> tuple[Scores, set[str]]:
-        """Return message scores by (key, number), and the terms to highlight in snippets.
+        read: Read | None = None,
+        decides: Decides = lambda text: False,
+    ) -> Results:
+        """Return the messages found, by (key, number).
 
         `keys` are the sessions to search (None: all). `like` is the key of a session whose meaning is used instead of
-        the query's.
+        the query's. `read` returns messages; with it, the best candidates are ordered by their text. `decides` says
+        whether a text states a decision.
         """
         generation = self.generation()
         self.trouble, self.worded = "", False
         if generation is None or (keys is not None and not keys):
-            return {}, set()
+            return Results({}, set())
         asking = Asking(generation.keywords, generation.words, exact=exact)
         restrictions = self._restrictions(generation, query, keys, leave_out)
         asked = asking.build(query, restrictions)
         if asked is None:
-            return {}, set()
+            return Results({}, set())
         newest = not query.wanted
-        hits = generation.keywords.search(asked, limit, newest=newest)
-        if keys is not None and len(keys) > FEW_KEYS:
-            allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
-            more = limit
-            kept = [hit for hit in hits if hit[0] in allowed]
-            while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
-                more *= 4
-                hits = generation.keywords.search(asked, more, newest=newest)
-                kept = [hit for hit in hits if hit[0] in allowed]
-            hits = kept[:limit]
-        names = {key: score for key, place, score in hits if place >= NAME_PLACE}
+        hits = self._hits(generation, asked, keys, limit, newest=newest)
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
-        self.worded = newest or (bool(found or names) and asking.occurs(query))
+        if newest:
+            self.worded = True
+            return Results(in_order(found), asking.lit)
+        by_name = Asking(generation.keywords, generation.words, exact=exact, field=NAMES).build(query, restrictions)
+        named = [*hits, *(self._hits(generation, by_name, keys, NAMED) if by_name is not None else ())]
+        names = self._names(generation, query, {key for key, place, _ in named if place >= NAME_PLACE})
+        if query.when is not None:  # what was said at that time is a candidate even if others have more of the words
+            during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.when))]
+            asked = asking.build(query, during)
+            for key, place, score in self._hits(generation, asked, keys, DURING) if asked is not None else ():
+                if place < NAME_PLACE:
+                    found.setdefault((key, place), score)
+        self.worded = bool(found or names) and asking.occurs(query)
         if not self.worded:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
-        if newest:
-            return in_order(found), asking.lit
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
-        near = {} if exact else self._near(generation, query.said, like, found, keys, 0 if strict else limit)
-        return fused(found, near, names, strict=strict), asking.lit
+        near, common = (
+            ({}, 0.0) if exact else self._near(generation, query.said, like, found, keys, 0 if strict else limit)
+        )
+        signals = fused(found, near, names, near=common, strict=strict)
+        if read is None or exact or like or self.models.none:
+            return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals)
+        from cortext.index.search.rank import rerank
+
+        def rarity(word: str) -> float:
+            return _rarity(generation, word)
+
+        scores, dated = rerank(query, signals, read, decides, self.models.static(), rarity)
+        return Results(scores, asking.lit, signals, dated)
+
+    def _names(self, generation: Generation, query: Query, keys: Collection[int]) -> dict[int, float]:
+        """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
+        weights = {
+            stem: _rarity(generation, word.text)
+            for word in query.wanted
+            for stem in generation.keywords.stems(word.text)
+        }
+        whole = sum(weights.values())
+        found: dict[int, float] = {}
+        for key, name in generation.state.names(keys).items():
+            stems = set(generation.keywords.stems(name))
+            share = sum(weight for stem, weight in weights.items() if stem in stems) / whole if whole else 1.0
+            found[key] = share or LEAST_NAMED  # by a part of a word, or in a script without spaces
+        return found
+
+    def _hits(
+        self,
+        generation: Generation,
+        asked: tantivy.Query,
+        keys: Collection[int] | None,
+        limit: int,
+        *,
+        newest: bool = False,
+    ) -> list[Hit]:
+        """Return the best documents of the allowed sessions."""
+        hits = generation.keywords.search(asked, limit, newest=newest)
+        if keys is None or len(keys) <= FEW_KEYS:
+            return hits
+        allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
+        more = limit
+        kept = [hit for hit in hits if hit[0] in allowed]
+        while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
+            more *= 4
+            hits = generation.keywords.search(asked, more, newest=newest)
+            kept = [hit for hit in hits if hit[0] in allowed]
+        return kept[:limit]
 
     def _near(
         self,
@@ -344,33 +416,36 @@ class Engine:
         found: Collection[tuple[int, int]],
         keys: Collection[int] | None,
         limit: int,
-    ) -> dict[tuple[int, int], float]:
-        """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
+    ) -> tuple[dict[tuple[int, int], float], float]:
+        """Return how close messages are in meaning: the nearest of all, plus those that the words found.
+
+        The second value is the cosine that any two texts reach.
+        """
         name = self.models.usable(generation.state)
         if not name or not said.strip():
-            return {}
+            return {}, 0.0
         vectors = generation.meaning(name).vectors()
         if not len(vectors):
-            return {}
+            return {}, 0.0
         mean = vectors.mean(like) if like else None
         try:
             model = self.models.model(name)
             # If no word matched, drop those that are no words at all: their vectors would match anything.
             said = said if self.worded else _known(model, said)
             if mean is None and not said:
-                return {}
+                return {}, 0.0
             query = model.embed([said])[0] if mean is None else mean
         except (ModelError, ConfigError) as error:
             self.trouble = f"matched by keywords only: {error.message}"
-            return {}
+            return {}, 0.0
         few = keys if keys is not None and len(keys) <= FEW_KEYS else None
         nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
         if limit and keys is not None and few is None:
             allowed = set(keys)
             nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
-        near = {(key, place): score for key, place, score in nearest if score >= FAR}
+        near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
-        return near
+        return near, model.near
 
     def _restrictions(
         self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
@@ -460,6 +535,15 @@ class Engine:
         sizes = {"keywords": whole - vectors, "vectors": vectors}
         embedded = generation.meaning(self.models.wanted).count()
         return Status(generation.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
+
+
+def _rarity(generation: Generation, word: str) -> float:
+    """Return the inverse document frequency of a word."""
+    searcher = generation.keywords.searcher()
+    often = min(
+        (searcher.doc_freq("body", stem) for stem in generation.keywords.stems(word)), default=searcher.num_docs
+    )
+    return math.log(1 + (searcher.num_docs - often + 0.5) / (often + 0.5))
 
 
 def _known(model: Model, said: str) -> str:

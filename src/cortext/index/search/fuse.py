@@ -1,75 +1,103 @@
 """Combine scores by words, by meaning, by session name and by neighbouring messages into one.
 
-Measured on long conversations (bench/quality.py): normalised, weighted scores beat rank fusion, which is worse than
-words alone; neighbours, and how much of the session is about the query, are worth more than meaning itself.
+Measured on several kinds of conversations (docs/search-quality.md): normalised, weighted scores beat rank fusion, which
+is worse than words alone; neighbours, and how much of the session is about the query, are worth more than meaning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 Place = tuple[int, int]  # session key, and twice the message number (plus 1 if the user wrote it)
+At = tuple[int, int]  # session key, and number of the message
 
-Scores = dict[tuple[int, int], float]  # by session key and number of the message
+Scores = dict[At, float]
 
-MEANING = 0.3  # weight of meaning; words have the rest
+MEANING = 0.5  # weight of meaning; words have the rest
 WORDS_POWER = 1.2  # one good match counts more than two poor ones
-MEANING_POWER = 1.5
-NEAR = 0.1  # a cosine that any two texts reach
+MEANING_POWER = 3.0
 USER = 1.15  # messages by the user count a little more
 BESIDE = ((1, 0.5), (-1, 0.25), (2, 0.1), (-2, 0.1))  # what a message adds to its neighbours: (distance, share)
 LITTLE = 0.1  # fraction of the best score below which a message adds nothing to its neighbours
 SESSION = 0.3  # bonus for every message of the most relevant session
 SAYING = 3  # a session is judged by this many of its messages
-NAMED = 0.3  # bonus for every message of a session whose name matches
+NAMED = 0.8  # bonus for every message of a session whose name has all of the query
+
+
+class Signals(NamedTuple):
+    """What is known about a message before it is read; each is 0 if there is nothing."""
+
+    words: float = 0.0  # BM25, relative to the best message
+    meaning: float = 0.0  # the cosine itself
+    own: float = 0.0  # words and meaning together
+    beside: float = 0.0  # what its neighbours add
+    session: float = 0.0  # what its session adds
+    name: float = 0.0  # what the name of its session adds
+
+    @property
+    def whole(self) -> float:
+        """The score; the best are about 1 to 2."""
+        return self.own + self.beside + self.session + self.name
 
 
 def fused(
-    words: Mapping[Place, float], meaning: Mapping[Place, float], names: Mapping[int, float], *, strict: bool = False
-) -> Scores:
-    """Return the scores of all messages that have one; the best are about 1 to 2.
+    words: Mapping[Place, float],
+    meaning: Mapping[Place, float],
+    names: Mapping[int, float],
+    *,
+    near: float = 0.0,
+    strict: bool = False,
+) -> dict[At, Signals]:
+    """Return the signals of all messages that have any.
 
-    `strict` leaves out messages that did not match themselves and only neighbour a match.
+    `names` says how much of the query is in the name of a session, from 0 to 1. `near` is the cosine that any two texts
+    reach. `strict` leaves out messages that did not match themselves and only neighbour a match.
     """
-    own = _own(words, meaning)
-    whole = dict(own)
-    little = LITTLE * max(own.values(), default=0.0)
-    for (key, seq), score in own.items():
-        if score < little:
+    found = _own(words, meaning, near)
+    beside: Scores = {}
+    little = LITTLE * max((one.own for one in found.values()), default=0.0)
+    for (key, seq), one in found.items():
+        if one.own < little:
             continue
         for step, share in BESIDE:
-            place = (key, seq + step)
-            if not strict or place in own:
-                whole[place] = whole.get(place, 0.0) + share * score
-    bonus = _sessions(own)
-    best = max([*names.values(), *words.values()], default=1.0) or 1.0
-    for key, score in names.items():
-        bonus[key] = bonus.get(key, 0.0) + NAMED * score / best
-    for place in whole:
-        whole[place] += bonus.get(place[0], 0.0)
-    for key in names.keys() - {key for key, _ in own}:
-        whole[key, 0] = bonus[key]  # only the name matches: show the session by its first message
-    return {place: score for place, score in whole.items() if place[1] >= 0}
+            at = (key, seq + step)
+            if at[1] >= 0 and (not strict or at in found):
+                beside[at] = beside.get(at, 0.0) + share * one.own
+    sessions = _sessions(found)
+    titles = {key: NAMED * share for key, share in names.items()}
+    for key in titles.keys() - sessions.keys():
+        found[key, 0] = Signals(own=titles[key])  # only the name matches: show the session by its first message
+    return {
+        at: found.get(at, _NOTHING)._replace(
+            beside=beside.get(at, 0.0), session=sessions.get(at[0], 0.0), name=titles.get(at[0], 0.0)
+        )
+        for at in {**found, **beside}
+    }
 
 
-def _own(words: Mapping[Place, float], meaning: Mapping[Place, float]) -> Scores:
-    """Return each message's own score, without its neighbours'."""
+_NOTHING = Signals()
+
+
+def _own(words: Mapping[Place, float], meaning: Mapping[Place, float], near: float) -> dict[At, Signals]:
+    """Return each message's own signals, without its neighbours'."""
     best = max(words.values(), default=0.0) or 1.0
-    nearest = max(max(meaning.values(), default=0.0) - NEAR, 0.05)
+    nearest = max(max(meaning.values(), default=0.0) - near, 0.05)
     weight = MEANING if meaning else 0.0
-    own: Scores = {}
+    own: dict[At, Signals] = {}
     for key, place in {**words, **meaning}:
-        score = (1 - weight) * (words.get((key, place), 0.0) / best) ** WORDS_POWER
-        score += weight * (max(0.0, meaning.get((key, place), 0.0) - NEAR) / nearest) ** MEANING_POWER
-        own[key, place >> 1] = score * (USER if place & 1 else 1.0)
+        said, cosine = words.get((key, place), 0.0) / best, meaning.get((key, place), 0.0)
+        score = (1 - weight) * said**WORDS_POWER
+        score += weight * (max(0.0, cosine - near) / nearest) ** MEANING_POWER
+        own[key, place >> 1] = Signals(said, cosine, score * (USER if place & 1 else 1.0))
     return own
 
 
-def _sessions(own: Scores) -> dict[int, float]:
+def _sessions(found: Mapping[At, Signals]) -> dict[int, float]:
     """Return each session's bonus: the sum of its best messages relative to the best session."""
     said: dict[int, list[float]] = {}
-    for (key, _), score in own.items():
-        said.setdefault(key, []).append(score)
+    for (key, _), one in found.items():
+        said.setdefault(key, []).append(one.own)
     sums = {key: sum(sorted(scores, reverse=True)[:SAYING]) for key, scores in said.items()}
     best = max(sums.values(), default=0.0) or 1.0
     return {key: SESSION * score / best for key, score in sums.items()}

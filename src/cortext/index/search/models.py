@@ -14,9 +14,9 @@ from cortext.errors import ConfigError
 from cortext.index.search.state import State
 
 if TYPE_CHECKING:
-    from cortext.index.search.embed import Model
+    from cortext.index.search.embed import Model, StaticModel
 
-BUILT_IN = "built-in/static-256-1"
+BUILT_IN = "built-in/static-256-2"
 
 
 class Models:
@@ -47,7 +47,8 @@ class Models:
         """Return the model whose vectors are used: the configured one or, until it is complete, the previous one."""
         if self.none:
             return ""
-        available = state.models()
+        # The table of an older version is gone: its vectors cannot be compared with a query any more.
+        available = [name for name in state.models() if name == BUILT_IN or not name.startswith("built-in/")]
         others = [name for name in available if name != self.wanted and state.fact(f"seen {name}")]
         complete = bool(state.fact(f"seen {self.wanted}"))
         if self.wanted in available and (complete or not others):
@@ -59,6 +60,14 @@ class Models:
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
+
+    def static(self) -> StaticModel:
+        """Return the built-in table, which late interaction uses whichever model made the vectors."""
+        from cortext.index.search.embed import StaticModel
+
+        model = self.model(BUILT_IN)
+        assert isinstance(model, StaticModel)
+        return model
 
     def _make(self, name: str) -> Model:
         kind, _, rest = name.partition("/")

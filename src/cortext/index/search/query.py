@@ -9,7 +9,8 @@ import re
 import time
 from collections.abc import Mapping
 
-from cortext.index.search.words import STOP, WORD
+from cortext.index.search.asked import asked
+from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model import clock
 
 FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "after", "before")
@@ -36,10 +37,24 @@ class Word:
 
 
 class Query:
-    """A parsed query; `said` is its text for the comparison by meaning."""
+    """A parsed query; `said` is its text for the comparison by meaning, `asked` the question as typed.
 
-    def __init__(self, words: list[Word], filters: dict[str, str], said: str) -> None:
+    `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
+    order what is found.
+    """
+
+    def __init__(
+        self,
+        words: list[Word],
+        filters: dict[str, str],
+        said: str,
+        *,
+        asked: str = "",
+        decision: bool = False,
+        when: tuple[int, int] | None = None,
+    ) -> None:
         self.words, self.filters, self.said = words, filters, said
+        self.asked, self.decision, self.when = asked, decision, when
 
     @property
     def demands(self) -> bool:
@@ -57,7 +72,8 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
     found: dict[str, str] = {}
     words: list[Word] = []
     said: list[str] = []
-    for sign, name, quoted, bare in _PIECE.findall(text[:LONGEST]):
+    wanted = asked(text[:LONGEST])
+    for sign, name, quoted, bare in _PIECE.findall(wanted.subject):
         value = bare or quoted
         if name in FILTERS and not sign and value and _is_valid_filter(name, value):
             found[name] = value
@@ -73,19 +89,19 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
             must=sign == "+",
             excluded=sign == "-",
         )
-        if not word.excluded:
+        if not word.excluded and word.text.lower() not in FUNCTION_WORDS:
             said.append(word.text)
         words.append(word)
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
-    return Query(significant[:MOST_WORDS], found | given, " ".join(said))
+    return Query(significant[:MOST_WORDS], found | given, " ".join(said), decision=wanted.decision, when=wanted.when)
 
 
 def _is_stop(word: Word) -> bool:
     pieces = WORD.findall(word.text.lower())
-    return not word.begins and all(piece in STOP for piece in pieces)
+    return not word.begins and all(piece in STOP or piece in FUNCTION_WORDS for piece in pieces)
 
 
 def _is_valid_filter(name: str, value: str) -> bool:

@@ -107,6 +107,12 @@ class State:
                 found[key] = (root, name, indexed)
         return found
 
+    def names(self, keys: Iterable[int]) -> dict[int, str]:
+        """Return the name (title and summary) of each of these few keys."""
+        wanted = list(keys)
+        query = f"SELECT key, name FROM session WHERE key IN ({','.join('?' * len(wanted))})"
+        return dict(self.connection.execute(query, wanted))
+
     def keys(self) -> dict[tuple[str, str], int]:
         """Return the keys of all sessions."""
         return {(root, name): key for root, name, key in self.connection.execute("SELECT root, id, key FROM session")}

@@ -14,7 +14,7 @@ from cortext.io import files as fsio
 NAME = "words.txt"
 SLACK = 1 << 20  # bytes of duplicates that are tolerated
 LOOKED_AT = 4_000
-SHORTEST = 3  # letters of the shortest part that is looked for
+SHORTEST = 4  # letters of the shortest part that is looked for
 
 
 class WordList:
@@ -62,6 +62,32 @@ class WordList:
         nearest = sorted(found, key=lambda word: (len(word), word))[:most]
         return [word.decode("utf-8", "replace") for word in nearest]
 
+    def similar(self, word: str, wrong: int, most: int = 6) -> list[str]:
+        """Return words that differ from this one in at most so many letters, the most similar first.
+
+        A third of the word is assumed to be right, so that only words with one of the thirds are compared.
+        """
+        words, wanted = self._all(), word.encode("utf-8", "replace")
+        size = max(2, len(wanted) // 3)
+        found: dict[bytes, int] = {}
+        for start in (0, (len(wanted) - size) // 2, len(wanted) - size):
+            piece = wanted[start : start + size]
+            at = words.find(piece)
+            looked_at = 0
+            while at >= 0 and looked_at < LOOKED_AT:
+                begin, end = words.rfind(b"\n", 0, at) + 1, words.find(b"\n", at)
+                if end < 0:
+                    break
+                # An equal piece is at about the same position, in a word of about the same length.
+                if abs(end - begin - len(wanted)) <= wrong and abs(at - begin - start) <= wrong:
+                    other = words[begin:end]
+                    looked_at += 1
+                    if other not in found and other != wanted:
+                        found[other] = _distance(wanted, other)
+                at = words.find(piece, at + 1)
+        nearest = sorted((far, other) for other, far in found.items() if far <= wrong)[:most]
+        return [other.decode("utf-8", "replace") for _, other in nearest]
+
     def _all(self) -> bytes:
         try:
             status = os.stat(self._path)
@@ -72,3 +98,17 @@ class WordList:
         except FileNotFoundError:
             self._words, self._read = b"\n", (-1, -1)
         return self._words
+
+
+def _distance(one: bytes, other: bytes) -> int:
+    """Return how many letters are missing, added, wrong, or swapped with the next."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for down, letter in enumerate(one, 1):
+        earlier, before, row = before, row, [down]
+        for across, wanted in enumerate(other, 1):
+            least = min(before[across] + 1, row[-1] + 1, before[across - 1] + (letter != wanted))
+            if down > 1 and across > 1 and letter == other[across - 2] and one[down - 2] == wanted:
+                least = min(least, earlier[across - 2] + 1)
+            row.append(least)
+    return row[-1]

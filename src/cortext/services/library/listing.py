@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, StoreUnreachable
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.message import Message
@@ -19,6 +19,9 @@ from cortext.services.library.stores import Found, NamedStore
 from cortext.store.files.layout_paths import lock_file
 
 __all__ = ["Listing", "Row"]
+
+
+Result = TypeVar("Result")
 
 
 class Wanted(TypedDict, total=False):
@@ -54,6 +57,9 @@ class Listing:
         self.servers = {server.root: server for server in servers}
         self.labels = labels
         self.scan_due = False
+        # With `partial`, a server that does not answer is left out and its error is kept here, by its address.
+        self.partial = False
+        self.missing: dict[str, StoreUnreachable] = {}
 
     @property
     def index(self) -> SessionIndex:
@@ -173,21 +179,17 @@ class Listing:
         found = self._index.cells(fetched, roots, [*times, *wanted, *held_in], limit=most, order=order)
         if hidden:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
+        # What the server cannot decide is decided here, and then every session is needed.
+        most = 0 if held_in or status in (INTERRUPTED, ACTIVE, "damaged") else limit
         for server in served:
-            rows = server.rows(wanted, limit=0 if status or times or held_in else limit, order=order)
-            inside = [
-                row
-                for row in rows
-                if after <= row.last_active
-                and (not before or row.last_active <= before)
-                and (projects is None or row.project in projects)
-            ]
+            rows = self.from_server(server, [*times, *wanted], limit=most, order=order)
+            inside = [row for row in rows if projects is None or row.project in projects]
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
             stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
             found += self._index.cells(fetched, roots, [*times, *stored_so, *held_in], order=order)
             for server in served:
-                found += map(attrgetter(*fetched), server.rows(stored_so, order=order))
+                found += map(attrgetter(*fetched), self.from_server(server, [*times, *stored_so], order=order))
         if served or status == INTERRUPTED:
             found.sort(key=itemgetter(index_of[order], index_of["id"]), reverse=True)
         if spawn_roots:
@@ -197,6 +199,25 @@ class Listing:
         if len(fetched) > len(columns):
             found = [cells[: len(columns)] for cells in found]
         return found[:limit] if limit > 0 else found
+
+    def from_server(
+        self, server: ServerSource, where: Sequence[tuple[str, str]], *, limit: int = 0, order: str = "last_active"
+    ) -> list[Row]:
+        """Return rows of a server; none if it does not answer and a partial list is wanted."""
+        return self.ask(server, lambda: server.rows(where, limit=limit, order=order)) or []
+
+    def ask(self, server: ServerSource, question: Callable[[], Result]) -> Result | None:
+        """Return the answer of a server; None if it does not answer and a partial answer is wanted (see `missing`)."""
+        address = server.root.partition("#")[0]
+        if self.partial and address in self.missing:
+            return None  # one attempt is enough
+        try:
+            return question()
+        except StoreUnreachable as error:
+            if not self.partial:
+                raise
+            self.missing[address] = error
+            return None
 
     def _show_interrupted(self, found: list[tuple[Any, ...]], index_of: dict[str, int], spawn_roots: set[str]) -> None:
         """Change the status of active spawn sessions that no process holds: they end with their process."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.index.search.asked import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
 from cortext.safety.framing import disarmed, field
@@ -78,9 +79,9 @@ class Recall:
         limit: int,
         per_session: int = 3,
         leave_out: Collection[str] = (),
-        whole: bool = False,
+        longest: int = 0,
     ) -> list[SessionPassages]:
-        """Return the best sessions with their best messages, as snippets or (`whole`) as longer passages."""
+        """Return the best sessions with their best messages: as snippets, or as passages of up to `longest` letters."""
         search = self._search()
         results = search.search(
             query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
@@ -88,14 +89,32 @@ class Recall:
         self.by_meaning = search.by_meaning
         found = []
         for result in results:
-            make = self._background if whole else self._snippet
-            passages = [make(result.session, match) for match in result.matches]
+            passages = [
+                self._snippet(result.session, match)
+                if longest <= len(match.snippet)
+                else self._background(result.session, match, longest)
+                for match in result.matches
+            ]
             found.append(SessionPassages(session=without_secrets(result.session), passages=passages))
         return found
+
+    def evidence(
+        self, topic: str, *, limit: int, start: int = 0, leave_out: Collection[str] = ()
+    ) -> Iterator[tuple[Row, Passage]]:
+        """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached."""
+        search = self._search()
+        results = search.messages(topic, limit=limit, leave_out=leave_out, fresh=False)
+        self.by_meaning = search.by_meaning
+        rows: dict[tuple[str, str], Row] = {}
+        for result in results[start:]:
+            row = result.session
+            shown = rows.setdefault((row.root, row.id), without_secrets(row))
+            yield shown, self._background(row, result.matches[0], PASSAGE)
 
     def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[SessionDecision]:
         """Return what was decided about a topic, in any session, the oldest first."""
         search = self._search()
+        topic = subject_of(topic)
         results = search.search(
             topic, filters={}, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
         )
@@ -140,15 +159,15 @@ class Recall:
         near = list(self._read(row, match.seq - 1, match.seq + 2))
         return _passage(match, *scrubbed(near, match.snippet, match.before, match.after))
 
-    def _background(self, row: Row, match: Match) -> Passage:
+    def _background(self, row: Row, match: Match, longest: int) -> Passage:
         """Return the message, or an excerpt around the match, and the beginnings of its neighbours."""
         near, _ = mask_messages(list(self._read(row, match.seq - 1, match.seq + 2)))
         texts = {message.seq: " ".join(body(message, cut_results=True).split()) for message in near}
         return _passage(
             match,
-            _excerpt(texts.get(match.seq, ""), match.snippet.strip("…")),
-            clip(texts.get(match.seq - 1, ""), NEIGHBOUR),
-            clip(texts.get(match.seq + 1, ""), NEIGHBOUR),
+            _excerpt(texts.get(match.seq, ""), match.snippet.strip("…"), longest),
+            clip(texts.get(match.seq - 1, ""), min(longest, NEIGHBOUR)),
+            clip(texts.get(match.seq + 1, ""), min(longest, NEIGHBOUR)),
         )
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
@@ -220,11 +239,11 @@ def _scrubbed(text: str, secrets: Sequence[tuple[str, str]]) -> str:
     return mask(text).text
 
 
-def _excerpt(text: str, found: str) -> str:
+def _excerpt(text: str, found: str, longest: int) -> str:
     """Return the text, or if it is long, the part of it around what was found."""
-    if len(text) <= PASSAGE:
+    if len(text) <= longest:
         return text
     offset = max(0, text.find(found[:60]))
-    start = max(0, min(offset - PASSAGE // 4, len(text) - PASSAGE))
-    end = start + PASSAGE
+    start = max(0, min(offset - longest // 4, len(text) - longest))
+    end = start + longest
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

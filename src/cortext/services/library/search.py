@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cortext.index.search.engine import Engine
+from cortext.index.search.engine import Engine, Results
+from cortext.index.search.fuse import At
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
 from cortext.index.search.query import FILTERS, Query, parse, timestamp
@@ -19,8 +20,9 @@ from cortext.services.library.listing import Listing
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
+from cortext.services.text.decision_words import may_decide
 
-Ranked = tuple[float, "Row", int]  # score, session, number of the message in it
+Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
 Progress = Callable[[str, int, int], None]
 
@@ -28,7 +30,8 @@ Progress = Callable[[str, int, int], None]
 class Match(NamedTuple):
     """A message that was found; `before` and `after` are the beginnings of its neighbours.
 
-    `highlights` are the (start, end) offsets of the query's words in the snippet.
+    `highlights` are the (start, end) offsets of the query's words in the snippet. `why` says what it was found by:
+    words, meaning, title, date; or `neighbour`, if it only stands next to a message that was found.
     """
 
     id: str
@@ -40,6 +43,7 @@ class Match(NamedTuple):
     score: float
     before: str
     after: str
+    why: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -53,6 +57,7 @@ class Found(NamedTuple):
 __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 
 SESSION_FILTERS = ("tool", "type", "status", "agent", "project")
+BESIDE = ("neighbour",)  # why a message is shown that does not match itself
 FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
 PER_SESSION = 3
 LEAST_FURTHER = 0.6  # of the best message's score: the least for a further match without any of the words
@@ -78,11 +83,17 @@ class Search:
         self._engine = Engine(folder, listing.sources, models)
         self.more_to_do = False
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
+        self._read: dict[tuple[str, str, int], dict[int, Message]] = {}  # what the last query read, by message
 
     @property
     def trouble(self) -> str:
         """Why the last query was answered by keywords only; usually empty."""
         return self._engine.trouble
+
+    @property
+    def listing(self) -> Listing:
+        """The list of the sessions that are searched."""
+        return self._listing
 
     @property
     def by_meaning(self) -> bool:
@@ -221,15 +232,45 @@ class Search:
     ) -> tuple[Iterator[Ranked], set[str]]:
         keys, unwanted = self._keys(query, leave_out)
         limit = max(CANDIDATES, wanted * 5)
-        scores, terms = self._engine.find(query, keys=keys, leave_out=unwanted, limit=limit, exact=exact, like=like)
-        return self._in_order(scores, leave_out), terms
+        self._read = {}
+        results = self._engine.find(
+            query,
+            keys=keys,
+            leave_out=unwanted,
+            limit=limit,
+            exact=exact,
+            like=like,
+            read=lambda places: self._messages_at(places, leave_out),
+            decides=may_decide,
+        )
+        return self._in_order(results, leave_out), results.terms
 
-    def _in_order(self, scores: Mapping[tuple[int, int], float], leave_out: Collection[str]) -> Iterator[Ranked]:
+    def _messages_at(self, places: Iterable[tuple[int, int]], leave_out: Collection[str]) -> dict[At, Message]:
+        """Return messages by session key and number; those that are gone or not shown are left out."""
+        rows: dict[int, tuple[Row, int] | None] = {}
+        wanted = list(places)
+        self._look_up({key for key, _ in wanted}, rows, leave_out)
+        found: dict[At, Message] = {}
+        for key, seq in wanted:
+            known = rows[key]
+            message = self._around(known[0], seq).get(seq) if known is not None and seq < known[1] else None
+            if message is not None:
+                found[key, seq] = message
+        return found
+
+    def _around(self, row: Row, seq: int) -> dict[int, Message]:
+        """Return a message and its neighbours by number. A query reads each only once."""
+        at = (row.root, row.id, seq)
+        if at not in self._read:
+            self._read[at] = around(self._listing.sources[row.root], row.id, row.path, seq)
+        return self._read[at]
+
+    def _in_order(self, results: Results, leave_out: Collection[str]) -> Iterator[Ranked]:
         """Yield the messages with their sessions, which are looked up lazily, a few at a time.
 
         The order of messages with equal scores does not depend on how the index was built.
         """
-        best = sorted(((round(score, 6), key, seq) for (key, seq), score in scores.items()), reverse=True)
+        best = sorted(((round(score, 6), key, seq) for (key, seq), score in results.scores.items()), reverse=True)
         rows: dict[int, tuple[Row, int] | None] = {}
         start = 0
         while start < len(best):
@@ -239,7 +280,7 @@ class Search:
             batch = best[start:end]
             self._look_up({key for _, key, _ in batch} - rows.keys(), rows, leave_out)
             ranked = [
-                (score, known[0], seq)
+                (score, known[0], seq, results.why((key, seq)))
                 for score, key, seq in batch
                 if (known := rows[key]) is not None and seq < known[1]
             ]
@@ -303,25 +344,29 @@ class Search:
         return found
 
     def _matches(self, group: Iterable[Ranked], most: int, terms: set[str], check: Check) -> list[Match]:
-        """Return the best messages of one session. The neighbour of a match is shown with it, not on its own."""
+        """Return the best messages of one session.
+
+        A message that was only found because it stands next to another is shown with that one, not on its own.
+        """
         matches: list[Match] = []
-        taken: list[int] = []
-        for score, row, seq in group:
+        copies: list[int] = []
+        for score, row, seq, why in group:
             if len(matches) == most:
                 break
-            if any(abs(other - seq) <= 1 for other in taken):
+            if any(abs(other - seq) <= 1 for other in copies):
                 continue
-            near = around(self._listing.sources[row.root], row.id, row.path, seq)
+            if why == BESIDE and any(abs(other.seq - seq) <= 1 for other in matches):
+                continue
+            near = self._around(row, seq)
             message = near.get(seq)
             if message is None:
                 continue
             if check.is_copy(message):  # in a fork its neighbours are copies too
-                taken.append(seq)
+                copies.append(seq)
                 continue
             if not check.allows(message, row):
                 continue
-            taken.append(seq)
-            match = self._match(near, seq, terms, score)
+            match = self._match(near, seq, terms, score)._replace(why=why)
             if matches and not match.highlights and score < LEAST_FURTHER * matches[0].score:
                 continue  # it was only found because it is near the best one
             matches.append(match)
@@ -368,4 +413,4 @@ def _merged(local: list[Found], served: list[Found], limit: int) -> list[Found]:
 def hit_json(row: Row, match: Match) -> Json:
     """Return a message that was found, with its session."""
     message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
-    return {"session": session_json(row), "message": message, "score": match.score}
+    return {"session": session_json(row), "message": message, "score": match.score, "why": list(match.why)}

@@ -7,6 +7,7 @@ for all users. Without pgvector, the newest messages of recent sessions are comp
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from itertools import islice
 
 from cortext.index.search.models import Models
@@ -53,7 +54,8 @@ class ServedSearch(Search):
             workspace = query.filters.get("workspace", "").casefold()
             if workspace and workspace != self._listing.labels.get(source.root, "").casefold():
                 continue
-            hits = self._hits(source, query, limit * max(1, per_session), exact)
+            question = partial(self._hits, source, query, limit * max(1, per_session), exact)
+            hits = self._listing.ask(source, question) or {}
             groups: dict[str, list[Hit]] = {}
             for hit in sorted(hits.values(), key=lambda hit: (hit[0], hit[1].last_active), reverse=True):
                 row = source.row(hit[1])
@@ -88,7 +90,7 @@ class ServedSearch(Search):
         recent = store.listed(limit=RECENT_SESSIONS)
         if store.has_vectors():
             claims = store.claims()
-            for session in recent:
+            for session in () if store.shared else recent:
                 count = session.message_count
                 claim = (
                     claims.claim(f"embed {embedder.name}", session.id, CLAIM_SECONDS, version=count) if count else None

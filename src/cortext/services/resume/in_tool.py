@@ -21,6 +21,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Resolver, is_number
+from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
@@ -123,7 +124,7 @@ class ChatResumer:
     def load(self, row: Row) -> Found:
         """Return the conversation of a row, up to date."""
         found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
-        return found
+        return found if self.chat is None else continued(found, self.capture.home)
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 

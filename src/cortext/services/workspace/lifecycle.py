@@ -28,6 +28,7 @@ from cortext.services.workspace.git import CommitResult, Git
 from cortext.services.workspace.numbering import last_number, reserve_number
 from cortext.services.workspace.secrecy import count_masked
 from cortext.store.files.layout_paths import STATE
+from cortext.store.server_capabilities import ReadsShared
 
 # What our own MCP server offers: recorded with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
@@ -238,9 +239,17 @@ def active(named_store: NamedStore) -> Session:
     return max(sessions, key=lambda session: session.last_active)
 
 
-def fork(named_store: NamedStore, session: Session, after: int | None = None) -> Session:
-    """Create a conversation with the messages of another, up to `after`; the original is unchanged."""
-    all_messages = thread(named_store.store.read(session.id))
+def fork(
+    named_store: NamedStore, session: Session, after: int | None = None, *, home: NamedStore | None = None
+) -> Session:
+    """Create a conversation with the messages of another, up to `after`; the original is unchanged.
+
+    A copy of somebody else's session is made in `home`, which must be given if there may be one.
+    """
+    source = named_store.store
+    all_messages = thread(source.read(session.id))
+    if isinstance(source, ReadsShared) and home is not None:
+        named_store = home
     if not all_messages:
         raise NotFound(f"{session.id} has no messages yet", hint=f"send a message first: cortext resume {session.id}")
     messages = [message for message in all_messages if after is None or message.seq <= after]
@@ -274,6 +283,8 @@ def fork(named_store: NamedStore, session: Session, after: int | None = None) ->
     else:
         change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
     made = create_with(named_store.store, new, messages, change)
+    if isinstance(source, ReadsShared):
+        source.forked(session.id, made.id)
     if named_store.kind == "workspace":
         entry = registry.load(named_store.root).types.get(session.type)
         _write_notes(named_store.root, entry.template if entry else "", kind, made)

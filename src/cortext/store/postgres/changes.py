@@ -13,9 +13,10 @@ from cortext.store.files.lines import decode_value, encode, encode_annotation
 from cortext.store.postgres import vectors as postgres_vectors
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
-from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
+from cortext.store.postgres.lease import FREE, Lease, Leases
 from cortext.store.postgres.rows import SESSION, columns_of, storable
 from cortext.store.postgres.schema import has_vectors
+from cortext.store.postgres.scope import LIVE, Own
 
 PAGE = 500
 _LEASED = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
@@ -35,12 +36,12 @@ Target = Lease | None
 
 
 class Changes:
-    """Changes to the sessions of one space."""
+    """Changes to the sessions of one scope."""
 
     def __init__(
-        self, connections: Connections, leases: Leases, space: str, session: Callable[[tuple[Any, ...]], Session]
+        self, connections: Connections, leases: Leases, scope: Own, session: Callable[[tuple[Any, ...]], Session]
     ) -> None:
-        self.connections, self.leases, self.space = connections, leases, space
+        self.connections, self.leases, self.scope = connections, leases, scope
         self._session = session
         self._vectors = False
 
@@ -97,12 +98,13 @@ class Changes:
         UPDATE cortext.sessions SET summary_vector = %s, due_embed = next_seq > embedded_before
         WHERE {LIVE} AND summary = %s RETURNING life
         """
-        return bool(self.connections.query(query, vector, session_id, self.space, storable(summary)))
+        values = (vector, *self.scope.one(session_id), storable(summary))
+        return bool(self.connections.query(self.scope.sql(query), *values))
 
     def summary_embedding(self, session_id: str, summary: str) -> dict[str, object] | None:
         """Return the stored embedding if it belongs to this summary."""
         query = f"SELECT summary_vector FROM cortext.sessions WHERE {LIVE}"
-        rows = self.connections.query(query, session_id, self.space)
+        rows = self.connections.query(self.scope.sql(query), *self.scope.one(session_id))
         found = decode_value(rows[0][0].encode("utf-8")) if rows and rows[0][0] else {}
         return found["embedding"] if found.get("summary") == summary else None
 
@@ -115,9 +117,9 @@ class Changes:
 
     def _locked(self, connection: Connection, session_id: str, lease: Target, columns: str) -> tuple[Any, ...] | None:
         """Lock a session's row and return its life and these columns; None if another process holds the session."""
-        condition, values = (_LEASED, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", (session_id, self.space))
+        condition, values = (_LEASED, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", self.scope.one(session_id))
         query = f"SELECT holder, life, {columns} FROM cortext.sessions WHERE {condition} FOR UPDATE"
-        row = connection.execute(query.encode(), values).fetchone()
+        row = connection.execute(self.scope.sql(query).encode(), values).fetchone()
         # Without a lease of ours, a row that still names a holder has an expired lease; end it for good.
         if row is not None and row[0] is not None and lease is None:
             end = (
@@ -141,10 +143,10 @@ class Changes:
 
     def _annotate(self, connection: Connection, session_id: str, lines: list[str], *, retried: bool) -> bool | None:
         with connection.transaction():
-            row = self._locked(connection, session_id, None, "next_note")
+            row = self._locked(connection, session_id, None, "next_note, owner")
             if row is None:
                 return None
-            life, number = row
+            life, number, owner = row
             # The answer to an earlier attempt may be lost: check whether it stored these notes.
             if retried and number >= len(lines):
                 last = connection.execute(_LAST_NOTES.encode(), (session_id, life, number - len(lines))).fetchall()
@@ -156,7 +158,8 @@ class Changes:
             save = "UPDATE cortext.sessions SET next_note = %s WHERE session_id = %s AND life = %s"
             connection.execute(save.encode(), (number + len(lines), session_id, life))
             if self.has_vectors(connection):
-                postgres_vectors.keep(connection, session_id, life, [decode_value(line.encode()) for line in lines])
+                records = [decode_value(line.encode()) for line in lines]
+                postgres_vectors.keep(connection, owner, session_id, life, records)
         return True
 
     def has_vectors(self, connection: Connection) -> bool:

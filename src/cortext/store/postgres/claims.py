@@ -13,22 +13,25 @@ from cortext.store.claims import Claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 
-_CLAIM = """
-INSERT INTO cortext.claims AS c (key, topic, fence, token, held_until)
-VALUES (%(key)s, %(topic)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
-ON CONFLICT (key, topic) DO UPDATE
-SET fence = c.fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
-WHERE (c.held_until IS NULL OR c.held_until < now() OR c.token = %(token)s)
-    AND (%(version)s = 0 OR c.version < %(version)s)
+# Two statements, because distributed engines refuse the server's clock inside ON CONFLICT DO UPDATE.
+_TAKE = """
+UPDATE cortext.claims SET fence = fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
+WHERE key = %(key)s AND topic = %(topic)s AND owner = %(owner)s
+    AND (held_until IS NULL OR held_until < now() OR token = %(token)s) AND (%(version)s = 0 OR version < %(version)s)
 RETURNING fence
+"""
+_CREATE = """
+INSERT INTO cortext.claims (key, topic, owner, fence, token, held_until)
+VALUES (%(key)s, %(topic)s, %(owner)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
+ON CONFLICT DO NOTHING RETURNING fence
 """
 _RENEW = """
 UPDATE cortext.claims SET held_until = now() + %s * interval '1 second'
-WHERE key = %s AND topic = %s AND fence = %s RETURNING fence
+WHERE key = %s AND topic = %s AND fence = %s AND owner = %s RETURNING fence
 """
 _FINISH = """
 UPDATE cortext.claims SET held_until = NULL, version = greatest(version, %s)
-WHERE key = %s AND topic = %s AND fence = %s RETURNING fence
+WHERE key = %s AND topic = %s AND fence = %s AND owner = %s RETURNING fence
 """
 
 
@@ -41,20 +44,28 @@ class ServerClaims:
     def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
         token = secrets.token_hex(8)  # identifies us if the query is retried after a lost answer
         values = {"key": key, "topic": topic, "token": token, "seconds": seconds, "version": version}
-        row = self._connections.run(lambda connection: connection.execute(_CLAIM.encode(), values).fetchone())
-        return Claim(key, topic, row[0]) if row else None
+        values["owner"] = self._connections.owner
+
+        def attempt(connection: Connection) -> Claim | None:
+            for statement in (_TAKE, _CREATE):
+                row = connection.execute(statement.encode(), values).fetchone()
+                if row is not None:
+                    return Claim(key, topic, row[0])
+            return None
+
+        return self._connections.run(attempt)
 
     def renew(self, claim: Claim, seconds: float) -> bool:
-        return bool(self._connections.query(_RENEW, seconds, *claim))
+        return bool(self._connections.query(_RENEW, seconds, *claim, self._connections.owner))
 
     def finish(self, claim: Claim, *, version: int = 0) -> bool:
-        return bool(self._connections.query(_FINISH, version, *claim))
+        return bool(self._connections.query(_FINISH, version, *claim, self._connections.owner))
 
 
-def lock_claim(connection: Connection, claim: Claim) -> None:
+def lock_claim(connection: Connection, owner: str, claim: Claim) -> None:
     """Lock the claim's row until the transaction ends; TakenOver if another worker has the claim."""
-    query = b"SELECT fence FROM cortext.claims WHERE key = %s AND topic = %s AND fence = %s FOR UPDATE"
-    if connection.execute(query, claim).fetchone() is None:
+    query = b"SELECT fence FROM cortext.claims WHERE key = %s AND topic = %s AND fence = %s AND owner = %s FOR UPDATE"
+    if connection.execute(query, (*claim, owner)).fetchone() is None:
         raise TakenOver(
             f"{claim.key} was taken over by another process: this process did not renew its claim in time",
             kept="everything acknowledged before this write",

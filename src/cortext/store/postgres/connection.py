@@ -2,15 +2,19 @@
 
 Work is passed as a function of a connection. It may be called again after the connection was lost, when it is unknown
 whether the server had finished it. So it must be idempotent: code that inserts checks first what is already there.
+
+Nothing waits for ever: connecting, each statement and all retries together have a limit of their own (`Limits`). The
+limit of a statement is enforced here as well as by the server, because a server that is stopped enforces nothing.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cortext.errors import ConfigError
 from cortext.safety.addresses import is_address, is_ambiguous, masked
@@ -21,7 +25,9 @@ from cortext.store.postgres.driver import (
     PoolTimeout,
     as_error,
     connection_lost,
-    login_refused,
+    is_refused,
+    limited,
+    lost_prepared_statement,
     psycopg,
 )
 
@@ -31,15 +37,26 @@ Result = TypeVar("Result")
 _CONFLICTS = ("40001", "40P01")
 _TRIES = 12
 _MAX_CONNECTIONS = 50  # of one process; further threads wait for a free one
+_CHECK_SECONDS = 60.0  # between two checks of the version of the tables
+_GRACE = 2.0  # seconds that the server gets to enforce the limit of a statement before we do
 _POLL = 0.05  # seconds between two checks for a failed connection attempt
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 FIRST_PATIENCE = 1.0  # seconds to retry a server that has never answered
 
 
+class Limits(NamedTuple):
+    """How long to wait for a server, in seconds."""
+
+    patience: float = 10.0  # how long to retry while it restarts
+    connect: float = 5.0  # for a connection
+    statement: float = 30.0  # for one statement
+    idle: float = 60.0  # until an unused connection is closed
+
+
 class Connections:
     """The connections of this process to one server, opened on demand."""
 
-    def __init__(self, url: str, *, patience: float, lock_timeout: float, lease: float) -> None:
+    def __init__(self, url: str, *, limits: Limits, lock_timeout: float, lease: float, owner: str = "") -> None:
         if not is_address(url):
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database")
         if is_ambiguous(url):
@@ -48,25 +65,46 @@ class Connections:
                 hint="write @ / : in a user or password as %40 %2F %3A",
             )
         self.name = masked(url)
-        self.patience = patience
+        self.limits = limits
+        self._owner = owner
         # The server gives up waiting for a lock, and ends a transaction that this process left open while suspended.
-        milliseconds = max(1, round(lock_timeout * 1000)), max(1, round(lease * 1000))
-        self._opener = _Opener(
-            url,
-            self.name,
-            f"SET lock_timeout = {milliseconds[0]}; SET idle_in_transaction_session_timeout = {milliseconds[1]}; "
-            "SET default_transaction_isolation = 'read committed'",
-        )
+        settings = {
+            "lock_timeout": _milliseconds(lock_timeout),
+            "idle_in_transaction_session_timeout": _milliseconds(lease),
+            "statement_timeout": _milliseconds(limits.statement),
+            "default_transaction_isolation": "'read committed'",
+        }
+        self._opener = _Opener(url, self.name, limits, settings)
         # By process id: a fork must neither use nor close its parent's connections.
         self._pools: dict[int, ConnectionPool[Connection]] = {}
         # Cleared for engines that cannot write to two tables in one statement.
         self.can_write_two_tables = True
         weakref.finalize(self, _close, self._pools)
 
-    def run(self, work: Callable[[Connection], Result]) -> Result:
-        """Return what `work` returns; retry with a new connection if one broke. Driver errors become ours."""
+    @property
+    def is_service(self) -> bool:
+        """Whether the owner is a setting, because many people share one role."""
+        return bool(self._owner)
+
+    @property
+    def owner(self) -> str:
+        """Who owns what this process writes: by default the role that the server knows us by."""
+        if not self._owner and not self._opener.user:
+            self.run(lambda connection: None)
+        return self._owner or self._opener.user
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a pooler is between this process and the server; known after the first connection."""
+        return self._opener.pooled
+
+    def run(self, work: Callable[[Connection], Result], *, breaks: int = 0) -> Result:
+        """Return what `work` returns; retry with a new connection if one broke. Driver errors become ours.
+
+        With `breaks`, give up after the work itself broke that many connections: it may be what crashes the server.
+        """
         deadline = 0.0
-        conflicts = 0
+        conflicts = broken = 0
         pause = 0.01
         while True:
             # Returned to where it came from: `close` in another thread makes the next call open a new pool.
@@ -74,17 +112,24 @@ class Connections:
             connection = None
             try:
                 connection = self._borrow(pool)
+                self._opener.check_again(connection)
                 result = work(connection)
             except psycopg.Error as error:
+                lost = connection_lost(error)
+                if lost_prepared_statement(error):
+                    self._opener.found_pooler()
+                    lost = True
                 if connection is not None:
-                    _return(pool, connection, broken=connection_lost(error))
+                    _return(pool, connection, broken=lost)
+                    broken += lost
                 conflicts += error.sqlstate in _CONFLICTS
                 # A server that has answered before may be restarting, so it gets the full patience.
-                patience = self.patience if self._opener.ready else min(self.patience, FIRST_PATIENCE)
+                patience = self.limits.patience if self._opener.ready else min(self.limits.patience, FIRST_PATIENCE)
                 deadline = deadline or time.monotonic() + patience
-                retry = conflicts < _TRIES if error.sqlstate in _CONFLICTS else connection_lost(error)
-                if not retry or time.monotonic() >= deadline or login_refused(error):
-                    raise as_error(error, self.name) from error
+                retry = conflicts < _TRIES if error.sqlstate in _CONFLICTS else lost
+                given_up = time.monotonic() >= deadline or 0 < breaks <= broken
+                if not retry or given_up or is_refused(error):
+                    raise as_error(error, self.name, self._opener.user) from error
                 time.sleep(pause)
                 pause = min(pause * 2, 0.25)
             except BaseException:
@@ -95,9 +140,9 @@ class Connections:
                 _return(pool, connection)
                 return result
 
-    def query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Execute one statement and return its rows."""
-        return self.run(lambda connection: connection.execute(query.encode(), values).fetchall())
+    def query(self, query: str, *values: object, breaks: int = 0) -> list[tuple[Any, ...]]:
+        """Execute one statement and return its rows; `breaks`: see `run`."""
+        return self.run(lambda connection: connection.execute(query.encode(), values).fetchall(), breaks=breaks)
 
     def close(self) -> None:
         """Close every connection; the next query opens a new one."""
@@ -106,7 +151,7 @@ class Connections:
     def _borrow(self, pool: ConnectionPool[Connection]) -> Connection:
         """Borrow a connection. A failed connection attempt is raised at once, not after the pool's timeout."""
         self._opener.failure = None
-        deadline = time.monotonic() + max(self.patience, 2 * _POLL)
+        deadline = time.monotonic() + max(self.limits.patience, 2 * _POLL)
         while True:
             try:
                 return pool.getconn(timeout=_POLL)
@@ -124,6 +169,7 @@ class Connections:
                 connection_class=self._opener.connection_class(),
                 min_size=0,
                 max_size=_MAX_CONNECTIONS,
+                max_idle=self.limits.idle,
                 num_workers=1,
                 reconnect_timeout=0.0,  # `run` retries
                 open=False,
@@ -136,15 +182,29 @@ class Connections:
 class _Opener:
     """Opens connections for a pool and records why that failed, because the pool would only report a timeout."""
 
-    def __init__(self, url: str, name: str, setup: str) -> None:
-        self._url, self._name, self._setup = url, name, setup
+    def __init__(self, url: str, name: str, limits: Limits, settings: dict[str, str]) -> None:
+        self._url, self._name, self._limits, self._settings = url, name, limits, settings
         self.ready = False  # the server has answered and its schema is up to date
         self.busy = False  # a connection is being opened
         self.failure: Exception | None = None
+        self.user = ""  # the role that the server knows us by
+        self.pooled = False
+        self._checked = 0.0
+
+    def check_again(self, connection: Connection) -> None:
+        """From time to time, check that the tables still suit this release: an administrator may migrate them."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            postgres_schema.prepare(connection, self._name)
+            self._checked = time.monotonic()
+
+    def found_pooler(self) -> None:
+        """Note that the statements of a connection reach several sessions of the server."""
+        self.pooled = True
 
     def connection_class(self) -> type[Connection]:
         """Return the connection class for the pool."""
         opener = self
+        limit = self._limits.statement + _GRACE
 
         class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
             @classmethod
@@ -158,13 +218,21 @@ class _Opener:
                 finally:
                     opener.busy = False
 
+            def wait(self, gen: Any, *words: Any, **options: Any) -> Any:
+                return super().wait(limited(gen, self, limit), *words, **options)
+
         return PooledConnection
 
     def open(self, connect: Callable[..., Any]) -> Any:
-        """Return a new connection with our session settings; migrate the schema first if needed."""
+        """Return a new connection with our session settings; prepare the schema first if needed."""
         options: dict[str, Any] = {"client_encoding": "utf8", "application_name": "cortext"}
         # Detect a host that disappeared without closing the connection.
-        defaults = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "tcp_user_timeout": 15_000}
+        defaults = {
+            "connect_timeout": max(2, round(self._limits.connect)),  # libpq takes whole seconds, and at least two
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "tcp_user_timeout": 15_000,
+        }
         options |= {name: value for name, value in defaults.items() if name not in self._url}
         try:
             connection = connect(self._url, autocommit=True, **options)
@@ -172,14 +240,31 @@ class _Opener:
             # The driver's message repeats parts of the address, possibly the password.
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database") from None
         try:
-            connection.execute(self._setup.encode())
-            if not self.ready:
-                postgres_schema.prepare(connection, self._name)
-                self.ready = True
+            self._set_up(connection)
+            postgres_schema.prepare(connection, self._name)
+            self.ready, self._checked = True, time.monotonic()
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _set_up(self, connection: Connection) -> None:
+        """Apply our session settings, unless a pooler would hand them to somebody else's statements."""
+        if not self.pooled:
+            row = connection.execute(b"SELECT pg_backend_pid(), current_user").fetchone() or (0, "")
+            self.user = str(row[1])
+            # A pooler invents the process id that it tells its clients.
+            self.pooled = row[0] != connection.info.backend_pid
+        if self.pooled:
+            # The next statement may reach another session of the server, which has not prepared anything.
+            connection.prepare_threshold = None
+            return
+        settings = "; ".join(f"SET {name} = {value}" for name, value in self._settings.items())
+        connection.execute(settings.encode())
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(max(1, round(seconds * 1000)))
 
 
 def _return(pool: ConnectionPool[Connection], connection: Connection, *, broken: bool = False) -> None:
@@ -191,5 +276,10 @@ def _return(pool: ConnectionPool[Connection], connection: Connection, *, broken:
 def _close(pools: dict[int, ConnectionPool[Connection]]) -> None:
     """Close the pool of this process."""
     pool = pools.pop(os.getpid(), None)
-    if pool is not None:
+    if pool is None:
+        return
+    if threading.current_thread().name.startswith(pool.name):
+        # A garbage collection in one of the pool's own threads, which cannot wait for itself.
+        threading.Thread(target=pool.close, kwargs={"timeout": 1.0}, daemon=True).start()
+    else:
         pool.close(timeout=1.0)

@@ -17,10 +17,10 @@ from typing import NamedTuple, TypeVar
 from cortext.errors import CortextError, SessionBusy, session_not_found
 from cortext.model import clock
 from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.scope import LIVE, Own
 
 Result = TypeVar("Result")
 
-LIVE = "session_id = %s AND space = %s AND deleted_at IS NULL"
 # No lease, or an expired one.
 FREE = "(held_until IS NULL OR held_until < now())"
 # A write without a lease ends an expired one, so that its former holder can no longer write.
@@ -59,8 +59,8 @@ class Lease(NamedTuple):
 class Leases:
     """The leases of one process on one space of a server."""
 
-    def __init__(self, connections: Connections, space: str, *, timeout: float, seconds: float) -> None:
-        self._connections, self._space = connections, space
+    def __init__(self, connections: Connections, scope: Own, *, timeout: float, seconds: float) -> None:
+        self._connections, self._scope = connections, scope
         self.timeout, self.seconds = timeout, seconds
         self._held: set[Lease] = set()
         self._renewer: threading.Thread | None = None
@@ -73,8 +73,8 @@ class Leases:
         holder, token = holder_name(), f"{_namespace()}/{os.getpid()}/{secrets.token_hex(8)}"
 
         def attempt() -> Lease | None:
-            values = (holder, token, clock.now(), self.seconds, session_id, self._space, token)
-            rows = self._connections.query(_ACQUIRE, *values)
+            values = (holder, token, clock.now(), self.seconds, *self._scope.one(session_id), token)
+            rows = self._connections.query(self._scope.sql(_ACQUIRE), *values)
             return Lease(session_id, *rows[0]) if rows else None
 
         lease = self.wait_for(session_id, attempt, timeout)
@@ -101,12 +101,14 @@ class Leases:
         deadline = time.monotonic() + wait
         pause = 0.01
         while (result := attempt()) is None:
-            rows = self._connections.query(_HOLDER, session_id, self._space)
+            rows = self._connections.query(self._scope.sql(_HOLDER), *self._scope.one(session_id))
             if not rows:
                 raise session_not_found(session_id)
             holder, since, token = rows[0]
-            if token and _is_dead(token) and self._connections.query(_EXPIRE, session_id, self._space, token):
-                continue
+            if token and _is_dead(token):
+                expire = self._scope.sql(_EXPIRE)
+                if self._connections.query(expire, *self._scope.one(session_id), token):
+                    continue
             if time.monotonic() >= deadline:
                 who = f"{holder or 'another process'} since {since or clock.now()}"
                 raise SessionBusy(

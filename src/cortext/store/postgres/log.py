@@ -17,8 +17,9 @@ from cortext.store.files.log import complete, is_repeat
 from cortext.store.postgres.claims import lock_claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.lease import END_STALE_LEASE, FREE, LIVE, Lease
+from cortext.store.postgres.lease import END_STALE_LEASE, FREE, Lease
 from cortext.store.postgres.rows import MESSAGE, MessageRow, from_row, hour_of, key_of, to_row
+from cortext.store.postgres.scope import LIVE, Own
 
 PAGE = 200
 
@@ -36,10 +37,9 @@ _INSERT = "INSERT INTO cortext.messages (session_id, life, seq, id, role, said_a
 _VALUES = _INSERT + "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _FROM_END = _INSERT + "SELECT session_id, life, next_seq - 1, %s, %s, %s, %s, %s, %s FROM log RETURNING seq"
 _APPEND_ONE = {
-    leased: f"WITH log AS ({_ADVANCE.format(1)}{where}{_RETURNING}) {_FROM_END}".encode()
-    for leased, where in _CONDITIONS
+    leased: f"WITH log AS ({_ADVANCE.format(1)}{where}{_RETURNING}) {_FROM_END}" for leased, where in _CONDITIONS
 }
-_ADVANCE_BY_MANY = {leased: f"{_ADVANCE.format('%s')}{where}{_RETURNING}".encode() for leased, where in _CONDITIONS}
+_ADVANCE_BY_MANY = {leased: f"{_ADVANCE.format('%s')}{where}{_RETURNING}" for leased, where in _CONDITIONS}
 _BY_IDS = f"SELECT {MESSAGE} FROM cortext.messages WHERE session_id = %s AND life = %s AND id = ANY(%s)"
 _LIFE = f"SELECT life FROM cortext.sessions WHERE {LIVE}"
 _PAGE = f"""
@@ -52,10 +52,10 @@ class AppendBatch:
     """A batch of messages to append. It may be attempted any number of times and is stored once."""
 
     def __init__(
-        self, connections: Connections, space: str, session_id: str, messages: Sequence[Message], lease: Lease | None,
+        self, connections: Connections, scope: Own, session_id: str, messages: Sequence[Message], lease: Lease | None,
         seconds: float, claim: Claim | None = None,
     ) -> None:  # fmt: skip
-        self._connections, self._space, self._session_id = connections, space, session_id
+        self._connections, self._scope, self._session_id = connections, scope, session_id
         self._lease, self._seconds, self._claim = lease, seconds, claim
         self._messages = _distinct([complete(message, 0) for message in messages])
         self._rows = [to_row(message) for message in self._messages]
@@ -98,19 +98,21 @@ class AppendBatch:
         if self._claim is None:
             return self._insert(connection, rows)
         with connection.transaction():
-            lock_claim(connection, self._claim)
+            lock_claim(connection, self._connections.owner, self._claim)
             return self._insert(connection, rows)
 
     def _insert(self, connection: Connection, rows: list[MessageRow]) -> int | None:
         count = len(rows)
         lease = self._lease
         leased = lease is not None
-        condition = (self._seconds, *lease) if lease else (self._session_id, self._space)
+        condition = (self._seconds, *lease) if lease else self._scope.one(self._session_id)
         if count == 1 and self._connections.can_write_two_tables and self._claim is None:
             row = rows[0]
             try:
                 values = (row[3], row[2], hour_of(row[2]), self._is_linear, *condition, *row)
-                written = connection.execute(_APPEND_ONE[leased], values, prepare=True).fetchone()
+                written = connection.execute(
+                    self._scope.sql(_APPEND_ONE[leased]).encode(), values, prepare=True
+                ).fetchone()
                 return None if written is None else int(written[0])
             except psycopg.errors.FeatureNotSupported:
                 # A distributed engine: use two statements in one transaction from now on.
@@ -118,7 +120,7 @@ class AppendBatch:
         tokens, last = sum(row[3] for row in rows), max(row[2] for row in rows)
         with connection.transaction():
             values = (count, count, tokens, last, hour_of(last), self._is_linear, *condition)
-            written = connection.execute(_ADVANCE_BY_MANY[leased], values).fetchone()
+            written = connection.execute(self._scope.sql(_ADVANCE_BY_MANY[leased]).encode(), values).fetchone()
             if written is None:
                 return None
             life, first = written[1], written[2] - count
@@ -130,7 +132,7 @@ class AppendBatch:
     def _find_stored(self, connection: Connection) -> dict[str, Message]:
         life = self._lease.life if self._lease else None
         if life is None:
-            row = connection.execute(_LIFE.encode(), (self._session_id, self._space)).fetchone()
+            row = connection.execute(self._scope.sql(_LIFE).encode(), self._scope.one(self._session_id)).fetchone()
             if row is None:
                 return {}
             life = row[0]
@@ -182,16 +184,16 @@ def damaged_row(row: tuple[Any, ...], reason: str) -> Damage:
     return Damage("messages", row[0], len(row[6]), UNREADABLE, f"message {row[0]}: {reason}")
 
 
-def life_of(connections: Connections, session_id: str, space: str) -> int | None:
+def life_of(scope: Own, session_id: str) -> int | None:
     """Return the life of the session that is not in the trash; None if there is none."""
-    rows = connections.query(_LIFE, session_id, space)
+    rows = scope.connections.query(scope.sql(_LIFE), *scope.one(session_id))
     return int(rows[0][0]) if rows else None
 
 
-def tail(connections: Connections, session_id: str, space: str, count: int) -> list[Message]:
+def tail(scope: Own, session_id: str, count: int) -> list[Message]:
     """Return the last `count` messages, in order."""
     messages = []
-    rows = connections.query(_TAIL, session_id, session_id, space, count)
+    rows = scope.connections.query(scope.sql(_TAIL), session_id, *scope.one(session_id), count)
     for row in reversed(rows):
         try:
             messages.append(from_row(row))

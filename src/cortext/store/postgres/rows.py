@@ -20,6 +20,9 @@ SESSION = (
     "session_id, record, created_at, last_active, message_count, token_count, straight, "
     "coalesce(held_until > now(), false)"
 )
+# The same columns in a join, where `s` is the session and `m` the message.
+MESSAGE_OF_M = ", ".join(f"m.{name}" for name in MESSAGE.split(", "))
+SESSION_OF_S = ", ".join(f"s.{name}" for name in SESSION.split(", ")[:7]) + ", coalesce(s.held_until > now(), false)"
 SEARCHED = 100_000  # characters of a text that the server indexes
 _MAX_INTEGER = 2**53
 _MORE_FIELDS = ("model", "parts", "usage", "parent", "partial", "aside", "extra")

@@ -1,20 +1,35 @@
-"""The schema on the server: numbered migrations, applied once and in order. Published ones never change."""
+"""The schema on the server. An empty database is filled at first use; existing tables are changed only by an
+administrator (`migrate`), and every other process says what to run.
+
+Migrations are numbered, and published ones never change. A release expands the tables (0006) so that the release before
+it keeps working, and contracts them (0007) when no process of that one is left. So two numbers are stored: `version`,
+the oldest release that the tables still serve, and `applied`, the last migration.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from cortext.errors import ConfigError
 from cortext.store.postgres.driver import Connection, psycopg
 
 FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
-_VERSION = b"SELECT version FROM cortext.schema_version WHERE one"
-_BOOTSTRAP = (
-    "CREATE SCHEMA IF NOT EXISTS cortext",
-    "CREATE TABLE IF NOT EXISTS cortext.schema_version (one boolean PRIMARY KEY, version bigint NOT NULL)",
-    "INSERT INTO cortext.schema_version VALUES (true, 0) ON CONFLICT (one) DO NOTHING",
-)
+NEEDED = 6  # the migration that this release needs
+CONTRACTS = (7,)  # migrations that the release before cannot work with
+# The tables whose rows have an owner.
+OWNED = ("sessions", "chats", "facts", "updates", "claims", "vectors")
+_VERSION = b"SELECT * FROM cortext.schema_version WHERE one"
+_LOCK_SECONDS = 5  # a change of a table waits so long for a lock, then lets others pass and tries again
+_ATTEMPTS = 12
+
+# An earlier release may have installed the extension where only a role named `cortext` finds it.
+_HIDDEN_EXTENSION = b"""
+SELECT 1 FROM pg_extension WHERE extname = 'vector' AND extnamespace = to_regnamespace('cortext')
+"""
 
 # Creating a table also creates a type and catalogue rows, so a concurrent creation can fail in any of these ways.
 _ALREADY_CREATED = (
@@ -25,36 +40,69 @@ _ALREADY_CREATED = (
 )
 
 
+class Versions(NamedTuple):
+    """The state of the tables: the oldest release they serve, and the last migration."""
+
+    version: int
+    applied: int
+
+
+class Step(NamedTuple):
+    """A statement of a migration."""
+
+    migration: int
+    statement: str
+
+
 def migrations() -> dict[int, str]:
     """Return the migrations of this version of cortext: number and file."""
     return {int(name[:4]): os.path.join(FOLDER, name) for name in sorted(os.listdir(FOLDER)) if name[:4].isdigit()}
 
 
-def prepare(connection: Connection, where: str) -> None:
-    """Apply missing migrations; ConfigError if a newer cortext created the tables."""
+def statements(path: str) -> list[str]:
+    """Return the statements of a script, without comments."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"^\s*--.*\n", "", file.read(), flags=re.MULTILINE)
+    return [statement.strip() for statement in re.split(r";\s*(?:\n|$)", text) if statement.strip()]
+
+
+def versions(connection: Connection) -> Versions | None:
+    """Return the state of the tables; None if there are none."""
     try:
-        found = version(connection)
+        row = connection.execute(_VERSION).fetchone()
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
-        found = -1
-    newest = max(migrations())
-    if found < newest:
-        found = _upgrade(connection, where)
+        return None
+    if row is None:
+        return None
+    return Versions(row[1], max(row[1:3]))
+
+
+def prepare(connection: Connection, where: str) -> None:
+    """Check that this release can use the tables; create them in an empty database. ConfigError says what to do."""
+    found = versions(connection)
+    if found is None:
+        create(connection, where)
         enable_vectors(connection)
-    if found > newest:
+        return
+    newest = max(migrations())
+    if found.version > newest:
         raise ConfigError(
-            f"{where} was created by a newer cortext (its tables have version {found}, this cortext knows {newest})",
+            f"{where} was created by a newer cortext (its tables have version {found.version}, this cortext knows "
+            f"{newest})",
             kept="nothing was read or changed",
             hint="upgrade cortext on this machine",
         )
+    if found.applied < NEEDED:
+        raise ConfigError(
+            f"the tables on {where} have version {found.applied}, this cortext needs {NEEDED}",
+            kept="nothing was read or changed",
+            hint="run `cortext store migrate` as the role that owns the tables; the release before this one keeps "
+            "working meanwhile",
+        )
 
 
-def version(connection: Connection) -> int:
-    """Return the schema version of the server."""
-    row = connection.execute(_VERSION).fetchone()
-    return int(row[0]) if row else -1
-
-
-def _upgrade(connection: Connection, where: str) -> int:
+def create(connection: Connection, where: str) -> None:
+    """Create the tables in an empty database. Many processes may do so at once."""
     row = connection.execute(b"SHOW server_encoding").fetchone()
     if row is not None and row[0].upper() not in ("UTF8", "UTF-8"):
         raise ConfigError(
@@ -62,22 +110,87 @@ def _upgrade(connection: Connection, where: str) -> int:
             kept="nothing was changed",
             hint="create a database with `ENCODING 'UTF8'`",
         )
-    for statement in _BOOTSTRAP:
-        _create(connection, statement)
-    found = 0
+    try:
+        for statement in ("CREATE SCHEMA IF NOT EXISTS cortext", *statements(os.path.join(FOLDER, "fresh.sql"))):
+            _create(connection, statement)
+    except psycopg.errors.InsufficientPrivilege:
+        raise ConfigError(
+            f"there are no tables on {where}, and this role may not create them",
+            kept="nothing was changed",
+            hint="run `cortext store migrate` as a role that may create a schema in this database",
+        ) from None
+    newest = max(migrations())
+    connection.execute(
+        b"INSERT INTO cortext.schema_version (one, version, applied) VALUES (true, %s, %s) ON CONFLICT DO NOTHING",
+        (newest, newest),
+    )
+
+
+def pending(found: Versions, *, finish: bool) -> Iterator[Step]:
+    """Yield the statements that `migrate` would execute."""
     for number, path in migrations().items():
-        with open(path, encoding="utf-8") as file:
-            script = file.read()
-        # The row acts as a lock: if many processes start at once, one migrates and the others wait for it.
-        with connection.transaction():
-            connection.execute(b"SET LOCAL lock_timeout = 60000")
-            row = connection.execute(_VERSION + b" FOR UPDATE").fetchone()
-            found = int(row[0]) if row else 0
-            if found < number:
-                connection.execute(script.encode())
-                connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE one", (number,))
-                found = number
-    return found
+        if number > found.applied and (finish or number not in CONTRACTS):
+            yield from (Step(number, statement) for statement in statements(path))
+
+
+def migrate(
+    connection: Connection, where: str, *, owner: str, finish: bool, report: Callable[[Step], None]
+) -> Versions:
+    """Apply what is missing, one statement at a time; with `finish`, also what the release before cannot work with.
+
+    Rows without an owner get `owner`. Every statement can be repeated, so an interrupted migration continues.
+    """
+    found = versions(connection)
+    if found is None:
+        create(connection, where)
+        enable_vectors(connection)
+        return versions(connection) or Versions(0, 0)
+    if found.version > max(migrations()):
+        prepare(connection, where)  # raises: a newer cortext made these tables
+    connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
+    connection.execute(b"SET statement_timeout = 0")
+    for (index,) in connection.execute(
+        b"SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid AND indrelid IN "
+        b"(SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('cortext'))"
+    ).fetchall():
+        _change(connection, f"DROP INDEX {index}")  # left by an interrupted CREATE INDEX CONCURRENTLY
+    number = found.applied
+    for step in pending(found, finish=finish):
+        if step.migration != number:
+            _record(connection, number, owner)
+            number = step.migration
+        report(step)
+        _change(connection, step.statement)
+    _record(connection, number, owner)
+    enable_vectors(connection)
+    for _ in connection.execute(_HIDDEN_EXTENSION).fetchall():
+        _change(connection, "ALTER EXTENSION vector SET SCHEMA public")
+    return versions(connection) or found
+
+
+def _record(connection: Connection, number: int, owner: str) -> None:
+    """Record a migration as applied; a contracting one also excludes the release before."""
+    if number < NEEDED:
+        connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE version < %s", (number, number))
+        return
+    for table in OWNED:
+        if table != "vectors" or has_vectors(connection):
+            connection.execute(f"UPDATE cortext.{table} SET owner = %s WHERE owner = ''".encode(), (owner,))
+    connection.execute(b"UPDATE cortext.schema_version SET applied = %s WHERE applied < %s", (number, number))
+    if number in CONTRACTS:
+        connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE version < %s", (number, number))
+
+
+def _change(connection: Connection, statement: str) -> None:
+    """Execute a statement; if it cannot lock a table that is in use, let the others pass and try again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            connection.execute(statement.encode())
+            return
+        except psycopg.errors.LockNotAvailable:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(0.5)
 
 
 def _create(connection: Connection, statement: str) -> None:
@@ -92,16 +205,17 @@ def _create(connection: Connection, statement: str) -> None:
 
 
 def enable_vectors(connection: Connection) -> bool:
-    """Create the table of vectors if pgvector is available; return whether the table exists."""
+    """Create the table of vectors if pgvector is available and we may; return whether the table exists."""
     if has_vectors(connection):
         return True
     try:
         row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
         if row is None or not row[0]:
             return False
-        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
-        with open(os.path.join(FOLDER, "vectors.sql"), encoding="utf-8") as file:
-            connection.execute(file.read().encode())
+        # Not into a schema named like this role, where the server looks first: no other role looks there.
+        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+        for statement in statements(os.path.join(FOLDER, "vectors.sql")):
+            connection.execute(statement.encode())
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         pass  # we lack the privilege, or another process is creating it right now
     except psycopg.errors.UndefinedTable:

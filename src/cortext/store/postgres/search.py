@@ -9,12 +9,15 @@ from typing import Any
 from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
-from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.rows import MESSAGE, SESSION, from_row, storable
+from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, storable
+from cortext.store.postgres.scope import LISTED, Own
 from cortext.store.server_capabilities import ServerState
 
-_FILTERS = ("type", "status", "tool", "agent")
+_FILTERS = {name: f"{name} = %s" for name in ("type", "status", "tool", "agent")} | {
+    "after": "last_active >= %s",
+    "before": "last_active <= %s",
+}
 _ORDERS = {
     # The index contains the hour; within an hour the server sorts.
     "last_active": "last_hour DESC, last_active DESC, session_id DESC",
@@ -22,61 +25,64 @@ _ORDERS = {
     "message_count": "message_count DESC, session_id DESC",
     "title": "title DESC, session_id DESC",
 }
-_RANKED = 2000  # matches that are ranked: ranking more would cost time and change little
 _LONGEST = 2000  # characters of a query
 _ALL_WORDS = "plainto_tsquery('simple', %s)"
 _ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery"
 
+_COUNT = f"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions WHERE {LISTED}"
+
 Rows = list[tuple[Any, ...]]
 
 
-def listed(connections: Connections, space: str, where: Sequence[tuple[str, str]], *, limit: int, order: str) -> Rows:
+def listed(scope: Own, where: Sequence[tuple[str, str]], *, limit: int, order: str) -> Rows:
     """Return the columns SESSION of the sessions that match all filters."""
     if order not in _ORDERS or any(name not in _FILTERS for name, _ in where):
         raise UsageError(f"a server cannot list by {', '.join([order, *(name for name, _ in where)])}")
-    conditions = "".join(f" AND {name} = %s" for name, _ in where)
-    query = (
-        f"SELECT {SESSION} FROM cortext.sessions WHERE space = %s AND deleted_at IS NULL{conditions} "
-        f"ORDER BY {_ORDERS[order]}"
-    )
-    values: list[object] = [space, *(storable(value) for _, value in where)]
+    conditions = "".join(f" AND {_FILTERS[name]}" for name, _ in where)
+    query = f"SELECT {SESSION} FROM cortext.sessions WHERE {LISTED}{conditions} ORDER BY {_ORDERS[order]}"
+    values: list[object] = [*scope.all(), *(storable(value) for _, value in where)]
     if limit > 0:
         query += " LIMIT %s"
         values.append(limit)
-    return connections.query(query, *values)
+    return scope.connections.query(scope.sql(query), *values)
 
 
-def find(connections: Connections, space: str, text: str, limit: int) -> Rows:
+def find(scope: Own, text: str, limit: int) -> Rows:
     """Return the columns SESSION, the columns MESSAGE and a score for each match, best first."""
     words = storable(text)[:_LONGEST]
-    rows = _scaled(_matches(connections, space, _ALL_WORDS, words, limit), 0.5, 1.0)
+    rows = _scaled(_matches(scope, _ALL_WORDS, words, limit), 0.5, 1.0)
     if len(rows) >= limit:
         return rows
     # Matches of all words rank above matches of any word.
     seen = {(row[0], row[8]) for row in rows}
-    others = _scaled(_matches(connections, space, _ANY_WORD, words, limit), 0.0, 0.5)
+    others = _scaled(_matches(scope, _ANY_WORD, words, limit), 0.0, 0.5)
     return rows + [row for row in others if (row[0], row[8]) not in seen][: limit - len(rows)]
 
 
-def _matches(connections: Connections, space: str, tsquery: str, words: str, limit: int) -> Rows:
-    session = ", ".join(f"s.{name}" for name in SESSION.split(", ")[:7])
-    message = ", ".join(f"m.{name}" for name in MESSAGE.split(", "))
+def _matches(scope: Own, tsquery: str, words: str, limit: int) -> Rows:
+    """Return the best matches. Every match is ranked, by its key alone; only the best are read in full."""
     query = f"""
-    SELECT * FROM (
-        SELECT {session}, coalesce(s.held_until > now(), false), {message}, ts_rank(m.words, {tsquery}, 33) AS score
-        FROM cortext.messages m JOIN cortext.sessions s ON s.session_id = m.session_id AND s.life = m.life
-        WHERE m.words @@ {tsquery} AND s.space = %s AND s.deleted_at IS NULL LIMIT {_RANKED}
-    ) AS matched
-    ORDER BY score DESC, last_active DESC, seq LIMIT %s
+    WITH best AS MATERIALIZED (
+        SELECT m.session_id, m.life, m.seq, s.last_active, ts_rank(m.words, {tsquery}, 33) AS score
+        FROM cortext.messages m
+        JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}) AS s
+            ON s.session_id = m.session_id AND s.life = m.life
+        WHERE m.words @@ {tsquery} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
+    )
+    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, best.score FROM best
+    JOIN cortext.sessions s ON s.session_id = best.session_id AND s.life = best.life
+    JOIN cortext.messages m ON m.session_id = best.session_id AND m.life = best.life AND m.seq = best.seq
+    ORDER BY best.score DESC, best.last_active DESC, m.seq
     """
+    values = (words, *scope.all(), words, limit)
 
     def query_server(connection: Connection) -> Rows:
         try:
-            return connection.execute(query.encode(), (words, words, space, limit)).fetchall()
+            return connection.execute(scope.sql(query).encode(), values).fetchall()
         except psycopg.errors.FeatureNotSupported:
             return []  # an engine whose index does not support an OR of words
 
-    return connections.run(query_server)
+    return scope.connections.run(query_server, breaks=2)
 
 
 def _scaled(rows: Rows, least: float, most: float) -> Rows:
@@ -94,8 +100,9 @@ def readable(rows: Rows) -> Iterator[tuple[tuple[Any, ...], Any, float]]:
             continue  # reported by a full read of that session
 
 
-def state(connections: Connections, space: str) -> ServerState:
+def state(scope: Own) -> ServerState:
     """Return the current state of the server."""
+    connections = scope.connections
 
     def query_server(connection: Connection) -> ServerState:
         def scalar(query: str, *values: object) -> Any:
@@ -106,35 +113,41 @@ def state(connections: Connections, space: str) -> ServerState:
         begin = time.time()
         now = float(scalar("SELECT extract(epoch FROM clock_timestamp())"))
         end = time.time()
-        counted = connection.execute(
-            b"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions "
-            b"WHERE space = %s AND deleted_at IS NULL",
-            (space,),
-        ).fetchone() or (0, 0)
+        counted = connection.execute(scope.sql(_COUNT).encode(), scope.all()).fetchone() or (0, 0)
+        found = postgres_schema.versions(connection)
         return ServerState(
             address=connections.name,
             version=str(scalar("SHOW server_version")),
-            schema=postgres_schema.version(connection),
-            vectors=postgres_schema.enable_vectors(connection),
+            schema=found.applied if found else 0,
+            vectors=postgres_schema.has_vectors(connection),
             round_trip_ms=round((end - begin) * 1000, 3),
             clock_ahead_s=round(now - (begin + end) / 2, 3),
             sessions=counted[0],
             messages=int(counted[1]),
-            bytes=int(scalar("SELECT pg_database_size(current_database())") or 0),
+            bytes=_database_size(connection),
             encrypted=connection.pgconn.ssl_in_use,
+            pooled=connections.pooled,
+            owner=scope.owner,
         )
 
     return connections.run(query_server)
 
 
-def miscounted(connections: Connections, space: str) -> Iterator[str]:
+def _database_size(connection: Connection) -> int:
+    try:
+        row = connection.execute(b"SELECT pg_database_size(current_database())").fetchone()
+    except psycopg.errors.UndefinedFunction:
+        return 0  # not every engine can tell
+    return int(row[0]) if row else 0
+
+
+def miscounted(scope: Own) -> Iterator[str]:
     """Yield the ids of sessions whose counts differ from their rows."""
-    query = """
-    SELECT s.session_id FROM cortext.sessions s
+    query = f"""
+    SELECT s.session_id FROM (SELECT * FROM cortext.sessions WHERE {LISTED}) AS s
     LEFT JOIN cortext.messages m ON m.session_id = s.session_id AND m.life = s.life
-    WHERE s.space = %s AND s.deleted_at IS NULL
     GROUP BY s.session_id, s.life, s.message_count, s.token_count, s.next_seq
     HAVING count(m.seq) <> s.message_count OR coalesce(sum(m.tokens), 0) <> s.token_count
         OR coalesce(max(m.seq), -1) >= s.next_seq
     """
-    return (row[0] for row in connections.query(query, space))
+    return (row[0] for row in scope.connections.query(scope.sql(query), *scope.all()))

@@ -28,30 +28,33 @@ from cortext.store.postgres.assistant import ServerChats, ServerFacts
 from cortext.store.postgres.changes import Changes
 from cortext.store.postgres.chores import ServerChores
 from cortext.store.postgres.claims import ServerClaims
-from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.connection import Connections, Limits
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
+from cortext.store.postgres.lease import FREE, Lease, Leases
 from cortext.store.postgres.log import AppendBatch, ServerReading, life_of, tail
 from cortext.store.postgres.rows import SESSION, columns_of, hour_of, session_from
+from cortext.store.postgres.scope import LISTED, LIVE, Own
+from cortext.store.postgres.shares import ServerShares
 from cortext.store.postgres.updates import ServerUpdates
 from cortext.store.server_capabilities import Hit, ServerState
 
 LOCK_TIMEOUT = 5.0
 LEASE = 10.0
-PATIENCE = 10.0
 PAGE = 500
+DEFAULT_LIMITS = Limits()
 # The default type of sessions by space.
 _TYPES = {"spawn": "spawn", "chat": "chat"}
 
 _CREATE = """
 INSERT INTO cortext.sessions
-    (session_id, life, space, created_at, last_active, last_hour, record, type, title, status, agent, tool, summary)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    (session_id, life, space, owner, created_at, last_active, last_hour,
+    record, type, title, status, agent, tool, summary)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _GET = f"SELECT {SESSION} FROM cortext.sessions WHERE {LIVE}"
 _ALL = f"""
 SELECT {SESSION} FROM cortext.sessions
-WHERE space = %s AND deleted_at IS NULL AND session_id > %s ORDER BY session_id LIMIT {PAGE}
+WHERE {LISTED} AND session_id > %s ORDER BY session_id LIMIT {PAGE}
 """
 _LIFE = f"SELECT life FROM cortext.sessions WHERE {LIVE}"
 _DELETE = f"""
@@ -60,12 +63,12 @@ SET deleted_at = %s, holder = NULL, token = NULL, held_until = NULL, fence = fen
 WHERE {LIVE} AND {FREE} RETURNING life
 """
 _TRASH = """
-SELECT session_id, life, deleted_at FROM cortext.sessions WHERE space = %s AND deleted_at IS NOT NULL
+SELECT session_id, life, deleted_at FROM cortext.sessions WHERE space = %s AND owner = %s AND deleted_at IS NOT NULL
 ORDER BY deleted_at DESC, life DESC
 """
 _RESTORE = """
 UPDATE cortext.sessions SET deleted_at = NULL
-WHERE session_id = %s AND life = %s AND space = %s AND deleted_at IS NOT NULL RETURNING life
+WHERE session_id = %s AND life = %s AND space = %s AND owner = %s AND deleted_at IS NOT NULL RETURNING life
 """
 
 Transform = Callable[[dict[str, Any]], dict[str, Any]]
@@ -75,6 +78,7 @@ class PostgresStore:
     """The sessions of one space (home, spawn, chat) on a server."""
 
     name = "postgres"
+    shared = False
 
     def __init__(
         self,
@@ -83,15 +87,22 @@ class PostgresStore:
         *,
         lock_timeout: float = LOCK_TIMEOUT,
         lease: float = LEASE,
-        patience: float = PATIENCE,
+        limits: Limits = DEFAULT_LIMITS,
+        owner: str = "",
     ) -> None:
         self.space = space
         self.lock_timeout = lock_timeout
-        self.connections = Connections(url, patience=patience, lock_timeout=max(lock_timeout, 1.0), lease=lease)
-        self.leases = Leases(self.connections, space, timeout=lock_timeout, seconds=lease)
+        self.connections = Connections(
+            url, limits=limits, lock_timeout=max(lock_timeout, 1.0), lease=lease, owner=owner
+        )
+        self.scope = self._scope()
+        self.leases = Leases(self.connections, self.scope, timeout=lock_timeout, seconds=lease)
         self.root = f"{self.connections.name}#{space}"
-        self.changes = Changes(self.connections, self.leases, space, self._session)
+        self.changes = Changes(self.connections, self.leases, self.scope, self._session)
         self._thread = threading.local()  # holds the claim that the thread works under
+
+    def _scope(self) -> Own:
+        return Own(self.connections, self.space)
 
     def close(self) -> None:
         """Stop renewing leases and close the connections."""
@@ -108,13 +119,14 @@ class PostgresStore:
         kind = session.type or _TYPES.get(self.space, "")
         session = msgspec.structs.replace(session, created_at=created, type=kind)
         life = time.time_ns()
-        values = (session.id, life, self.space, created, active, hour_of(active), *columns_of(session))
+        owner = self.scope.owner
+        values = (session.id, life, self.space, owner, created, active, hour_of(active), *columns_of(session))
 
         def insert(connection: Connection) -> None:
             try:
                 connection.execute(_CREATE.encode(), values)
             except psycopg.errors.UniqueViolation:
-                live = connection.execute(_LIFE.encode(), (session.id, self.space)).fetchone()
+                live = connection.execute(self.scope.sql(_LIFE).encode(), self.scope.one(session.id)).fetchone()
                 if live != (life,):  # else we created it, and only the answer was lost
                     raise session_exists(session.id) from None
 
@@ -122,7 +134,7 @@ class PostgresStore:
         return self.get(session.id)
 
     def get(self, session_id: str) -> Session:
-        rows = self.connections.query(_GET, check_id(session_id), self.space)
+        rows = self.connections.query(self.scope.sql(_GET), *self.scope.one(check_id(session_id)))
         if not rows:
             raise session_not_found(session_id)
         return self._session(rows[0])
@@ -133,7 +145,7 @@ class PostgresStore:
     def sessions(self) -> Iterator[Session]:
         last = ""
         while True:
-            rows = self.connections.query(_ALL, self.space, last)
+            rows = self.connections.query(self.scope.sql(_ALL), *self.scope.all(), last)
             for row in rows:
                 yield self._session(row)
             if len(rows) < PAGE:
@@ -146,7 +158,7 @@ class PostgresStore:
     def working(self, session_id: str) -> ServerReading:
         """See capabilities.KeepsWorking."""
         query = f"SELECT life, archived_before FROM cortext.sessions WHERE {LIVE}"
-        rows = self.connections.query(query, check_id(session_id), self.space)
+        rows = self.connections.query(self.scope.sql(query), *self.scope.one(check_id(session_id)))
         if not rows:
             raise session_not_found(session_id)
         return ServerReading(self.connections, session_id, *rows[0])
@@ -156,7 +168,7 @@ class PostgresStore:
         return iter(self.read(session_id))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
-        found = tail(self.connections, check_id(session_id), self.space, count) if count > 0 else []
+        found = tail(self.scope, check_id(session_id), count) if count > 0 else []
         if not found:
             self._life(session_id)
         return found
@@ -171,7 +183,7 @@ class PostgresStore:
             return []
         # Without a lease: the statement that writes also checks that nobody holds the session.
         claim = getattr(self._thread, "claim", None)
-        batch = AppendBatch(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
+        batch = AppendBatch(self.connections, self.scope, session_id, messages, None, self.leases.seconds, claim)
         stored = batch.run()
         return self.leases.wait_for(session_id, batch.run) if stored is None else stored
 
@@ -191,16 +203,16 @@ class PostgresStore:
     # ── listing and search by the server: see server_capabilities ────────────────────────────────────
 
     def server(self) -> ServerState:
-        return postgres_search.state(self.connections, self.space)
+        return postgres_search.state(self.scope)
 
     def listed(
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
-        rows = postgres_search.listed(self.connections, self.space, where, limit=limit, order=order)
+        rows = postgres_search.listed(self.scope, where, limit=limit, order=order)
         return [self._session(row) for row in rows]
 
     def find(self, text: str, limit: int = 20) -> list[Hit]:
-        rows = postgres_search.find(self.connections, self.space, text, limit)
+        rows = postgres_search.find(self.scope, text, limit)
         return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
 
     def has_vectors(self) -> bool:
@@ -209,11 +221,11 @@ class PostgresStore:
     def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
         if not self.has_vectors():
             return []
-        rows = postgres_vectors.find(self.connections, self.space, vector, model, limit)
+        rows = postgres_vectors.find(self.scope, vector, model, limit)
         return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
 
     def miscounted(self) -> Iterator[str]:
-        return postgres_search.miscounted(self.connections, self.space)
+        return postgres_search.miscounted(self.scope)
 
     # ── the trash ────────────────────────────────────────────────────────────────────────────────────
 
@@ -223,7 +235,7 @@ class PostgresStore:
         life = self._life(session_id)
 
         def attempt() -> int | None:
-            rows = self.connections.query(_DELETE, deleted_at, session_id, self.space)
+            rows = self.connections.query(self.scope.sql(_DELETE), deleted_at, *self.scope.one(session_id))
             if rows:
                 return int(rows[0][0])
             # The answer to an earlier attempt may be lost: check whether that attempt deleted it.
@@ -234,7 +246,7 @@ class PostgresStore:
         return self._trashed(session_id, self.leases.wait_for(session_id, attempt), deleted_at)
 
     def trash(self) -> Iterator[Trashed]:
-        return iter([self._trashed(*row) for row in self.connections.query(_TRASH, self.space)])
+        return iter([self._trashed(*row) for row in self.connections.query(_TRASH, self.space, self.scope.owner)])
 
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
@@ -247,11 +259,12 @@ class PostgresStore:
             nonlocal attempted
             retried, attempted = attempted, True
             try:
-                if connection.execute(_RESTORE.encode(), (session_id, life, self.space)).fetchone():
+                values = (session_id, life, self.space, self.scope.owner)
+                if connection.execute(_RESTORE.encode(), values).fetchone():
                     return True
             except psycopg.errors.UniqueViolation:
                 raise session_exists_again(session_id) from None
-            live = connection.execute(_LIFE.encode(), (session_id, self.space)).fetchone()
+            live = connection.execute(self.scope.sql(_LIFE).encode(), self.scope.one(session_id)).fetchone()
             return retried and live == (life,)  # an earlier attempt restored it, and only the answer was lost
 
         if not self.connections.run(put_back):
@@ -316,9 +329,13 @@ class PostgresStore:
         """Return the claims of workers on tasks."""
         return ServerClaims(self.connections)
 
+    def shares(self) -> ServerShares:
+        """Return the shares of these sessions."""
+        return ServerShares(self.scope)
+
     def chores(self) -> ServerChores:
         """Return the background work that is due."""
-        return ServerChores(self.connections, self.space)
+        return ServerChores(self.scope)
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,7 +343,7 @@ class PostgresStore:
         return session_from(row, store=self.name, path=f"{self.root}/{row[0]}", leased=self.space == "spawn")
 
     def _life(self, session_id: str) -> int:
-        life = life_of(self.connections, check_id(session_id), self.space)
+        life = life_of(self.scope, check_id(session_id))
         if life is None:
             raise session_not_found(session_id)
         return life
@@ -364,7 +381,7 @@ class ServerWriter:
             return []
         store = self._store
         session_id = self.lease.session_id
-        batch = AppendBatch(store.connections, store.space, session_id, messages, self.lease, store.leases.seconds)
+        batch = AppendBatch(store.connections, store.scope, session_id, messages, self.lease, store.leases.seconds)
         stored = batch.run()
         if stored is None:
             raise store.leases.takeover_error(self.lease)

@@ -28,10 +28,12 @@ BOT = "bot"
 BOT_SECONDS = 30.0
 # Messengers repeat an update for a day at most, so older ones need not be remembered.
 REMEMBERED_SECONDS = 2 * 86_400.0
-_KEY = " WHERE chat = %s AND bot = %s AND number = %s"
+_KEY = " WHERE chat = %s AND bot = %s AND number = %s AND owner = %s"
 _LEFT_ALONE = """
-SELECT u.chat, count(*) FROM cortext.updates u LEFT JOIN cortext.claims c ON c.key = u.chat AND c.topic = %s
-WHERE u.bot = %s AND u.done_at IS NULL AND (c.held_until IS NULL OR c.held_until < now()) GROUP BY u.chat
+SELECT u.chat, count(*) FROM cortext.updates u
+LEFT JOIN cortext.claims c ON c.key = u.chat AND c.topic = %s AND c.owner = u.owner
+WHERE u.bot = %s AND u.owner = %s AND u.done_at IS NULL AND (c.held_until IS NULL OR c.held_until < now())
+GROUP BY u.chat
 """
 
 UnderClaim = Callable[[Claim], AbstractContextManager[None]]
@@ -65,6 +67,10 @@ class ServerUpdates:
             self._claims.finish(self._bot_claim)
             self._bot_claim = None
 
+    @property
+    def _owner(self) -> str:
+        return self._connections.owner
+
     # ── claims on chats ──────────────────────────────────────────────────────────────────────────────
 
     def claim(self, chat: str) -> bool:
@@ -84,8 +90,11 @@ class ServerUpdates:
             self._pending = {number: taken for number, taken in self._pending.items() if taken.chat != chat}
         if claim is not None and self._claims.finish(claim):
             oldest = clock.from_epoch(time.time() - REMEMBERED_SECONDS)
-            query = "DELETE FROM cortext.updates WHERE chat = %s AND bot = %s AND done_at < %s RETURNING number"
-            self._connections.query(query, chat, self._bot, oldest)
+            query = (
+                "DELETE FROM cortext.updates "
+                "WHERE chat = %s AND bot = %s AND owner = %s AND done_at < %s RETURNING number"
+            )
+            self._connections.query(query, chat, self._bot, self._owner, oldest)
 
     def working(self, chat: str) -> AbstractContextManager[None]:
         claim = self._claimed.get(chat)
@@ -94,7 +103,7 @@ class ServerUpdates:
         return self._under_claim(claim)
 
     def unattended(self) -> dict[str, int]:
-        return dict(self._connections.query(_LEFT_ALONE, f"{BOT}-{self._bot}", self._bot))
+        return dict(self._connections.query(_LEFT_ALONE, f"{BOT}-{self._bot}", self._bot, self._owner))
 
     # ── updates ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -106,20 +115,22 @@ class ServerUpdates:
             number: PendingUpdate(update=number, chat=chat, at=clock.now(), body=body) for number, chat, body in arrived
         }
         rows = [
-            (taken.chat, self._bot, taken.update, taken.at, encode(taken.body).decode("utf-8"), token)
+            (taken.chat, self._bot, taken.update, taken.at, encode(taken.body).decode("utf-8"), token, self._owner)
             for taken in wanted.values()
         ]
 
         def insert(connection: Connection) -> set[int]:
             query = b"""
-            INSERT INTO cortext.updates (chat, bot, number, arrived_at, body, token) VALUES (%s, %s, %s, %s, %s, %s)
-            ON CONFLICT DO NOTHING
+            INSERT INTO cortext.updates (chat, bot, number, arrived_at, body, token, owner)
+            VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING
             """
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.executemany(query, rows)
-            by_token = "SELECT number FROM cortext.updates WHERE chat = ANY(%s) AND bot = %s AND token = %s"
+            by_token = (
+                "SELECT number FROM cortext.updates WHERE chat = ANY(%s) AND bot = %s AND owner = %s AND token = %s"
+            )
             chats = list({taken.chat for taken in wanted.values()})
-            return {row[0] for row in connection.execute(by_token.encode(), (chats, self._bot, token))}
+            return {row[0] for row in connection.execute(by_token.encode(), (chats, self._bot, self._owner, token))}
 
         accepted = self._connections.run(insert) if rows else set[int]()
         return [taken for number, taken in wanted.items() if number in accepted]
@@ -146,7 +157,7 @@ class ServerUpdates:
             with connection.transaction():
                 self._check(connection, chat)
                 query = "UPDATE cortext.updates SET done_at = %s" + _KEY
-                connection.execute(query.encode(), (clock.now(), chat, self._bot, update))
+                connection.execute(query.encode(), (clock.now(), chat, self._bot, update, self._owner))
 
         self._connections.run(mark_done)
         with self._lock:
@@ -156,10 +167,10 @@ class ServerUpdates:
         """See assistant.SharedUpdates; without a chat, the updates of all chats."""
         query = """
         SELECT number, chat, arrived_at, body, sent, facts FROM cortext.updates
-        WHERE bot = %s AND done_at IS NULL AND (%s = '' OR chat = %s) ORDER BY number
+        WHERE bot = %s AND owner = %s AND done_at IS NULL AND (%s = '' OR chat = %s) ORDER BY number
         """
         found = []
-        for number, chat_of_update, at, *texts in self._connections.query(query, self._bot, chat, chat):
+        for number, chat_of_update, at, *texts in self._connections.query(query, self._bot, self._owner, chat, chat):
             found.append(_taken(number, chat_of_update, at, *(decode_value(text.encode("utf-8")) for text in texts)))
         with self._lock:
             self._pending |= {taken.update: taken for taken in found}
@@ -176,11 +187,11 @@ class ServerUpdates:
         """Raise TakenOver if this process had claimed the chat and lost it."""
         claim = self._claimed.get(chat)
         if claim is not None:
-            lock_claim(connection, claim)
+            lock_claim(connection, self._connections.owner, claim)
 
     def _change(self, update: int, extended: Callable[[str, str], tuple[str, str]]) -> None:
         chat = self._chat(update)
-        key = (chat, self._bot, update)
+        key = (chat, self._bot, update, self._owner)
 
         def change(connection: Connection) -> None:
             with connection.transaction():

@@ -9,25 +9,24 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
-from cortext.store.postgres.rows import MESSAGE, SESSION, key_of
+from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION_OF_S, key_of
+from cortext.store.postgres.scope import LISTED, Own
 
-_CANDIDATES = 400  # nearest vectors of all spaces that are considered
 
-
-def keep(connection: Connection, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
+def keep(connection: Connection, owner: str, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
     """Copy the vectors among these records into the table, in the caller's transaction."""
     rows = []
     for record in records:
         found = vector_of(record)
         if found is not None:
             model = str(record.get("model", ""))
-            rows.append((session_id, life, key_of(str(record["message_id"])), model, literal(found)))
+            rows.append((session_id, life, key_of(str(record["message_id"])), model, literal(found), owner))
     if rows:
         with connection.cursor() as cursor:
             cursor.executemany(
-                b"INSERT INTO cortext.vectors VALUES (%s, %s, %s, %s, %s) "
+                b"INSERT INTO cortext.vectors (session_id, life, id, model, vector, owner) "
+                b"VALUES (%s, %s, %s, %s, %s, %s) "
                 b"ON CONFLICT (session_id, life, id, model) DO UPDATE SET vector = excluded.vector",
                 rows,
             )
@@ -55,21 +54,26 @@ def literal(vector: Sequence[float]) -> str:
     return "[" + ",".join(f"{float(value):.6g}" for value in vector) + "]"
 
 
-def find(connections: Connections, space: str, vector: Sequence[float], model: str, limit: int) -> list[Any]:
-    """Return the columns SESSION, the columns MESSAGE and a score of the messages with the nearest vectors."""
-    session = ", ".join(f"s.{name}" for name in SESSION.split(", ")[:7])
-    message = ", ".join(f"m.{name}" for name in MESSAGE.split(", "))
+def find(scope: Own, vector: Sequence[float], model: str, limit: int) -> list[Any]:
+    """Return the columns SESSION, the columns MESSAGE and a score of the messages with the nearest vectors.
+
+    Owner, space and trash are filtered before the nearest are chosen. So no index of neighbours can be used: the
+    vectors of these sessions are compared one by one, and the answer is exact.
+    """
     dimensions = len(vector)
     query = f"""
-    SELECT {session}, coalesce(s.held_until > now(), false), {message}, near.score
-    FROM (
-        SELECT session_id, life, id, 1 - (vector::vector({dimensions}) <=> %s::vector({dimensions})) AS score
-        FROM cortext.vectors WHERE model = %s AND vector_dims(vector) = {dimensions}
-        ORDER BY vector::vector({dimensions}) <=> %s::vector({dimensions}) LIMIT {_CANDIDATES}
-    ) AS near
+    WITH near AS MATERIALIZED (
+        SELECT v.session_id, v.life, v.id, 1 - (v.vector <=> %s::vector({dimensions})) AS score
+        FROM cortext.vectors v
+        JOIN (SELECT session_id, life FROM cortext.sessions WHERE {LISTED}) AS s
+            ON s.session_id = v.session_id AND s.life = v.life
+        WHERE v.model = %s AND vector_dims(v.vector) = {dimensions}
+        ORDER BY v.vector <=> %s::vector({dimensions}) LIMIT %s
+    )
+    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, near.score FROM near
     JOIN cortext.sessions s ON s.session_id = near.session_id AND s.life = near.life
     JOIN cortext.messages m ON m.session_id = near.session_id AND m.life = near.life AND m.id = near.id
-    WHERE s.space = %s AND s.deleted_at IS NULL ORDER BY near.score DESC, m.seq LIMIT %s
+    ORDER BY near.score DESC, m.seq
     """
     text = literal(vector)
-    return connections.query(query, text, model, text, space, limit)
+    return scope.connections.query(scope.sql(query), text, *scope.all(), model, text, limit, breaks=2)

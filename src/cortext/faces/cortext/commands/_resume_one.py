@@ -21,6 +21,7 @@ from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, contains
+from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.handover import Plan
@@ -48,6 +49,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
         return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
+    if not options.dry_run:
+        chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested

@@ -29,8 +29,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Fork it."""
     options = parser().parse_args(arguments)
-    found = which(Stores(), " ".join(options.session))
-    made = fork(found.named_store, found.session, options.at)
+    stores = Stores()
+    found = which(stores, " ".join(options.session))
+    made = fork(found.named_store, found.session, options.at, home=stores.home_store())
     if options.json:
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
-from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.args import Help, count_or_none
 from cortext.faces.terminal.style import columns, folded
 from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
@@ -21,6 +21,8 @@ from cortext.services.library.listing import Listing, Row, Wanted
 from cortext.wiring.stores import Stores
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
+KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
+SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 # Fields of a session that the table shows.
 SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "root")
 
@@ -43,7 +45,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--after", default="", help="only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
     made.add_argument("--before", default="", help="only sessions last active until then")
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="sort order (default: active)")
-    made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N sessions")
+    about = f"at most N sessions (default: all; {SERVED} if some are on a server; 0: all)"
+    made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
     made.add_argument("--here", action="store_true", help="only the current workspace")
     about = "include chats that consist only of /workspace.resume or /workspace.stop-conversation"
     made.add_argument("--all", action="store_true", help=about)
@@ -57,6 +60,8 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     after, before = _times(options)
     listing, notes = listing_with_notes(stores)
+    listing.partial = True
+    limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
     by_title = options.sort == "title"
     wanted: Wanted = {
         "root": stores.here() if options.here else "",
@@ -64,7 +69,7 @@ def run(arguments: list[str]) -> int:
         "status": options.status,
         "tool": options.tool,
         "agent": options.agent,
-        "limit": 0 if by_title else options.limit,
+        "limit": 0 if by_title else limit,
         "order": ORDERS[options.sort],
         "roots": listing.roots(options.workspace) if options.workspace else None,
         "after": after,
@@ -76,22 +81,31 @@ def run(arguments: list[str]) -> int:
         rows = listing.rows(**wanted)
         if by_title:  # from A to Z; the other orders are descending
             rows.sort(key=lambda row: (row.name.casefold(), row.id))
-            rows = rows[: options.limit] if options.limit > 0 else rows
+            rows = rows[:limit] if limit > 0 else rows
         if options.json:
             print_rows(rows)
-            return 0
+            return _report_missing(listing)
         found = list(map(attrgetter(*SHOWN), rows))
     else:
         found = listing.cells(SHOWN, **wanted)
     if found:
         print_table(found, listing, stores.workspace)
-    else:
+    elif not listing.missing:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "project", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
         print("No session matches." if filtered else "No sessions yet. Try `cortext import` or `cortext demo`.")
+    if options.limit is None and 0 < limit == len(found):
+        notes = [*notes, f"only the first {limit} sessions are shown: use --limit 0 for all"]
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
-    return 0
+    return _report_missing(listing)
+
+
+def _report_missing(listing: Listing) -> int:
+    """Say which servers did not answer, so that their sessions are missing; return the exit code."""
+    from cortext.faces.terminal.output import report_missing
+
+    return report_missing(listing.missing)
 
 
 def _times(options: Namespace) -> tuple[str, str]:
@@ -168,7 +182,7 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
 
 def _short_ids(ids: Sequence[str], roots: Sequence[str], listing: Listing, here: str) -> list[str]:
     """Return the shortest prefix that names each session here: in a workspace, a bare number means one of its own."""
-    known = listing.cells(("id", "root"))
+    known = listing.cells(("id", "root"), limit=KNOWN if listing.servers else 0)
     everywhere = short_ids(set(ids), [name for name, _ in known])
     local_ids = {name for name, root in known if root == here}
     local_prefixes = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, local_ids)

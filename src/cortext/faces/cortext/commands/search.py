@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, bring_up_to_date, filters_of
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
@@ -53,6 +54,7 @@ def run(arguments: list[str]) -> int:
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
     search = Stores().search()
+    search.listing.partial = True
     bring_up_to_date(search, exact=options.exact)
     run_search = search.messages if options.messages else search.search
     found = run_search(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
@@ -68,7 +70,7 @@ def run(arguments: list[str]) -> int:
         print_found(found)
     else:
         print("Nothing was found.")
-    return 0 if found or options.json else 1
+    return report_missing(search.listing.missing) or (0 if found or options.json else 1)
 
 
 def print_hits(found: Sequence[Found]) -> None:

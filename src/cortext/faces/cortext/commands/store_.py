@@ -1,10 +1,10 @@
-"""`cortext store`: show where sessions are kept, and copy them from one store to another."""
+"""`cortext store`: show where sessions are kept, copy them from one store to another, and administer a server."""
 
 from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace, _SubParsersAction
 
 import msgspec
 
@@ -14,6 +14,7 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.library.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
+from cortext.wiring.administration import admin_address, migrate, policies
 from cortext.wiring.copying import copy_pairs, status
 from cortext.wiring.stores import Stores
 
@@ -22,7 +23,7 @@ def parser() -> ArgumentParser:
     """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext store",
-        description="Show where sessions are kept, or copy them between files and a PostgreSQL server.",
+        description="Show where sessions are kept, copy them between files and a PostgreSQL server, or administer it.",
         epilog="example:  cortext store copy files server  ·  A store is a name from `cortext store status`; `files` "
         "or `server` for all of them; KIND:FOLDER with KIND workspace, spawn or chat; or "
         "postgresql://user@host/database#home (or #spawn, #chat). Keep passwords out of the command line: use "
@@ -40,7 +41,42 @@ def parser() -> ArgumentParser:
     copy.add_argument("source", metavar="FROM", help="the store to read")
     copy.add_argument("target", metavar="TO", help="the store to write")
     copy.add_argument("--json", action="store_true", help="print the report as JSON")
+    _add_administration(actions)
     return made
+
+
+def _add_administration(actions: _SubParsersAction[ArgumentParser]) -> None:
+    """Add what an administrator of the server does."""
+    migrate = actions.add_parser(
+        "migrate",
+        help="bring the tables of the server up to date, as the role that owns them",
+        description="Create or change the tables of the server, one statement at a time, as the role that owns them. "
+        "The release before this one keeps working. It can be interrupted and repeated. When no process of that "
+        "release is left, --finish removes what only it needed.",
+        epilog="example:  cortext store migrate postgresql://admin@db.example/cortext --grant cortext_users",
+    )
+    migrate.add_argument("url", nargs="?", default="", help="the server (default: the setting `store`)")
+    migrate.add_argument(
+        "--owner", default="", metavar="NAME", help="who gets what has no owner yet (default: this role)"
+    )
+    migrate.add_argument("--grant", default="", metavar="ROLE", help="let this role or group use the tables")
+    migrate.add_argument("--finish", action="store_true", help="also remove what the release before needs")
+    migrate.add_argument("-n", "--dry-run", action="store_true", help="print the statements; change nothing")
+    migrate.add_argument("--json", action="store_true", help="print the result as JSON")
+    policies = actions.add_parser(
+        "policies",
+        help="print or apply row-level security: the server hides the sessions of others",
+        description="Print the statements that make the server itself hide the sessions of others; --apply executes "
+        "them, all or none, as the role that owns the tables. --remove undoes it.",
+        epilog="example:  cortext store policies postgresql://admin@db.example/cortext --apply",
+    )
+    policies.add_argument("url", nargs="?", default="", help="the server (default: the setting `store`)")
+    policies.add_argument("--apply", action="store_true", help="execute the statements")
+    policies.add_argument("--remove", action="store_true", help="the statements that remove the policies")
+    policies.add_argument(
+        "--service", default="", metavar="ROLE", help="let this role act for many owners (the setting store.owner)"
+    )
+    policies.add_argument("--json", action="store_true", help="print the statements as JSON")
 
 
 def run(arguments: list[str]) -> int:
@@ -48,6 +84,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.action == "copy":
         return _copy(options.source, options.target, as_json=options.json)
+    if options.action == "migrate":
+        return _migrate(options)
+    if options.action == "policies":
+        return _policies(options)
     return _status(as_json=options.action == "status" and options.json)
 
 
@@ -68,6 +108,43 @@ def _copy(source: str, target: str, *, as_json: bool) -> int:
         for copied in reports:
             _print(*copied)
     return 3 if any(report.failed for _, _, report in reports) else 0
+
+
+def _migrate(options: Namespace) -> int:
+    def report(statement: str) -> None:
+        if not options.json:
+            print(terminal.line(f"{' '.join(statement.split())};"))
+
+    done = migrate(
+        admin_address(Stores(), options.url),
+        owner=options.owner,
+        finish=options.finish,
+        role=options.grant,
+        dry_run=options.dry_run,
+        report=report,
+    )
+    if options.json:
+        print(json.dumps(done, indent=2))
+    elif options.dry_run:
+        print(f"{done['statements']} statements; nothing was changed.")
+    else:
+        print(f"Tables of version {done['version']}, {done['statements']} statements.")
+        if not done["finished"]:
+            print("When no process of the release before is left: cortext store migrate --finish")
+    return 0
+
+
+def _policies(options: Namespace) -> int:
+    address = admin_address(Stores(), options.url)
+    found = policies(address, service=options.service, remove=options.remove, apply=options.apply)
+    if options.json:
+        print(json.dumps({"applied": options.apply, "statements": found}, indent=2))
+    elif options.apply:
+        print(f"{len(found)} statements applied. Undo: cortext store policies --remove --apply")
+    else:
+        for statement in found:
+            print(terminal.line(f"{statement};"))
+    return 0
 
 
 def _print(source: NamedStore, target: NamedStore, report: CopyReport) -> None:

@@ -6,5 +6,6 @@ CREATE TABLE IF NOT EXISTS cortext.vectors (
     id text NOT NULL,
     model text NOT NULL,
     vector vector NOT NULL,
+    owner text NOT NULL DEFAULT CURRENT_USER,
     PRIMARY KEY (session_id, life, id, model)
 );

@@ -1,0 +1,91 @@
+"""`cortext share`: let others on the same server read a session, or continue it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.errors import UsageError
+from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.table import table
+from cortext.model import clock
+from cortext.safety import terminal
+from cortext.services.library.sharing import Share, Shares, shares_of
+from cortext.services.library.stores import Found
+from cortext.wiring.stores import Stores
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext share",
+        formatter_class=Help,
+        description="Share a session on a server with a person or a group. They read it and continue in a copy of "
+        "their own; with --write they continue the session itself. `cortext unshare` ends it. Without a session, list "
+        "what you share and what is shared with you; without --with, show with whom one is shared, and what they did.",
+        epilog="example:  cortext share 014 --with ines  ·  cortext share 014 --with backend-team --write",
+    )
+    made.add_argument("session", nargs="?", help=HELP_ID)
+    made.add_argument("--with", dest="grantee", metavar="NAME", help="the role of a person or a group on the server")
+    made.add_argument("--write", action="store_true", help="let them continue the session itself")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Share a session, or list shares."""
+    options = parser().parse_args(arguments)
+    stores = Stores()
+    if not options.session:
+        if options.grantee or options.write:
+            raise UsageError(
+                "no session was named", kept="nothing was changed", hint="use cortext share ID --with NAME"
+            )
+        return _list(shares_of(stores.home_store()), as_json=options.json)
+    found = which(stores, options.session, words=False)
+    shares = shares_of(found.named_store)
+    if not options.grantee:
+        return _show(shares, found, as_json=options.json)
+    made = shares.share(found.session.id, options.grantee, write=options.write)
+    if options.json:
+        print_json(made._asdict())
+        return 0
+    may = "read and continue" if made.can_write else "read"
+    print(terminal.line(f"{made.grantee} can {may} {made.session_id} ({found.session.message_count} messages)."))
+    print(terminal.line(f"Undo: cortext unshare {made.session_id} --with {made.grantee}"))
+    return 0
+
+
+def _list(shares: Shares, *, as_json: bool) -> int:
+    given, received = shares.given(), shares.received()
+    if as_json:
+        print_json({"given": [each._asdict() for each in given], "received": [each._asdict() for each in received]})
+        return 0
+    for head, found in (("Shared by you", given), ("Shared with you", received)):
+        print(f"{head}: {'none' if not found else ''}".rstrip())
+        if found:
+            print(_table(found))
+    return 0
+
+
+def _table(found: list[Share]) -> str:
+    rows = [
+        (each.session_id, each.owner, each.grantee, "write" if each.can_write else "read", clock.ago(each.shared_at),
+         each.title)
+        for each in found
+    ]  # fmt: skip
+    return table(("ID", "OWNER", "WITH", "MAY", "SINCE", "TITLE"), rows, styles=("cyan",))
+
+
+def _show(shares: Shares, found: Found, *, as_json: bool) -> int:
+    given = [each for each in shares.given() if each.session_id == found.session.id]
+    audit = shares.audit(found.session.id)
+    if as_json:
+        print_json({"shares": [each._asdict() for each in given], "audit": [each._asdict() for each in audit]})
+        return 0
+    print(_table(given) if given else terminal.line(f"{found.session.id} is not shared."))
+    if audit:
+        rows = [(each.at, each.actor, each.action, " ".join(filter(None, each[3:]))) for each in audit]
+        print(table(("AT", "WHO", "DID", ""), rows))
+    return 0

@@ -1,0 +1,109 @@
+"""Sharing sessions with other people of the same server, and the audit of what was done through shares."""
+
+from __future__ import annotations
+
+import secrets
+
+from cortext.errors import NotFound, SessionNotFound, UsageError
+from cortext.model import clock
+from cortext.store.postgres.driver import Connection
+from cortext.store.postgres.scope import LIVE, Own, Shared
+from cortext.store.server_capabilities import AuditEntry, Share
+
+_SHARE = f"""
+INSERT INTO cortext.shares AS h (session_id, life, grantee, owner, can_write, shared_at)
+SELECT session_id, life, %s, owner, %s, %s FROM cortext.sessions WHERE {LIVE}
+ON CONFLICT (session_id, life, grantee) DO UPDATE SET can_write = excluded.can_write
+RETURNING life, shared_at
+"""
+_UNSHARE = f"""
+DELETE FROM cortext.shares WHERE (session_id, life) IN (SELECT session_id, life FROM cortext.sessions WHERE {LIVE})
+    AND (%s = '' OR grantee = %s) RETURNING grantee
+"""
+_NOTE = f"""
+INSERT INTO cortext.audit (session_id, life, at, entry, actor, owner, action, grantee, detail)
+SELECT session_id, life, %s, %s, %s, owner, %s, %s, %s FROM cortext.sessions WHERE {LIVE}
+"""
+_FIELDS = "h.session_id, h.owner, h.grantee, h.can_write, h.shared_at, s.title"
+_JOINED = "cortext.shares h JOIN cortext.sessions s ON s.session_id = h.session_id AND s.life = h.life"
+_GIVEN = f"""
+SELECT {_FIELDS} FROM {_JOINED} WHERE h.owner = %s AND s.owner = %s AND s.deleted_at IS NULL
+ORDER BY h.shared_at DESC, h.session_id, h.grantee
+"""
+_RECEIVED = f"""
+SELECT {_FIELDS} FROM {_JOINED} WHERE h.grantee = ANY(%s) AND h.owner <> %s AND h.owner = s.owner
+    AND s.deleted_at IS NULL ORDER BY h.shared_at DESC, h.session_id, h.grantee
+"""
+_AUDIT = f"""
+SELECT at, actor, action, grantee, detail FROM cortext.audit
+WHERE (session_id, life) IN (SELECT session_id, life FROM cortext.sessions WHERE {LIVE}) ORDER BY at, entry
+"""
+
+
+class ServerShares:
+    """See server_capabilities.Shares: the shares of one owner's sessions in one space."""
+
+    def __init__(self, scope: Own) -> None:
+        self._scope = scope
+        self._connections = scope.connections
+
+    def share(self, session_id: str, grantee: str, *, write: bool = False) -> Share:
+        scope = self._scope
+        if grantee == scope.owner:
+            raise UsageError(f"the session already belongs to {grantee}", kept="nothing was changed")
+        # Behind a service role, the server does not know who there is.
+        known = scope.connections.is_service or self._connections.query(
+            "SELECT 1 FROM pg_roles WHERE rolname = %s", grantee
+        )
+        if not known:
+            raise NotFound(
+                f"there is no role {grantee!r} on the server",
+                kept="nothing was changed",
+                hint="use the name of a person's role or of a group's",
+            )
+        at = clock.now()
+
+        def insert(connection: Connection) -> bool:
+            with connection.transaction():
+                row = connection.execute(
+                    scope.sql(_SHARE).encode(), (grantee, write, at, *scope.one(session_id))
+                ).fetchone()
+                if row is not None:
+                    note(connection, scope, session_id, "share", grantee, "write" if write else "read")
+            return row is not None
+
+        if not self._connections.run(insert):
+            raise SessionNotFound(f"there is no session {session_id}", hint="see `cortext list`")
+        return next(each for each in self.given() if (each.session_id, each.grantee) == (session_id, grantee))
+
+    def unshare(self, session_id: str, grantee: str = "") -> list[str]:
+        scope = self._scope
+
+        def delete(connection: Connection) -> list[str]:
+            with connection.transaction():
+                values = (*scope.one(session_id), grantee, grantee)
+                removed = [str(row[0]) for row in connection.execute(scope.sql(_UNSHARE).encode(), values)]
+                for name in removed:
+                    note(connection, scope, session_id, "unshare", name)
+            return sorted(removed)
+
+        return self._connections.run(delete)
+
+    def given(self) -> list[Share]:
+        owner = self._scope.owner
+        return [Share(*row) for row in self._connections.query(_GIVEN, owner, owner)]
+
+    def received(self) -> list[Share]:
+        names = Shared(self._connections).names()
+        return [Share(*row) for row in self._connections.query(_RECEIVED, names, self._scope.owner)]
+
+    def audit(self, session_id: str) -> list[AuditEntry]:
+        scope = self._scope
+        rows = self._connections.query(scope.sql(_AUDIT), *scope.one(session_id))
+        return [AuditEntry(*row) for row in rows]
+
+
+def note(connection: Connection, scope: Own, session_id: str, action: str, grantee: str = "", detail: str = "") -> None:
+    """Add an entry to the audit of a session."""
+    values = (clock.now(), secrets.token_hex(8), scope.owner, action, grantee, detail, *scope.one(session_id))
+    connection.execute(scope.sql(_NOTE).encode(), values)

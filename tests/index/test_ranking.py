@@ -1,0 +1,205 @@
+"""Which message comes first, and what is said about why: names, decisions, dates, typos, neighbours, the ranker."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from cortext.index.search import rank, trees
+from cortext.index.search.arrays import np
+from cortext.index.search.asked import asked, when
+from cortext.index.search.embed import StaticModel
+from cortext.index.search.features import NAMES
+from cortext.index.search.late import late
+from cortext.index.search.models import BUILT_IN
+from cortext.index.search.query import parse
+from cortext.index.search.state import State
+from cortext.model.message import Message, Part
+from cortext.model.session import Session
+from tests.index.world import World
+
+NOW = 1_794_900_000.0  # 2026-11-17
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "decision"),
+    [
+        ("what did we decide about retry budgets?", "retry budgets?", True),
+        ("What did we agree on for the API version", "the API version", True),
+        ("which database did we choose", "database", True),
+        ("did we talk about herons", "herons", False),
+        ("decisions about logging", "logging", True),
+        ("was haben wir über Logging entschieden?", "über Logging", True),
+        ("decide", "decide", False),
+        ("how does the parser decide", "how does the parser decide", False),
+        ("what did we decide last month about retries", "retries", True),
+    ],
+)
+def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: str, decision: bool) -> None:
+    assert asked(text)[:2] == (subject, decision)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("in March", 20260301000000, 20260331235959),
+        ("in December", 20251201000000, 20251231235959),  # the last one, not the next
+        ("on 8 May 2023", 20230508000000, 20230508235959),
+        ("before 2025-06", 0, 20250601000000),
+        ("yesterday", 20261116000000, 20261116235959),
+    ],
+)
+def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int) -> None:
+    assert when(f"what broke {text}?", NOW) == (first, last)
+
+
+@pytest.mark.parametrize("text", ["before the release", "may I use it", "march of the penguins", "port 2000000"])
+def test_a_text_without_a_date_names_no_time(text: str) -> None:
+    assert when(text, NOW) is None
+
+
+def test_function_words_of_other_languages_are_not_searched_for() -> None:
+    assert [word.text for word in parse("où sont les tests du cache").words] == ["tests", "du", "cache"]
+    assert [word.text for word in parse("warum ist der cache nicht leer").words] == ["cache", "leer"]
+    assert [word.text for word in parse("les").words] == ["les"]  # there is nothing else
+
+
+@pytest.mark.req("FIND-06")
+def test_a_title_counts_among_many_messages_with_the_word(world: World) -> None:
+    world.talk("talk", *("The heron stands in the pond.", "I see.", "It waits.", "So do I.") * 120)
+    world.talk("named", "When does the heron count start?", "At dawn, by the lake.", title="Heron census")
+    world.talk("only-named", "When do we start?", "At dawn, by the lake.", title="Bird census")
+    found = {item.session.id: item for item in world.search().search("heron census")}
+    assert next(iter(found)) == "named"
+    assert "title" in found["named"].matches[0].why
+    assert found["only-named"].matches[0].why == ("title",)
+
+
+@pytest.mark.req("FIND-06")
+def test_a_hit_next_to_another_hit_is_shown(world: World) -> None:
+    world.talk("one", "Which retry limit do we want for the payment service?", "The retry limit is seven.", "Noted.")
+    matches = world.search().search("retry limit payment")[0].matches
+    assert {match.seq for match in matches} == {0, 1}
+    assert {match.why for match in matches} == {("words", "meaning")}
+
+
+@pytest.mark.req("FIND-06")
+def test_a_message_beside_a_hit_says_so(world: World) -> None:
+    world.talk("one", "xx", "Does the walrus sleep on ice?", "Mostly so, qqzz.")
+    found = world.search().messages("walrus")
+    assert found[0].matches[0].why[0] == "words"
+    assert {item.matches[0].why for item in found[1:]} <= {("neighbour",), ("meaning",)}
+
+
+@pytest.mark.req("FIND-06")
+def test_the_time_named_in_a_question_comes_first_and_hides_nothing(world: World) -> None:
+    for month in ("01", "03", "05"):
+        name = f"deploy-{month}"
+        world.store.create(Session(id=name))
+        text = f"The deployment broke because disk number {month} was full."
+        world.store.append(name, Message(role="user", content=text, timestamp=f"2024-{month}-10T10:00:00Z"))
+    found = world.search().search("why did the deployment break in March 2024")
+    assert found[0].session.id == "deploy-03"
+    assert "date" in found[0].matches[0].why
+    assert {item.session.id for item in found} == {"deploy-01", "deploy-03", "deploy-05"}
+
+
+def test_a_decision_comes_before_talk_about_it(world: World) -> None:
+    world.talk("talk", "Should the cache be in memory or on disk?", "Both are possible for the cache.")
+    world.talk("done", "We decided: the cache is on disk, because memory is short.", "Fine.")
+    assert world.find("what did we decide about the cache")[0] == "done"
+
+
+def test_two_letters_may_be_wrong_in_a_long_word(world: World) -> None:
+    world.talk("one", "The authentication fails after an hour.")
+    world.talk("two", "The pond is frozen.")
+    search = world.search()
+    assert search.search("authentcaton")[0].session.id == "one"
+    assert not search.by_meaning
+
+
+def test_what_a_tool_returned_counts_less_than_what_was_said(world: World) -> None:
+    result = Part(type="tool_result", call_id="c1", output="walrus feeding times")
+    world.store.create(Session(id="tool"))
+    world.store.append("tool", Message(role="tool", parts=[result]))
+    world.store.create(Session(id="said"))
+    world.store.append("said", Message(role="assistant", content="walrus feeding times"))
+    assert world.find("walrus feeding times") == ["said", "tool"]
+
+
+def test_late_interaction_finds_the_one_sentence_in_a_long_message() -> None:
+    model = StaticModel()
+    long = "The build ran for an hour and printed many lines. " * 8 + "We bought a puppy last week."
+    near = late(model, "when did they get a dog", [long, "The server returned an error.", ""], lambda word: 1.0)
+    assert near.texts[0, 0] > near.texts[1, 0] > near.texts[2, 0] == 0
+    assert near.together([0, 1]) >= near.together([0]) == pytest.approx(near.texts[0, 0])
+    nothing = late(model, "", ["anything"], lambda word: 1.0)
+    assert nothing.texts.max() == nothing.together([0]) == 0.0
+
+
+def _trees(path: Path, names: tuple[str, ...] = NAMES) -> str:
+    """Write two trees: +1 if feature 0 is above 0.5, and +0.25 if feature 1 is above 2."""
+    np.savez(
+        path,
+        names=np.array(names),
+        roots=np.array([0, 1], dtype=np.int32),
+        feature=np.array([0, 1], dtype=np.int32),
+        threshold=np.array([0.5, 2.0], dtype=np.float32),
+        children=np.array([[-1, -2], [-3, -4]], dtype=np.int32),
+        values=np.array([0.0, 1.0, 0.0, 0.25], dtype=np.float32),
+    )
+    return str(path)
+
+
+@pytest.mark.req("FIND-05")
+def test_trees_add_the_values_of_the_leaves_that_a_row_reaches(tmp_path: Path) -> None:
+    made = trees.ranker(_trees(tmp_path / "trees.npz"))
+    assert made is not None
+    rows = np.zeros((3, len(NAMES)), dtype=np.float32)
+    rows[1, 0], rows[2, :2] = 0.6, (0.5, 3.0)
+    corrections = made.scores(rows) - trees.START * rows[:, 0]
+    assert corrections.tolist() == pytest.approx([0.0, 1.0, 0.25])
+    assert made.scores(rows[:0]).tolist() == []
+
+
+@pytest.mark.req("FIND-05")
+def test_without_a_usable_file_there_is_no_ranker_and_search_still_works(
+    tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
+    assert trees.ranker(str(tmp_path / "missing.npz")) is None
+    assert trees.ranker(str(tmp_path / "torn.npz")) is None
+    assert trees.ranker(_trees(tmp_path / "others.npz", (*NAMES[:-1], "another"))) is None
+    monkeypatch.setattr(rank, "ranker", lambda: None)
+    world.talk("one", "How does a heron catch fish?", "By waiting.")
+    assert world.find("heron fish") == ["one"]
+
+
+@pytest.mark.req("FIND-05")
+def test_the_ranker_is_the_measured_one_and_fits_the_features() -> None:
+    from bench.train_ranker import PINNED
+
+    assert hashlib.sha256(Path(trees.PATH).read_bytes()).hexdigest() == PINNED
+    assert trees.ranker() is not None
+
+
+def test_vectors_of_an_older_table_are_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.talk("cars", "My automobile needs a new engine", "The garage can do that on Monday.")
+    world.talk("food", "Bake the bread for forty minutes", "And let the dough rest.")
+    with monkeypatch.context() as old:
+        old.setattr("cortext.index.search.models.BUILT_IN", "built-in/static-256-1")
+        assert world.find("repairing a vehicle motor")[0] == "cars"
+    search = world.search()
+    assert search.search("repairing a vehicle motor")[0].session.id == "cars"
+    assert (search.trouble, search.status().model) == ("", BUILT_IN)
+    (folder,) = (path for path in world.cache().iterdir() if path.is_dir())
+    state = State(str(folder))
+    assert state.models() == [BUILT_IN]
+    state.close()

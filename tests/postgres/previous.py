@@ -1,0 +1,89 @@
+"""The release before this one, from this repository's history, as a process that takes one command per line.
+
+`previous_release` returns the folder of its sources. As a script (run with those sources): arguments URL and space; a
+line `append ID TEXT`, `create ID`, `list`, `find WORD` or `due` is answered with one line.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Self
+
+COMMIT = "d22c8d2"  # the last one with tables of version 5
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def previous_release(folder: Path) -> Path | None:
+    """Unpack the sources of the release before; None if this copy of the repository has no history."""
+    done = subprocess.run(
+        ["git", "-C", str(_REPOSITORY), "archive", COMMIT, "src/cortext"], capture_output=True, check=False
+    )
+    if done.returncode:
+        return None
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+class Previous:
+    """A running process of the release before."""
+
+    def __init__(self, sources: Path, url: str, space: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, url, space],
+            env={**os.environ, "PYTHONPATH": str(sources)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate(timeout=10)
+
+    def __call__(self, *words: str) -> str:
+        """Send a command; return the answer."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().rstrip("\n")
+
+
+def main(url: str, space: str) -> None:
+    from cortext.errors import CortextError
+    from cortext.model.message import Message
+    from cortext.model.session import Session
+    from cortext.store.postgres import schema
+    from cortext.store.postgres.store import PostgresStore
+
+    assert max(schema.migrations()) == 5, "this is not the release before"
+    store = PostgresStore(url, space)
+    for line in sys.stdin:
+        command, *rest = line.split()
+        try:
+            if command == "create":
+                answer = store.create(Session(id=rest[0], title=f"old {rest[0]}")).id
+            elif command == "append":
+                answer = str(store.append(rest[0], Message(role="user", content=" ".join(rest[1:])))[0].seq)
+            elif command == "find":
+                answer = " ".join(hit.message.content for hit in store.find(rest[0]))
+            elif command == "due":
+                answer = " ".join(sorted(row[0] for row in store.chores().due("embed")))
+            else:
+                answer = " ".join(sorted(session.id for session in store.listed()))
+        except CortextError as error:
+            answer = f"error: {error.message}"
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

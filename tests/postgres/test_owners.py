@@ -1,0 +1,454 @@
+"""Nobody sees what is not theirs: owners in every statement, and policies in the database behind them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cortext.errors import ConfigError, NotFound, NotShared, SessionNotFound, UsageError
+from cortext.faces.cortext.main import COMMANDS, HIDDEN
+from cortext.faces.mcp.calls import SPECS
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.session import Change, Session
+from cortext.services.library.stores import Found
+from cortext.store.assistant import Fact
+from cortext.store.postgres import schema
+from cortext.store.postgres.store import PostgresStore
+from tests.alfred.conftest import Desk
+from tests.alfred.kit import Parrot, environment
+from tests.postgres.team import Team
+from tests.support.cli import Ran, cortext
+from tests.support.postgres import needs_vectors, new_space, shared
+
+TABLES = ("sessions", "messages", "notes", "quarantine", "claims", "chats", "updates", "facts", "vectors", "shares")
+
+
+@pytest.fixture(scope="module")
+def team() -> Team:
+    return Team(policies=True)
+
+
+@pytest.fixture(scope="module")
+def open_team() -> Team:
+    """The same without policies: the statements alone must keep people apart."""
+    return Team(policies=False)
+
+
+def fill(team: Team, role: str, session_id: str, *words: str) -> PostgresStore:
+    """Create a session of a role with something in every table that a session has."""
+    store = team.store(role)
+    store.create(Session(id=session_id, title=f"title {words[0]}", summary=f"summary {words[0]}", type="debug"))
+    store.append(session_id, *(Message(role=USER, content=f"about {word}") for word in words))
+    return store
+
+
+# ── statements and policies ──────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TEAM-01")
+def test_two_owners_use_the_same_ids_without_noticing_each_other(open_team: Team) -> None:
+    ann, ben = open_team.store(open_team.ann), open_team.store(open_team.ben)
+    for store, word in ((ann, "walnut"), (ben, "hazel")):
+        store.create(Session(id="001-same", title=word))
+        store.append("001-same", Message(role=USER, content=word))
+        store.chats().activate("cli", "001-same" if word == "walnut" else "002-other")
+        store.facts().add(Fact(id="mem_1", text="I like tea"))
+        assert store.claims().claim("embed", "001-same", 30.0) is not None
+        assert len(store.updates(7).take([(1 if word == "walnut" else 2, "tg_1", {"text": word})])) == 1
+    for store, word, chat in ((ann, "walnut", "001-same"), (ben, "hazel", "002-other")):
+        assert (
+            [session.title for session in store.sessions()] == [session.title for session in store.listed()] == [word]
+        )
+        assert [message.content for message in store.read("001-same")] == [word]
+        assert [hit.message.content for hit in store.find("walnut hazel")] == [word]
+        assert store.chats().active("cli") == chat
+        assert [fact.text for fact in store.facts().all()] == ["I like tea"]
+        assert [taken.body["text"] for taken in store.updates(7).waiting()] == [word]
+        assert store.server().sessions == 1
+    ben.facts().forget("mem_1")
+    ben.delete("001-same")
+    assert [item.session_id for item in ann.trash()] == [] and len(ann.facts().all()) == 1
+    assert ann.get("001-same").title == "walnut"
+    with pytest.raises(NotFound):
+        ann.restore(next(iter(ben.trash())).key)
+    for store in (ann, ben):
+        store.close()
+
+
+@pytest.mark.req("TEAM-01")
+def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -> None:
+    needs_vectors()
+    name = new_space()
+    store = fill(team, team.ann, name, "secretword")
+    store.annotate(name, {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]})
+    store.facts().add(Fact(id="", text="secretword"))
+    store.chats().activate(name, name)
+    store.claims().claim("t", name, 30.0)
+    store.updates(9).take([(1, name, {"text": "secretword"})])
+    store.shares().share(name, team.group)
+    for table in TABLES:
+        if table == "quarantine":
+            continue
+        assert team.sql(f"SELECT * FROM cortext.{table}", role=team.ann), f"{table} has rows to hide"
+        assert team.sql(f"SELECT * FROM cortext.{table}", role=team.ben) == [], table
+    for statement in (
+        f"UPDATE cortext.sessions SET title = 'mine', owner = '{team.ben}'",
+        "UPDATE cortext.messages SET content = 'mine'",
+        "DELETE FROM cortext.messages",
+        "DELETE FROM cortext.shares",
+        "UPDATE cortext.facts SET record = '{}'",
+    ):
+        team.sql(statement, role=team.ben)
+    assert [message.content for message in store.read(name)] == ["about secretword"]
+    assert store.get(name).title == "title secretword" and len(store.shares().given()) >= 1
+    life = team.sql("SELECT life FROM cortext.sessions WHERE session_id = %s", name)[0][0]
+    for statement, values in (
+        ("INSERT INTO cortext.messages VALUES (%s, %s, 99, 'x', 'user', '', 0, 'forged', NULL)", (name, life)),
+        ("INSERT INTO cortext.facts VALUES ('chat', 'f', 's', '{}', '', NULL, NULL, %s)", (team.ann,)),
+        ("INSERT INTO cortext.audit VALUES (%s, %s, '', '', %s, %s, 'read')", (name, life, team.ann, team.ann)),
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            team.sql(statement, *values, role=team.ben)
+    # A share that names a session of somebody else shares nothing.
+    team.sql(
+        "INSERT INTO cortext.shares VALUES (%s, %s, %s, %s, true, '')", name, life, team.ben, team.ben, role=team.ben
+    )
+    assert team.sql("SELECT * FROM cortext.sessions", role=team.ben) == []
+    store.close()
+
+
+@pytest.mark.req("TEAM-01")
+def test_a_service_role_acts_for_the_owner_in_the_setting(team: Team) -> None:
+    from cortext.store.postgres import admin
+
+    service = f"service_{new_space()}"
+    team.sql(f"CREATE ROLE {service} LOGIN PASSWORD '{shared().password}' IN ROLE {team.users}")
+    admin.run(team.url, admin.policies(team.url, service=service))
+    one, other = (team.store(service, owner=name) for name in ("dora", "emil"))
+    one.create(Session(id="talk", title="of dora"))
+    assert [session.title for session in other.sessions()] == []
+    other.create(Session(id="talk", title="of emil"))
+    assert one.get("talk").title == "of dora"
+    one.shares().share("talk", "emil")
+    assert team.shared(service, owner="emil").get("talk").title == "of dora"
+    assert team.store(team.ben).listed() == []
+    for store in (one, other):
+        store.close()
+
+
+# ── sharing ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TEAM-02")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_share_for_reading_allows_reading_and_nothing_else(kind: str, team: Team, open_team: Team) -> None:
+    crew = team if kind == "policies" else open_team
+    name = new_space()
+    ann = fill(crew, crew.ann, name, "maple")
+    ben = crew.shared(crew.ben)
+    with pytest.raises(SessionNotFound):
+        ben.get(name)
+    with pytest.raises(NotFound, match="no role 'nobody-here'"):
+        ann.shares().share(name, "nobody-here")
+    with pytest.raises(UsageError, match="already belongs"):
+        ann.shares().share(name, crew.ann)
+    assert not ann.shares().share(name, crew.ben).can_write
+    assert [session.id for session in ben.listed()] == [name]
+    assert [message.content for message in ben.read(name)] == ["about maple"]
+    assert [hit.session.id for hit in ben.find("maple")] == [name]
+    for change in (
+        lambda: ben.append(name, Message(role=USER, content="no")),
+        lambda: ben.update(name, Change(title="no")),
+        lambda: ben.open(name).__enter__(),
+        lambda: ben.delete(name),
+        lambda: ben.repair(name),
+        lambda: ben.rewrite(name, lambda record: record),
+    ):
+        with pytest.raises(NotShared):
+            change()
+    assert ann.shares().unshare(name) == [crew.ben]
+    with pytest.raises(SessionNotFound):
+        ben.get(name)
+    assert ben.find("maple") == [] and list(ben.sessions()) == []
+    did = [(entry.actor, entry.action, entry.grantee, entry.detail) for entry in ann.shares().audit(name)]
+    assert did == [
+        (crew.ann, "share", crew.ben, "read"),
+        (crew.ben, "read", "", ""),
+        (crew.ann, "unshare", crew.ben, ""),
+    ]
+    for store in (ann, ben):
+        store.close()
+
+
+@pytest.mark.req("TEAM-02")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_share_with_a_group_for_writing_continues_the_session_itself(kind: str, team: Team, open_team: Team) -> None:
+    crew = team if kind == "policies" else open_team
+    name = new_space()
+    ann = fill(crew, crew.ann, name, "birch")
+    ann.shares().share(name, crew.group, write=True)
+    outsider = crew.shared(crew.ben)
+    with pytest.raises(SessionNotFound):
+        outsider.append(name, Message(role=USER, content="not a member"))
+    outsider.close()
+    crew.sql(f"GRANT {crew.group} TO {crew.ben}")
+    try:
+        ben = crew.shared(crew.ben)
+        ben.append(name, Message(role=ASSISTANT, content="from ben"))
+        with ben.open(name) as writer:
+            writer.append(Message(role=USER, content="held"))
+            writer.update(Change(title="ours"))
+        assert [message.content for message in ann.read(name)] == ["about birch", "from ben", "held"]
+        assert ann.get(name).title == "ours" and ann.check(name) == []
+        with pytest.raises(NotShared):
+            ben.delete(name)
+        actions = [(entry.actor, entry.action) for entry in ann.shares().audit(name)]
+        assert actions[1:] == [(crew.ben, "append"), (crew.ben, "open")]
+        ben.close()
+    finally:
+        crew.sql(f"REVOKE {crew.group} FROM {crew.ben}")
+    ann.close()
+
+
+@pytest.mark.req("TEAM-02")
+def test_a_person_shares_a_session_and_another_continues_a_copy(
+    team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From start to end, as two people do it with the commands."""
+    name = new_space()
+    fill(team, team.ann, name, "juniper").close()
+    homes = {role: tmp_path / role for role in (team.ann, team.ben)}
+    for home in homes.values():
+        home.mkdir()
+
+    def run(role: str, *words: str, code: int = 0) -> Ran:
+        done = cortext(*words, cwd=homes[role], env={"HOME": str(homes[role]), "CORTEXT_STORE": team.at(role)})
+        assert done.code == code, done.err
+        return done
+
+    assert "juniper" not in run(team.ben, "list").out
+    assert f"{team.ben} can read {name}" in run(team.ann, "share", name, "--with", team.ben).out
+    rows = [row for row in run(team.ben, "list", "--json").json if row["id"] == name]
+    assert [row["title"] for row in rows] == ["title juniper"]
+    assert "about juniper" in run(team.ben, "search", "juniper").out
+    received = run(team.ben, "share", "--json").json["received"]
+    assert [(share["session_id"], share["owner"]) for share in received] == [(name, team.ann)]
+    refused = run(team.ben, "title", name, "mine", code=1)
+    assert "for reading only" in refused.err and f"cortext fork {name}" in refused.err
+    copy = run(team.ben, "fork", name, "--json").json["id"]
+    assert "about juniper" in run(team.ben, "show", copy).out
+    run(team.ben, "title", copy, "my own copy")
+    shown = run(team.ann, "share", name, "--json").json
+    assert [entry["action"] for entry in shown["audit"]][:2] == ["share", "read"]
+    assert ("fork", copy) in [(entry["action"], entry["detail"]) for entry in shown["audit"]]
+    assert "no longer shared" in run(team.ann, "unshare", name, "--with", team.ben).out
+    run(team.ann, "unshare", name, code=1)
+    run(team.ben, "search", "juniper", "--workspace", "shared", code=1)
+    assert "about juniper" in run(team.ben, "show", copy).out, "the copy stays"
+    monkeypatch.setenv("HOME", str(homes[team.ann]))
+    assert "only sessions on a server can be shared" in cortext("share").err
+
+
+# ── isolation ────────────────────────────────────────────────────────────────────────────────────────
+
+# Every command, as somebody would use it on sessions of others: by id, by number, by words.
+USES: dict[str, tuple[str, ...]] = {
+    "new": (),
+    "resume": ("resume --list", "resume {id} --print", "resume {word} --print", "resume 1 --dry-run --ai claude"),
+    "stop": ("stop {id}",),
+    "complete": ("complete {id}",),
+    "show": ("show {id}", "show 1", "show {word}"),
+    "title": ("title {id}", "title {id} mine"),
+    "fork": ("fork {id}", "fork {word}"),
+    "prune": ("prune {id}",),
+    "share": ("share", "share {id}", "share {id} --with {ben}"),
+    "unshare": ("unshare {id}",),
+    "export": ("export {id}", "export {id} --format json"),
+    "delete": ("delete {id}",),
+    "restore": ("restore", "restore {id}"),
+    "list": ("list", "list --json", "list --all --type debug"),
+    "search": ("search {word}", "search about {word} --json", "search summary title"),
+    "similar": ("similar {id}",),
+    "browse": (),
+    "stats": ("stats", "stats --json"),
+    "import": ("import",),
+    "sync": ("sync",),
+    "watch": (),
+    "rescue": ("rescue",),
+    "sweep": ("sweep",),
+    "doctor": ("doctor", "doctor --json"),
+    "store": ("store status", "store status --json", "store copy server chat:copied"),
+    "repair": ("repair {id}",),
+    "index": ("index",),
+    "status": ("status",),
+    "complete-words": ("complete-words -- cortext show ''",),
+}
+WITHOUT_SESSIONS = {"init", "upgrade", "uninstall", "type", "trust", "completion", "mcp", "tools", "demo"}
+CALLS: dict[str, dict[str, object]] = {
+    "search_workspace": {"query": "{word}"},
+    "get_context": {"topic": "{word}"},
+    "get_decision_history": {"topic": "{word}"},
+    "list_sessions": {},
+    "get_session": {"id": "{id}"},
+    "resume_session": {"id": "{id}"},
+    "save_session": {},
+    "search_sessions": {"query": "{word}"},
+}
+
+
+@pytest.fixture(scope="module")
+def planted(team: Team, open_team: Team) -> Iterator[dict[str, list[str]]]:
+    """A thousand words of Ann's in each database: in titles, summaries, messages, facts and chats."""
+    chance = random.Random(1000)
+    words = ["q" + "".join(chance.choices("bcdfghjklmnpqrstvwxz", k=9)) for _ in range(1000)]
+    found = {}
+    for name, crew in (("policies", team), ("statements alone", open_team)):
+        for number in range(40):
+            mine = words[number * 24 : number * 24 + 24]
+            space = ("home", "chat", "spawn")[number % 3]
+            store = crew.store(crew.ann, space)
+            store.create(Session(id=f"planted-{number}", title=mine[0], summary=mine[1], type="debug"))
+            store.append(f"planted-{number}", *(Message(role=USER, content=f"decided {word}") for word in mine[2:]))
+            store.close()
+        store = crew.store(crew.ann, "chat")
+        for word in words[960:]:
+            store.facts().add(Fact(id="", text=f"remember {word}"))
+        store.chats().activate("cli", "planted-1")
+        store.close()
+        found[name] = words
+    yield found
+
+
+@pytest.mark.req("TEAM-01")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_thousand_planted_words_do_not_cross(
+    kind: str,
+    planted: dict[str, list[str]],
+    team: Team,
+    open_team: Team,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from cortext.errors import CortextError
+    from cortext.faces.cortext import main
+    from cortext.faces.mcp import tools
+    from cortext.faces.mcp.context import Context
+
+    crew, words = (team if kind == "policies" else open_team), planted[kind]
+    monkeypatch.setenv("CORTEXT_STORE", crew.at(crew.ben))
+    monkeypatch.chdir(tmp_path)
+    own = crew.store(crew.ben)
+    if not own.listed():
+        own.create(Session(id="mine", title="my own"))
+        own.append("mine", Message(role=USER, content="my own words"))
+    names = {"word": words[2], "id": "planted-0", "ben": crew.ben}
+    said = []
+    for lines in USES.values():
+        for line in lines:
+            main.run([word.format(**names) for word in line.split()])
+            said.append("".join(capsys.readouterr()))
+    assert "my own" in said[0] + "".join(said), "nothing was printed at all"
+    context = Context(str(tmp_path), lambda: None)
+    for tool, arguments in CALLS.items():
+        given = {name: str(value).format(**names) for name, value in arguments.items()}
+        try:
+            answer = tools.call(context, tool, given)
+            said.append(f"{answer}")
+        except CortextError as error:
+            said.append(f"{error.message} {error.hint}")
+    output = "\n".join(said).lower()
+    asked = {words[2]}  # repeated in "no conversation matches …"
+    assert [word for word in words if word in output and word not in asked] == []
+    own.close()
+
+
+def test_every_command_and_tool_is_part_of_the_isolation_test() -> None:
+    commands = {name for _, group in COMMANDS for name, _, _ in group} | {"complete-words"}
+    assert commands - set(USES) - WITHOUT_SESSIONS == set()
+    assert set(USES) - commands <= set(HIDDEN) | {"status"}
+    assert set(CALLS) == set(SPECS)
+
+
+@pytest.mark.req("TEAM-01")
+def test_the_assistant_of_one_person_knows_nothing_of_another(
+    open_team: Team, planted: dict[str, list[str]], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Parrot() as model:
+        for name, value in environment(home, model).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("CORTEXT_STORE", open_team.at(open_team.ben))
+        desk = Desk(home)
+        assert desk.say("hello") == "Answer to hello"
+        assert desk.assistant.sessions.active("cli") != "planted-1"
+        sent = str([request.body for request in model.turns])
+    assert [word for word in planted["statements alone"] if word in sent] == []
+
+
+# ── the schema behind it ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TEAM-01")
+def test_every_table_that_the_promise_names_has_an_owner() -> None:
+    needs_vectors()
+    store = PostgresStore(shared().database())
+    store.create(Session(id="talk"))
+    query = "SELECT table_name FROM information_schema.columns WHERE table_schema = 'cortext' AND column_name = 'owner'"
+    owned = {row[0] for row in store.connections.query(query)}
+    assert owned >= set(schema.OWNED)
+    store.close()
+
+
+@pytest.mark.req("TEAM-01")
+def test_policies_need_owners() -> None:
+    from cortext.store.postgres import admin
+
+    with pytest.raises(ConfigError, match="no owners yet"):
+        admin.policies(shared().database())
+
+
+@pytest.mark.req("TEAM-02")
+def test_what_is_shared_reaches_ai_tools_and_the_phone(
+    team: Team, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cortext.faces.mcp import tools
+    from cortext.faces.mcp.context import Context
+    from cortext.services.library.sharing import continued
+    from cortext.wiring.stores import SHARED, Stores
+
+    name = new_space()
+    ann = fill(team, team.ann, name, "rowantree")
+    ann.shares().share(name, team.ben)
+    monkeypatch.setenv("CORTEXT_STORE", team.at(team.ben))
+    context = Context(str(tmp_path), lambda: None)
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("list_sessions", {}),
+        ("search_sessions", {"query": "rowantree"}),
+        ("get_session", {"id": name}),
+        ("resume_session", {"id": name}),
+    ]
+    for tool, arguments in calls:
+        assert name in str(tools.call(context, tool, arguments)), tool
+    stores = Stores(str(tmp_path))
+    found = next(each for each in stores.all() if each.kind == SHARED)
+    copy = continued(Found(found, found.store.get(name)), stores.home_store())
+    assert copy.named_store.kind == "home" and copy.session.extra["forked_from"]["session"] == name
+    ann.shares().share(name, team.ben, write=True)
+    assert continued(Found(found, found.store.get(name)), stores.home_store()).session.id == name
+    ann.shares().share(name, team.ben)
+    with Parrot() as model:
+        for variable, value in environment(home, model).items():
+            monkeypatch.setenv(variable, value)
+        desk = Desk(home)
+        assert f"It continues {name}" in str(desk.do(f"/resume {name}"))
+        desk.say("and now?")
+        assert "about rowantree" in str(model.turns[-1].body)
+    assert [message.content for message in ann.read(name)] == ["about rowantree"], "the original is unchanged"
+    actions = {entry.action for entry in ann.shares().audit(name)}
+    assert actions == {"share", "read", "fork"}
+    ann.shares().unshare(name)
+    ann.close()

@@ -1,0 +1,160 @@
+"""Upgrades that nobody notices: an administrator migrates, and two releases work side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from cortext.errors import ConfigError
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.store.postgres import admin, connection
+from cortext.store.postgres import schema as postgres_schema
+from cortext.store.postgres.store import PostgresStore
+from tests.postgres.previous import Previous, previous_release
+from tests.postgres.team import Team
+from tests.support.cli import cortext
+from tests.support.postgres import PASSWORD, as_role, new_space, shared
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = previous_release(tmp_path_factory.mktemp("previous"))
+    if found is None:
+        pytest.skip("this copy of the repository has no history")
+    return found
+
+
+@pytest.mark.req("TEAM-03")
+def test_the_release_before_and_this_one_work_side_by_side(sources: Path) -> None:
+    url = shared().database()
+    with Previous(sources, url, "chat") as old:
+        assert old("create", "before") == "before" and old("append", "before", "walnut") == "0"
+        # This release changes no table by itself, and says what to do.
+        with pytest.raises(ConfigError, match=r"have version 5, this cortext needs 6") as caught:
+            PostgresStore(url, "chat").get("before")
+        assert "cortext store migrate" in caught.value.hint
+        done = cortext("store", "migrate", url)
+        assert done.code == 0 and "cortext store migrate --finish" in done.out, done
+        # The process of the release before, which knows nothing of this, continues.
+        assert old("append", "before", "hazel") == "1"
+        assert old("create", "during") == "during" and old("append", "during", "maple") == "0"
+        new = PostgresStore(url, "chat")
+        assert sorted(session.id for session in new.listed()) == ["before", "during"]
+        assert [message.content for message in new.read("before")] == ["walnut", "hazel"]
+        assert sorted(row[0] for row in new.chores().due("embed")) == ["before", "during"]
+        assert {hit.message.content for hit in new.find("maple hazel")} == {"maple", "hazel"}
+        new.create(Session(id="after"))
+        new.append("after", Message(role="user", content="birch"))
+        new.append("during", Message(role="user", content="together"))
+        assert old("list") == "after before during" and old("find", "birch") == "birch"
+        assert old("due") == "after before during" and old("append", "during", "again") == "2"
+        with Previous(sources, url, "chat") as started_later:
+            assert started_later("list") == "after before during"
+    assert cortext("store", "migrate", url, "--finish").code == 0
+    with Previous(sources, url, "chat") as too_old:
+        assert too_old("list").startswith("error: ") and "newer cortext" in too_old("list")
+    new.append("during", Message(role="user", content="finished"))
+    assert [message.content for message in new.read("during")] == ["maple", "together", "again", "finished"]
+    assert new.check("during") == [] and new.server().schema == max(postgres_schema.migrations())
+    new.close()
+
+
+@pytest.mark.req("TEAM-03")
+def test_migrated_tables_equal_those_of_an_empty_database(sources: Path) -> None:
+    old, fresh = shared().database(), shared().database()
+    with Previous(sources, old, "chat") as release:
+        release("create", "talk")
+    admin.migrate(old, finish=True, report=lambda step: None)
+    PostgresStore(fresh).create(Session(id="talk"))
+    assert shape(old) == shape(fresh)
+
+
+def shape(url: str) -> dict[str, set[tuple[object, ...]]]:
+    """Return the columns and indexes of our tables."""
+    with psycopg.connect(url) as connection:
+        columns = connection.execute(
+            "SELECT table_name, column_name, data_type, is_nullable, column_default, generation_expression "
+            "FROM information_schema.columns WHERE table_schema = 'cortext'"
+        ).fetchall()
+        indexes = connection.execute(
+            "SELECT tablename, indexname, replace(indexdef, 'public.', '') FROM pg_indexes WHERE schemaname = 'cortext'"
+        ).fetchall()
+    return {"columns": set(columns), "indexes": set(indexes)}
+
+
+@pytest.mark.req("TEAM-03")
+def test_an_interrupted_migration_is_continued(sources: Path) -> None:
+    url = shared().database()
+    with Previous(sources, url, "home") as release:
+        release("create", "talk")
+        release("append", "talk", "walnut")
+    total = len(admin.pending(url, finish=True))
+    for number in range(0, total, 7):
+        seen = 0
+
+        def stop_at(step: postgres_schema.Step, last: int = number) -> None:
+            nonlocal seen
+            seen += 1
+            if seen > last:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            admin.migrate(url, owner="ann", finish=True, report=stop_at)
+    admin.migrate(url, owner="ann", finish=True, report=lambda step: None)
+    store = PostgresStore(url, owner="ann")
+    assert [message.content for message in store.read("talk")] == ["walnut"]
+    assert admin.pending(url, finish=True) == []
+    store.close()
+
+
+@pytest.mark.req("TEAM-03")
+def test_a_running_process_notices_that_the_tables_became_too_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = shared().database()
+    store = PostgresStore(url)
+    store.create(Session(id="talk"))
+    monkeypatch.setattr(connection, "_CHECK_SECONDS", 0.0)
+    store.append("talk", Message(role="user", content="before"))
+    with psycopg.connect(url, autocommit=True) as admin_connection:
+        admin_connection.execute("UPDATE cortext.schema_version SET version = 9999, applied = 9999")
+    with pytest.raises(ConfigError, match="newer cortext"):
+        store.append("talk", Message(role="user", content="after"))
+    store.close()
+
+
+@pytest.mark.req("TEAM-03")
+def test_a_role_without_privileges_is_told_who_must_migrate() -> None:
+    url = shared().database()
+    role = f"r{new_space()}"
+    with psycopg.connect(url, autocommit=True) as connected:
+        connected.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+    with pytest.raises(ConfigError, match="may not create them") as caught:
+        PostgresStore(as_role(url, role)).get("talk")
+    assert "cortext store migrate" in caught.value.hint
+
+
+@pytest.mark.req("TEAM-03")
+def test_an_administrator_sets_up_a_team_with_two_commands() -> None:
+    team = Team.__new__(Team)
+    team.url, role = shared().database(), f"r{new_space()}"
+    team.sql(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
+    planned = cortext("store", "migrate", team.url, "--dry-run", "--json")
+    assert planned.code == 0 and planned.json["dry_run"] is True
+    done = cortext("store", "migrate", team.url, "--grant", role)
+    assert done.code == 0 and "GRANT SELECT, INSERT ON cortext.audit" in done.out, done
+    shown = cortext("store", "policies", team.url)
+    assert "CREATE POLICY cortext_own ON cortext.sessions" in shown.out
+    assert team.sql("SELECT count(*) FROM pg_policies WHERE schemaname = 'cortext'") == [(0,)]
+    assert cortext("store", "policies", team.url, "--apply").code == 0
+    assert cortext("store", "policies", team.url, "--apply").code == 0, "it can be repeated"
+    store = team.store(role)
+    store.create(Session(id="talk"))
+    assert team.sql("SELECT owner FROM cortext.sessions") == [(role,)]
+    assert team.sql("SELECT relname FROM pg_class WHERE relrowsecurity") != []
+    assert cortext("store", "policies", team.url, "--remove", "--apply").code == 0
+    assert team.sql("SELECT count(*) FROM pg_policies WHERE schemaname = 'cortext'") == [(0,)]
+    refused = cortext("store", "migrate", env={"CORTEXT_STORE": "files"})
+    assert refused.code == 2 and "no server is configured" in refused.err
+    store.close()

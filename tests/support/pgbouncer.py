@@ -1,0 +1,113 @@
+"""PgBouncer in front of a server of the tests, in transaction mode: Debian's package, unpacked without root.
+
+`python -m tests.support.pgbouncer` installs it; without access to Debian's archive, its tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.support import debian
+from tests.support.installing import one_at_a_time
+from tests.support.postgres import Postgres, free_port, other_user
+
+_FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "debian"
+
+
+def program() -> tuple[Path, str]:
+    """Return the executable and its LD_LIBRARY_PATH, installing it first; debian.NotToBeHad."""
+    folder = _FOLDER / "pgbouncer"
+    found = folder / "usr" / "sbin" / "pgbouncer"
+    if not found.exists():
+        with one_at_a_time(_FOLDER, "pgbouncer"):
+            if not found.exists():
+                with debian.unpacked(_FOLDER, ["pgbouncer"], with_missing=True) as root:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    root.rename(folder)
+    libraries = os.pathsep.join(str(path) for path in folder.glob("usr/lib/*-linux-gnu*"))
+    return found, libraries
+
+
+class PgBouncer:
+    """A pooler whose clients share `size` sessions of the server."""
+
+    def __init__(self, server: Postgres, *, size: int = 3) -> None:
+        self._server = server
+        self.port = free_port()
+        path, libraries = program()
+        self.folder = tempfile.mkdtemp(prefix="cortext-pooler-")
+        os.chmod(self.folder, 0o755)
+        login = urlsplit(server.url)
+        Path(self.folder, "users").write_text(f'"{login.username}" "{login.password}"\n', encoding="utf-8")
+        Path(self.folder, "ini").write_text(
+            f"[databases]\n* = host={server.host} port={server.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+            f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
+            f"auth_file = {self.folder}/users\npool_mode = transaction\ndefault_pool_size = {size}\n"
+            "server_login_retry = 0.2\n",
+            encoding="utf-8",
+        )
+        # Copied, because the user it runs as may not be able to read this repository.
+        executable = shutil.copy(path, os.path.join(self.folder, "pgbouncer"))
+        copied = os.path.join(self.folder, "lib")
+        shutil.copytree(libraries.split(os.pathsep)[0], copied, symlinks=True)
+        environment = {"PATH": os.defpath, "LD_LIBRARY_PATH": copied}
+        said = subprocess.run([executable, "-V"], env=environment, capture_output=True, text=True, check=True).stdout
+        self.version = re.sub(r"\D*([\d.]+).*", r"\1", said.splitlines()[0])
+        with open(os.path.join(self.folder, "log"), "wb") as log:
+            self._process = subprocess.Popen(
+                [executable, os.path.join(self.folder, "ini")],
+                env=environment, stdout=log, stderr=log, cwd=self.folder, **other_user(),
+            )  # fmt: skip
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 5).close()
+                return
+            except OSError:
+                assert self._process.poll() is None and time.monotonic() < deadline, self.log()
+                time.sleep(0.02)
+
+    @property
+    def url(self) -> str:
+        """The URL of the server through the pooler."""
+        return self._server.at(self.port)
+
+    def log(self) -> str:
+        """Return the pooler's log."""
+        return Path(self.folder, "log").read_text(encoding="utf-8", errors="replace")[-3000:]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main() -> int:
+    """Install it and print where it is; a machine without it can run every other test."""
+    try:
+        sys.stdout.write(f"pgbouncer    {program()[0]}\n")
+    except debian.NotToBeHad as error:
+        sys.stdout.write(f"pgbouncer    not available here: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

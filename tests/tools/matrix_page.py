@@ -1,0 +1,135 @@
+"""The results of the matrix of pairs (`tests.tools.matrix`), and the page that shows them: docs/pairs.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from tests.support.ai_programs import PROGRAMS
+from tests.support.desk import MORE_NAMES, NAMES
+from tests.support.pairs import Outcome
+
+from cortext.tools import registry
+
+RUNNERS = NAMES | MORE_NAMES
+FRESH, USED = "fresh", "used"
+HOMES = {FRESH: "In a new home folder", USED: "Where the target was used before, with another provider"}
+INTRODUCTION = """# Pairs of tools
+
+A conversation was held in the program of each row and resumed in the program of each column. It has a paste of 30 kB,
+two tool calls at once, a call that fails, a message that begins with `/`, an `@file` and Unicode. Then one more thing
+was said in the target, and what its model received was compared with the receipt: every text in its order and role, the
+number of tool calls, each call with a result of its own and the output that was recorded for it. What was said last
+was captured again, and nothing else. A conversation of Aider is shorter: it has no tool calls, and takes a message that
+begins with `/` for a command of its own.
+
+`python -m tests.tools.matrix` repeats it with the real programs, and writes this page. The model is a server on the
+same machine that records its requests.
+"""
+LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt.
+
+- ✓ the model received what the receipt says
+- ✗ it did not (see [What did not pass](#what-did-not-pass))
+- † something was changed or left out on the way, and the receipt says so (see [What was changed](#what-was-changed))
+- – not run"""
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """The result for one pair and one kind of home."""
+
+    source: str
+    target: str
+    home: str
+    versions: tuple[str, ...]
+    date: str
+    seconds: float = 0.0
+    outcome: Outcome | None = None
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the conversation arrived as the receipt says."""
+        return self.outcome is not None and not self.outcome.problems
+
+    @property
+    def problem(self) -> str:
+        """Why it did not pass, in one line; empty if it did."""
+        problems = [self.error] if self.error else self.outcome.problems if self.outcome else []
+        return " ".join("; ".join(problems).split())
+
+
+def versions(*names: str) -> tuple[str, ...]:
+    """Return the versions of programs that the tests use."""
+    return tuple(PROGRAMS[RUNNERS[name]].version for name in names)
+
+
+def page(names: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return docs/pairs.md."""
+    lines = [INTRODUCTION, LEGEND]
+    for home, title in HOMES.items():
+        cells = {(row.source, row.target): row for row in rows if row.home == home}
+        passed = sum(row.passed for row in cells.values())
+        run = f"{len(cells)} of {len(names) ** 2} pairs were run, {passed} passed"
+        lines += ["", f"## {title}", "", f"{run}{_between(row.date for row in cells.values())}.", ""]
+        lines += _table("from \\ to", *names)
+        lines += [_line(source, *(_cell(cells.get((source, target))) for target in names)) for source in names]
+    lines += ["", "## What did not pass", ""]
+    failed = [row for row in rows if not row.passed]
+    if failed:
+        lines += _table("from", "to", "home", "what happened")
+        lines += [_line(row.source, row.target, row.home, _short(row.problem)) for row in failed]
+    else:
+        lines += ["Every run passed."]
+    lines += ["", "## What was changed", "", "By the receipts, with the number of times in one conversation.", ""]
+    lines += [*_table("to", "change", "times", "from"), *_changes(names, rows)]
+    lines += ["", "## Versions", "", *_table("tool", "program", "version")]
+    lines += [_line(name, registry.title_of(name), *versions(name)) for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _changes(names: Sequence[str], rows: Iterable[Row]) -> list[str]:
+    """Return a line for each kind of change to each target, with the sources it was seen from."""
+    seen: dict[tuple[str, str], dict[str, set[int]]] = {}
+    for row in rows:
+        outcome = row.outcome
+        for kind, count in {**outcome.left_out, **outcome.changed}.items() if outcome else ():
+            seen.setdefault((row.target, kind), {}).setdefault(row.source, set()).add(count)
+    order = sorted(seen, key=lambda key: (names.index(key[0]), key[1]))
+    return [_line(target, kind, *_times(names, seen[target, kind])) for target, kind in order]
+
+
+def _times(names: Sequence[str], counts: Mapping[str, set[int]]) -> tuple[str, str]:
+    numbers = sorted(set().union(*counts.values()))
+    times = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    sources = "all" if len(counts) == len(names) else ", ".join(name for name in names if name in counts)
+    return times, sources
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "–"
+    outcome = row.outcome
+    if outcome is None:
+        return "✗"
+    changed = " †" if outcome.changed or outcome.left_out else ""
+    counts = f"{outcome.messages}/{outcome.of_messages}, {outcome.calls}/{outcome.of_calls}"
+    return f"{'✓' if row.passed else '✗'} {counts}{changed}"
+
+
+def _between(dates: Iterable[str]) -> str:
+    days = sorted(set(dates))
+    if not days:
+        return ""
+    return f", on {days[0]}" if len(days) == 1 else f", from {days[0]} to {days[-1]}"
+
+
+def _table(*titles: str) -> list[str]:
+    return [_line(*titles), "|---" * len(titles) + "|"]
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _short(text: str, most: int = 300) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
