@@ -184,7 +184,7 @@ class Search:
         """Return the sessions with a message that contains these words exactly, the best first; reads no message."""
         query = parse(text)
         ranked, _ = self._ranked(query, 10 * limit, True, ())
-        found = {(row.root, row.id): row for _, row, _ in ranked}
+        found = {(row.root, row.id): row for _, row, *_ in ranked}
         for item in self._served(query, limit, 1, True, ()):
             found.setdefault((item.session.root, item.session.id), item.session)
         return list(found.values())[:limit]
