@@ -284,6 +284,8 @@ USES: dict[str, tuple[str, ...]] = {
     "store": ("store status", "store status --json", "store copy server chat:copied"),
     "repair": ("repair {id}",),
     "index": ("index",),
+    "why": ("why {word}", "why --commit HEAD"),
+    "touched": ("touched {word}",),
     "status": ("status",),
     "complete-words": ("complete-words -- cortext show ''",),
 }
@@ -297,6 +299,8 @@ CALLS: dict[str, dict[str, object]] = {
     "resume_session": {"id": "{id}"},
     "save_session": {},
     "search_sessions": {"query": "{word}"},
+    "why_line": {"file": "{word}"},
+    "touched_file": {"file": "{word}"},
 }
 
 
