@@ -39,6 +39,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("similar", "similar", "find sessions about the same topic"),
             ("browse", "browse", "find, read and resume them on one screen"),
             ("stats", "stats", "count them by day, tool and type"),
+            ("cost", "cost", "show what they cost, by day, model, tool, project or session"),
             ("import", "import_", "import what your AI tools have stored"),
             ("sync", "sync", "import only what is new"),
             ("watch", "watch", "import what changes as soon as it changes"),

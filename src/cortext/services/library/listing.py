@@ -9,10 +9,11 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, Unpack
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, UsageError
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.message import Message
+from cortext.model.order import tag_name
 from cortext.model.status import ACTIVE, INTERRUPTED
 from cortext.services.library.server_rows import ServerSource
 from cortext.services.library.stores import Found, NamedStore
@@ -36,6 +37,9 @@ class Wanted(TypedDict, total=False):
     before: str
     asking: bool
     projects: Sequence[str] | None
+    tags: Sequence[str]
+    starred: bool | None
+    archived: bool | None
 
 
 class Listing:
@@ -92,19 +96,24 @@ class Listing:
         return found
 
     def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
-        """Return (store, id) of sessions by tool, type, agent, status, project, `after` and `before` (timestamps)."""
+        """Return (store, id) of sessions by tool, type, agent, status, project, `after` and `before` (timestamps).
+
+        `tag` are tags separated by commas; `is` are words such as starred and archived.
+        """
         status = wanted.pop("status", "")
         project = wanted.pop("project", "")
+        order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
         projects = self.projects_of(project) if project else None
         if status in ("", "paused", "completed"):
             where = [*wanted.items(), *([("status", status)] if status else []), *_in_projects(projects)]
-            return self._index.pairs(roots, where)
+            return self._index.pairs(roots, [*where, *_in_order(**order)])
         rows = self.rows(
             kind=wanted.get("type"),
             tool=wanted.get("tool"),
             agent=wanted.get("agent"),
             status=status,
             projects=projects,
+            **order,
         )
         return [(row.root, row.id) for row in rows if row.root in roots]
 
@@ -144,12 +153,16 @@ class Listing:
         before: str = "",
         asking: bool = True,
         projects: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+        starred: bool | None = None,
+        archived: bool | None = None,
     ) -> list[tuple[Any, ...]]:
         """Return only these columns of the same sessions, for tables, which can be very long.
 
         `status` may also be one that is shown but not stored (interrupted, damaged). `roots` are the stores to list
         (None: all), `projects` the folders that sessions were held in (None: any), `after` and `before` timestamps of
-        the last activity. Without `asking`, chats that only ran our own commands are left out.
+        the last activity. Without `asking`, chats that only ran our own commands are left out. Sessions must have all
+        `tags`; None means that it does not matter whether they are starred or archived.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -169,7 +182,7 @@ class Listing:
         fetched = tuple(dict.fromkeys((*columns, *needed)))
         index_of = {name: index for index, name in enumerate(fetched)}
         most = limit + len(hidden) if limit > 0 and not status else 0
-        held_in = _in_projects(projects)
+        held_in = [*_in_projects(projects), *_in_order(tags, starred, archived)]
         found = self._index.cells(fetched, roots, [*times, *wanted, *held_in], limit=most, order=order)
         if hidden:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
@@ -181,6 +194,9 @@ class Listing:
                 if after <= row.last_active
                 and (not before or row.last_active <= before)
                 and (projects is None or row.project in projects)
+                and set(tags) <= set(row.tag_names)
+                and starred in (None, bool(row.starred))
+                and archived in (None, bool(row.archived))
             ]
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
@@ -254,6 +270,45 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
+
+
+class OrderFilter(TypedDict):
+    """A filter by tags, star and archive: see `Listing.cells`."""
+
+    tags: Sequence[str]
+    starred: bool | None
+    archived: bool | None
+
+
+IS = {
+    "starred": ("starred", True),
+    "unstarred": ("starred", False),
+    "archived": ("archived", True),
+    "unarchived": ("archived", False),
+}
+
+
+def order_filter(tags: str, words: str) -> OrderFilter:
+    """Return the filter for tags and words such as starred, each separated by commas. UsageError for other words."""
+    made: dict[str, bool] = {}
+    for word in filter(None, words.lower().split(",")):
+        if word not in IS:
+            raise UsageError(f"unknown filter is:{word[:60]}", hint=f"use is:{', is:'.join(IS)}")
+        name, value = IS[word]
+        made[name] = value
+    return OrderFilter(
+        tags=[tag_name(tag) for tag in tags.split(",") if tag.strip()],
+        starred=made.get("starred"),
+        archived=made.get("archived"),
+    )
+
+
+def _in_order(tags: Sequence[str], starred: bool | None, archived: bool | None) -> list[tuple[str, str]]:
+    """Return the conditions on tags, star and archive."""
+    flags = [
+        (name, str(int(value))) for name, value in (("starred", starred), ("archived", archived)) if value is not None
+    ]
+    return [*([("tags", json.dumps(sorted(set(tags))))] if tags else []), *flags]
 
 
 def _in_projects(projects: Sequence[str] | None) -> list[tuple[str, str]]:
