@@ -58,7 +58,7 @@ class CallIndex:
         for start in range(0, len(changed), AT_ONCE):
             found = []
             for done, row in enumerate(changed[start : start + AT_ONCE], start + 1):
-                found.append((row, _calls_in(messages(row))))
+                found.append((row, calls_in(messages(row))))
                 if progress:
                     progress(done, len(changed))
             self._put(found)
@@ -110,6 +110,15 @@ class CallIndex:
             if row is not None and owners.get(key, number) == number:
                 yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost)
 
+    def models(self) -> dict[str, str]:
+        """Return the model that each tool used last, as far as the calls were read."""
+        query = """
+        SELECT tool.name, model.name, max(at) FROM call
+        JOIN call_name AS tool ON tool.number = call.tool JOIN call_name AS model ON model.number = call.model
+        WHERE tool.name != '' AND model.name != '' GROUP BY tool.name
+        """
+        return {tool: model for tool, model, _ in self._database.execute(query)}
+
     def _owners(self) -> dict[int, int]:
         """Return, for every call that several sessions contain, the session that was created first."""
         repeated = "SELECT key FROM call GROUP BY key HAVING count(*) > 1"
@@ -128,7 +137,7 @@ def _fingerprint(row: Row) -> str:
     return f"{row.message_count} {row.token_count} {row.last_active} {row.path}"
 
 
-def _calls_in(messages: Iterable[Message]) -> dict[int, Call]:
+def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
     """Return the calls of a session. What an answer grew by after its first record is added to its call."""
     calls: dict[int, Call] = {}
     for message in messages:

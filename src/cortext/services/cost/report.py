@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.index.calls import Call
+from cortext.index.calls import Call, calls_in
 from cortext.model import clock
+from cortext.model.message import Message
 from cortext.model.usage import Tokens
 from cortext.services.cost.prices import Prices
 from cortext.services.library.listing import Listing, Row
@@ -114,6 +115,14 @@ class Ledger:
                 entry = sums[row.root, row.id] = Entry(name=row.name, row=row)
             entry.add(call.tokens, cost)
         return sums
+
+
+def session_cost(messages: Iterable[Message], prices: Prices) -> Entry | None:
+    """Return the sum of the calls in one conversation, also those that it has from another; None without any."""
+    entry = Entry(name="total")
+    for call in calls_in(messages).values():
+        entry.add(call.tokens, prices.cost(call.model, call.tokens, call.at, call.cost))
+    return entry if entry.calls else None
 
 
 def report(calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "") -> Report:

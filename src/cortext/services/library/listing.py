@@ -9,7 +9,7 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, Unpack
 
-from cortext.errors import CortextError, UsageError
+from cortext.errors import CortextError
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.message import Message
@@ -194,9 +194,7 @@ class Listing:
                 if after <= row.last_active
                 and (not before or row.last_active <= before)
                 and (projects is None or row.project in projects)
-                and set(tags) <= set(row.tag_names)
-                and starred in (None, bool(row.starred))
-                and archived in (None, bool(row.archived))
+                and is_in_order(row, tags, starred, archived)
             ]
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
@@ -280,27 +278,20 @@ class OrderFilter(TypedDict):
     archived: bool | None
 
 
-IS = {
-    "starred": ("starred", True),
-    "unstarred": ("starred", False),
-    "archived": ("archived", True),
-    "unarchived": ("archived", False),
-}
-
-
 def order_filter(tags: str, words: str) -> OrderFilter:
-    """Return the filter for tags and words such as starred, each separated by commas. UsageError for other words."""
-    made: dict[str, bool] = {}
-    for word in filter(None, words.lower().split(",")):
-        if word not in IS:
-            raise UsageError(f"unknown filter is:{word[:60]}", hint=f"use is:{', is:'.join(IS)}")
-        name, value = IS[word]
-        made[name] = value
+    """Return the filter for tags, and for words such as starred; both separated by commas, and checked before."""
+    given = set(words.lower().split(","))
     return OrderFilter(
         tags=[tag_name(tag) for tag in tags.split(",") if tag.strip()],
-        starred=made.get("starred"),
-        archived=made.get("archived"),
+        starred=True if "starred" in given else False if "unstarred" in given else None,
+        archived=True if "archived" in given else False if "unarchived" in given else None,
     )
+
+
+def is_in_order(row: Row, tags: Sequence[str], starred: bool | None, archived: bool | None) -> bool:
+    """Whether a session has these tags, and the star and the archive that are wanted."""
+    flags = starred in (None, bool(row.starred)) and archived in (None, bool(row.archived))
+    return flags and set(tags) <= set(row.tag_names)
 
 
 def _in_order(tags: Sequence[str], starred: bool | None, archived: bool | None) -> list[tuple[str, str]]:
