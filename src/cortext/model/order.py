@@ -43,7 +43,7 @@ class Order(NamedTuple):
 
 def tag_name(text: str) -> str:
     """Return a tag in its one spelling: lower case, without a leading #. UsageError if it cannot be one."""
-    name = text.strip().removeprefix("#").casefold()
+    name = text.strip().removeprefix("#").lower()
     if not _TAG.fullmatch(name):
         raise UsageError(
             f"invalid tag {text[:60]!r}",

@@ -37,8 +37,8 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext list",
         formatter_class=Help,
-        description="List the sessions of every store on this machine, most recently active first: on a screen, without "
-        "a filter, as many as fit. Archived sessions are left out.",
+        description="List the sessions of every store on this machine, most recently active first: on a screen, "
+        "without a filter, as many as fit. Archived sessions are left out.",
         epilog="examples:  cortext list --here --type debug --after 7d  ·  cortext list --columns title,tokens,cost",
     )
     add_filters(made)

@@ -21,8 +21,8 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext note",
         formatter_class=Help,
-        description="Keep a note on a conversation; without words, show its notes. No AI tool sees them; secrets in them "
-        "are masked. --remove N removes a note.",
+        description="Keep a note on a conversation; without words, show its notes. No AI tool sees them; secrets in "
+        "them are masked. --remove N removes a note.",
         epilog="examples:  cortext note 014 waits for the answer of legal  ·  cortext note 014 --remove 1",
     )
     made.add_argument("session", help=HELP_ID)

@@ -66,7 +66,11 @@ def run(arguments: list[str]) -> int:
             f"last active {clock.ago(session.last_active)}",
         ]
         order = order_of(session.extra)
-        facts += [_cost(found), "★" if order.starred else "", "archived" if order.archived else ""]
+        facts += [
+            _cost(found) if options.tail is None else "",
+            "★" if order.starred else "",
+            "archived" if order.archived else "",
+        ]
         facts += [f"#{tag}" for tag in order.tags]
         pager.write(_folded(" · ".join(fact for fact in facts if fact), "dim"))
         for number, note in enumerate(order.notes, 1):
