@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cortext.model.message import Message
 from cortext.services.library.listing import Listing, Row
@@ -109,10 +109,9 @@ class Finder:
             self._listing = Stores(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
-            rows = self._listing.rows()
-            names = ("tool", "type", "status")
-            self._values = [sorted({getattr(row, name) for row in rows} - {""}) for name in names]
-            self._values.append(tag_choices(rows))
+            found = self._listing.cells(("tool", "type", "status", "tags", "starred", "archived"))
+            self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
+            self._values.append(tag_choices([cells[3:] for cells in found]))
             self._listed_at = time.monotonic()
         entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
         return Listed(entries, *self._values)
@@ -148,11 +147,14 @@ class Finder:
         return [Entry(item.session, item.matches) for item in relevant]
 
 
-def tag_choices(rows: Sequence[Row]) -> list[str]:
-    """Return the values of the filter by tag: also the star and the archive, if any session has them."""
-    flags = ((STARRED, any(row.starred for row in rows)), (ARCHIVED, any(row.archived for row in rows)))
-    tags = sorted({f"#{tag}" for row in rows if row.tags != "[]" for tag in row.tag_names})
-    return [*(name for name, some in flags if some), *tags]
+def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the values of the filter by tag for sessions, each with its columns tags, starred and archived."""
+    flags = ((STARRED, any(cells[1] for cells in found)), (ARCHIVED, any(cells[2] for cells in found)))
+    stored = {cells[0] for cells in found} - {""}
+    return [
+        *(name for name, some in flags if some),
+        *sorted({f"#{tag}" for tags in stored for tag in tags.split()}),
+    ]
 
 
 def typed(text: str) -> str:

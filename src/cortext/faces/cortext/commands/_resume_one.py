@@ -223,7 +223,9 @@ def _price(listing: Listing, plan: Plan, model: str) -> str:
     from cortext.services.cost.prices import Prices
 
     prices = Prices()
-    used = listing.index.calls().models()
+    session = plan.session
+    used = {session.origin.tool: session.agent_config.model} if session.origin.tool else {}
+    used |= listing.index.calls().models()
     others = [name for name in dict.fromkeys((*used, *prices.assumed)) if tools.can_resume(name)]
     wanted = [plan.receipt.target, *(name for name in others if name != plan.receipt.target)]
     return sentence(carrying(plan.receipt.tokens, wanted, prices, model=model, used=used)[:MOST_PRICES])
