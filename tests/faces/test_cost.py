@@ -120,9 +120,12 @@ def test_the_cost_is_in_lists_in_show_and_in_the_receipt_of_a_resume(tmp_path: P
         [f"claude-{OTHER}", "1", "unknown"],
     ]
     assert f"${PRICE:.2g} for 23,410 tokens in 1 calls" in desk.cortext("show", f"claude-{FIRST}").out
-    planned = desk.cortext("resume", f"claude-{FIRST}", "--ai", "codex", "--model", "gpt-5", "--dry-run", "--json").json
+    planned = desk.cortext(
+        "resume", f"claude-{FIRST}", "--ai", "codex", "--model", "gpt-5.5-pro", "--dry-run", "--json"
+    ).json
     assert (
-        "carrying this costs about" in planned["receipt"]["price"] and "in codex (gpt-5)" in planned["receipt"]["price"]
+        "carrying this costs about" in planned["receipt"]["price"]
+        and "in codex (gpt-5.5-pro)" in planned["receipt"]["price"]
     )
     assert f"in claude ({MODEL})" in planned["receipt"]["price"], "the model that was used there last"
 

@@ -9,6 +9,8 @@ from cortext.model.usage import Tokens
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import money
 
+LEAST = 0.01  # dollars that are worth a line
+
 
 class Carrying(NamedTuple):
     """The price of a conversation in one tool, with the model that it was computed for."""
@@ -36,7 +38,7 @@ def carrying(
 
 
 def sentence(found: Sequence[Carrying]) -> str:
-    """Return the prices as a sentence for a receipt; empty if none is known."""
-    if not found:
+    """Return the prices as a sentence for a receipt; empty if none is known, or all are below a cent."""
+    if not any(item.cost >= LEAST for item in found):
         return ""
     return "carrying this costs about " + ", ".join(f"{money(cost)} in {tool} ({model})" for tool, model, cost in found)
