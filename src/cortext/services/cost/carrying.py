@@ -38,7 +38,7 @@ def carrying(
 
 
 def sentence(found: Sequence[Carrying]) -> str:
-    """Return the prices as a sentence for a receipt; empty if none is known, or all are below a cent."""
-    if not any(item.cost >= LEAST for item in found):
+    """Return the prices as a sentence for a receipt; empty if none is known, or the first is below a cent."""
+    if not found or found[0].cost < LEAST:
         return ""
     return "carrying this costs about " + ", ".join(f"{money(cost)} in {tool} ({model})" for tool, model, cost in found)
