@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from cortext.model.message import Message
 from cortext.services.library.listing import Listing, Row
@@ -19,6 +19,7 @@ MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
 BEFORE, AFTER = 4, 40  # messages of a preview around the match
 WEAKEST = 0.5  # of the best score, for matches by meaning alone
+STARRED, ARCHIVED = "starred", "archived"
 FRESH = 5.0  # seconds for which the list counts as up to date
 
 
@@ -30,6 +31,7 @@ class Question(NamedTuple):
     type: str = ""
     status: str = ""
     root: str = ""
+    tag: str = ""  # a tag with #, or STARRED or ARCHIVED
 
 
 class Entry(NamedTuple):
@@ -46,6 +48,7 @@ class Listed(NamedTuple):
     tools: list[str]
     types: list[str]
     statuses: list[str]
+    tags: list[str]
 
 
 class Wanted(NamedTuple):
@@ -106,8 +109,9 @@ class Finder:
             self._listing = Stores(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
-            found = self._listing.cells(("tool", "type", "status"))
+            found = self._listing.cells(("tool", "type", "status", "tags", "starred", "archived"))
             self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
+            self._values.append(tag_choices([cells[3:] for cells in found]))
             self._listed_at = time.monotonic()
         entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
         return Listed(entries, *self._values)
@@ -120,6 +124,9 @@ class Finder:
             tool=question.tool,
             limit=MOST_LISTED,
             asking=False,
+            tags=[question.tag[1:]] if question.tag.startswith("#") else (),
+            starred=True if question.tag == STARRED else None,
+            archived=question.tag == ARCHIVED,
         )
         return [Entry(row) for row in rows]
 
@@ -132,11 +139,22 @@ class Finder:
                 self._later()
             self._searched_at = time.monotonic()
         filters = {"tool": question.tool, "type": question.type, "status": question.status, "workspace": question.root}
+        filters["tag" if question.tag.startswith("#") else "is"] = question.tag.removeprefix("#")
         found = self._search.search(typed(question.text), filters=filters, limit=MOST_FOUND, fresh=False)
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((item.score for item in found), default=0.0)
         relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
         return [Entry(item.session, item.matches) for item in relevant]
+
+
+def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the values of the filter by tag for sessions, each with its columns tags, starred and archived."""
+    flags = ((STARRED, any(cells[1] for cells in found)), (ARCHIVED, any(cells[2] for cells in found)))
+    stored = {cells[0] for cells in found} - {""}
+    return [
+        *(name for name, some in flags if some),
+        *sorted({f"#{tag}" for tags in stored for tag in tags.split()}),
+    ]
 
 
 def typed(text: str) -> str:

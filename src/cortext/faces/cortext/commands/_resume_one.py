@@ -33,6 +33,7 @@ from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 MOST_MATCHES = 20  # shown if several match
+MOST_PRICES = 3  # tools whose price a receipt names
 
 
 def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
@@ -62,6 +63,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     topicless = command_text(chosen.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
+    plan.receipt.price = _price(listing, plan, options.model)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
@@ -216,6 +218,20 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     else:
         print(terminal.block(packet.text()), end="")
     return 0
+
+
+def _price(listing: Listing, plan: Plan, model: str) -> str:
+    """Return what it costs to carry the conversation into the tool, and into others, as far as that is known."""
+    from cortext.services.cost.carrying import carrying, sentence
+    from cortext.services.cost.prices import Prices
+
+    prices = Prices()
+    session = plan.session
+    used = {session.origin.tool: session.agent_config.model} if session.origin.tool else {}
+    used |= listing.index.calls().models()
+    others = [name for name in dict.fromkeys((*used, *prices.assumed)) if tools.can_resume(name)]
+    wanted = [plan.receipt.target, *(name for name in others if name != plan.receipt.target)]
+    return sentence(carrying(plan.receipt.tokens, wanted, prices, model=model, used=used)[:MOST_PRICES])
 
 
 def _lines(plan: Plan) -> list[str]:
