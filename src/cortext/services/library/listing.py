@@ -194,8 +194,8 @@ class Listing:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
         # What the server cannot decide is decided here, and then every session is needed. It knows nothing of tags and
         # the archive, but most sessions are in no archive.
-        most = 0 if held_in or tags or starred or not limit or status in (INTERRUPTED, ACTIVE, "damaged") else limit
-        most = 2 * most + 50 if most and archived is not None else most
+        every = projects is not None or tags or starred or status in (INTERRUPTED, ACTIVE, "damaged")
+        most = 0 if every or not limit else limit if archived is None else 2 * limit + 50
         for server in served:
             inside: list[Row] = []
             for number in (most, 0):
