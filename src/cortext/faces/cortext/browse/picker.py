@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cortext.faces.cortext.browse.screen import Browser, Chosen
-from cortext.faces.cortext.browse.work import Entry, Listed, Question
+from cortext.services.library.finder import Entry, Listed, Question
 from cortext.services.library.listing import Row
 
 Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # the rows that a text matches
