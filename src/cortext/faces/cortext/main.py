@@ -38,6 +38,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("search", "search", "find what was said, by words and by meaning"),
             ("similar", "similar", "find sessions about the same topic"),
             ("browse", "browse", "find, read and resume them on one screen"),
+            ("web", "web", "the same in your browser, on a local page"),
             ("stats", "stats", "count them by day, tool and type"),
             ("import", "import_", "import what your AI tools have stored"),
             ("sync", "sync", "import only what is new"),
