@@ -50,4 +50,5 @@ class Marks:
         label = f"masked {kind} {digits}"
         if not self._reveal:
             return f'<span class="secret">{label}</span>'
-        return f'<a class="secret" href="{escape(self._reveal)}" data-reveal title="Show this message unmasked">{label}</a>'
+        title = "Show this message unmasked"
+        return f'<a class="secret" href="{escape(self._reveal)}" data-reveal title="{title}">{label}</a>'

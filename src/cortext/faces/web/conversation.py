@@ -219,9 +219,9 @@ async def download(request: Request) -> Response:
         thread = StoredThread(found.store, found.session.id, whole=True)
         clean = mask_lazily(thread, Counter())
         if kind == "html":
-            from cortext.faces.html.document import document
+            from cortext.faces.html.document import document_chunks
 
-            return iter([document(mask_session(found.session), clean)])
+            return document_chunks(mask_session(found.session), clean)
         return json_chunks(found, clean) if kind == "json" else markdown_chunks(found.session, clean)
 
     chunks = await services.in_reader(made)
