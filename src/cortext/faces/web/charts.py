@@ -51,7 +51,8 @@ def calendar(counts: Mapping[str, int], today: date, weeks: int = 53, unit: str 
             value = shown.get(day.isoformat(), 0)
             parts.append(
                 f'<rect class="level-{level(value, most)}" x="{LEFT + week * step}" y="{TOP + weekday * step}" '
-                f'width="{CELL}" height="{CELL}" rx="2"><title>{day.isoformat()}: {value:,} {escape(unit)}</title></rect>'
+                f'width="{CELL}" height="{CELL}" rx="2">'
+                f"<title>{day.isoformat()}: {value:,} {escape(unit)}</title></rect>"
             )
     for weekday, name in ((0, "Mon"), (2, "Wed"), (4, "Fri")):
         parts.append(f'<text class="axis" x="0" y="{TOP + weekday * step + CELL - 1}">{name}</text>')

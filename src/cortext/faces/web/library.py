@@ -1,7 +1,7 @@
 """The services behind the page, each in a thread of its own: a slow search keeps nobody from reading.
 
-The list, the search and the reading of conversations are the services that the commands use. Their databases are used by
-one thread at a time.
+The list, the search and the reading of conversations are the services that the commands use. Their databases are used
+by one thread at a time.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Library:
 
     async def rows(self) -> list[Row]:
         """Return every session, for the statistics."""
-        return await asyncio.get_running_loop().run_in_executor(self._list, lambda: self._lister.listing.rows())
+
+        def all_rows() -> list[Row]:
+            return self._lister.listing.rows()
+
+        return await asyncio.get_running_loop().run_in_executor(self._list, all_rows)
 
     async def state(self) -> State:
         """Return a value that changes with the list."""

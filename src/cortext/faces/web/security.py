@@ -1,6 +1,6 @@
 """Who may talk to the page: this machine's browser with the token of the printed address, and nobody else.
 
-- The `Host` header must name this server, so that a foreign name that resolves to loopback (DNS rebinding) gets nothing.
+- The `Host` header must name this server: a foreign name that resolves to loopback (DNS rebinding) gets nothing.
 - A request that another site caused is refused by its `Origin`, and has no cookie (`SameSite=Strict`).
 - The token in the printed address works once; it is exchanged for a cookie that scripts cannot read.
 - A change needs a second secret from the page itself (CSRF), checked where forms are read (`actions`).
@@ -171,8 +171,8 @@ class Guard:
                 await _answer(send, 200, page, [(b"set-cookie", self._access.set_cookie().encode())], html=True)
                 return
             self._access.failed()
-        page = environment().get_template("web/locked.html")
-        await _answer(send, 401, page.render(password=self._access.asks_password, wrong=bool(token)), html=True)
+        locked = environment().get_template("web/locked.html")
+        await _answer(send, 401, locked.render(password=self._access.asks_password, wrong=bool(token)), html=True)
 
     async def _log_in(self, receive: Receive, send: Send) -> None:
         if not self._access.may_try():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -54,20 +55,9 @@ async def see(request: Request) -> Response:
             "chart": charts.days(bars, unit),
             "days": [(day, stats.days[day]) for day, value in of_day.items() if value][::-1][:60],
             "tables": [
-                (
-                    "Tools",
-                    _table(
-                        [(tools.title(key) or key, f"tool={key}", each) for key, each in ranked(stats.tools)], measure
-                    ),
-                ),
-                (
-                    "Projects",
-                    _table([(short_path(key), urlencode({"project": key}), each) for key, each in by_project], measure),
-                ),
-                (
-                    "Types",
-                    _table([(key, urlencode({"type": key}), each) for key, each in ranked(stats.types)], measure),
-                ),
+                ("Tools", _table("tool", ranked(stats.tools), measure, tools.title)),
+                ("Projects", _table("project", by_project, measure, short_path)),
+                ("Types", _table("type", ranked(stats.types), measure, str)),
             ],
             "longest": [(address(row), shown(row.name), row, tools.title(row.tool)) for row in longest],
         }
@@ -75,8 +65,14 @@ async def see(request: Request) -> Response:
     return page(request, "see.html", await services.in_reader(made))
 
 
-def _table(counted: list[tuple[str, str, Tally]], measure: str) -> list[tuple[str, str, Tally, Any]]:
-    """Return rows of a table: name, filter, counts and a bar."""
-    most = max((getattr(tally, measure) for _, _, tally in counted), default=0)
-    ordered = sorted(counted, key=lambda row: -getattr(row[2], measure))
-    return [(name, query, tally, charts.share(getattr(tally, measure), most)) for name, query, tally in ordered]
+def _table(
+    name: str, counted: list[tuple[str, Tally]], measure: str, label: Callable[[str], str]
+) -> list[tuple[str, str, Tally, Any]]:
+    """Return the rows of a table: name, filter, counts and a bar."""
+
+    def size(tally: Tally) -> int:
+        return int(getattr(tally, measure))
+
+    most = max((size(tally) for _, tally in counted), default=0)
+    ordered = sorted(counted, key=lambda pair: -size(pair[1]))
+    return [(label(key), urlencode({name: key}), each, charts.share(size(each), most)) for key, each in ordered]

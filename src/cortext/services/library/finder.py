@@ -90,8 +90,11 @@ class Finder:
             raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
         if question.text.strip():
             entries = self._searched(question, limit or MOST_FOUND)
-            return Listed(entries, *self._values, self._total, self._search is not None and self._search.by_meaning)
-        return Listed(self._newest(listing, question, limit or MOST_LISTED), *self._values, self._total)
+            only_near = self._search is not None and self._search.by_meaning
+        else:
+            entries, only_near = self._newest(listing, question, limit or MOST_LISTED), False
+        tools, types, statuses, projects = self._values
+        return Listed(entries, tools, types, statuses, projects, self._total, only_near)
 
     def _note_values(self, listing: Listing) -> None:
         """Collect the values to filter by, if the list has changed."""
