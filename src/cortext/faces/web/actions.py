@@ -47,7 +47,10 @@ def changing(do: Do) -> Callable[[Request], Awaitable[Response]]:
         form = await _form(request)
         services = library(request)
         row = await services.row(request.path_params["store"], request.path_params["session"])
-        return RedirectResponse(await services.in_reader(lambda: do(services, row, form)), 303)
+        try:
+            return RedirectResponse(await services.in_reader(lambda: do(services, row, form)), 303)
+        finally:
+            services.changed()
 
     return view
 
@@ -127,7 +130,10 @@ async def restore(request: Request) -> Response:
                 return address(row_of(session, named_store.root, named_store.kind), note="Restored.")
         raise not_in_trash(repr(key[:80]))
 
-    return RedirectResponse(await services.in_reader(undone), 303)
+    try:
+        return RedirectResponse(await services.in_reader(undone), 303)
+    finally:
+        services.changed()
 
 
 async def ping(request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,6 +17,7 @@ from cortext.faces.web.assets import asset
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import problem
 from cortext.faces.web.security import Access, Guard, TooLarge
+from cortext.safety import terminal
 
 SESSION = "/c/{store}/{session}"
 CHANGES = {
@@ -55,6 +57,7 @@ def application(library: Library, access: Access) -> tuple[Starlette, Guard]:
         routes=routes(),
         exception_handlers={
             CortextError: _refused,
+            Exception: _failed,
             HTTPException: _unknown,
             TooLarge: lambda request, error: PlainTextResponse("the request is too large", 413),
         },
@@ -63,6 +66,14 @@ def application(library: Library, access: Access) -> tuple[Starlette, Guard]:
     app.state.stopping = asyncio.Event()
     app.state.following = set()
     return app, Guard(app, access)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer if something was not foreseen: the reader sees that, and the terminal one line, not a traceback."""
+    name = f"{type(error).__name__}: {error}"
+    sys.stderr.write(terminal.line(f"cortext: {request.method} {request.url.path} failed: {name}") + "\n")
+    message = "something went wrong on the server"
+    return problem(request, CortextError(message, kept="every conversation", hint="the terminal shows what it was"))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -62,6 +62,11 @@ class Library:
         """Run something that reads or changes conversations in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._read, work)
 
+    def changed(self) -> None:
+        """Show the next reader what was just changed here."""
+        for finder in (self._lister, self._searcher):
+            finder.expire()
+
     async def find(self, question: Question, limit: int) -> Listed | None:
         """Answer a question; None if the search index is being built and that takes long."""
         loop = asyncio.get_running_loop()

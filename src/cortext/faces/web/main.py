@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import secrets
 import signal
@@ -70,6 +71,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 async def _run(listening: socket.socket, access: Access, library: Library, ready: Callable[[], None]) -> None:
     page, guard = application(library, access)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # malformed requests are not the reader's concern
     config = uvicorn.Config(
         guard,
         log_config=None,

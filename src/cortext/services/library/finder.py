@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -66,7 +67,9 @@ class Finder:
         self._progress, self._later, self._fresh = progress, later, fresh
         self._listing: Listing | None = None
         self._search: Search | None = None
-        self._listed_at = self._searched_at = -FRESH
+        self._listed_at = -math.inf
+        self._searched_at = -math.inf
+        self._has_searched = False
         self._values: list[list[str]] = []
         self._values_of: tuple[str, int] = ("", -1)
         self._total = 0
@@ -80,6 +83,10 @@ class Finder:
             self._listing.refresh()
             self._listed_at = time.monotonic()
         return self._listing
+
+    def expire(self) -> None:
+        """Look at the stores again before the next answer: something was changed."""
+        self._listed_at = self._searched_at = -math.inf
 
     def find(self, question: Question, limit: int = 0) -> Listed:
         """Return the sessions that match a question, newest or best first. Raises UsageError for an invalid filter."""
@@ -127,9 +134,9 @@ class Finder:
             self._search = self._make_search()
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
             self._search.refresh(self._progress)
-            if self._search.more_to_do and self._searched_at < 0:
+            if self._search.more_to_do and not self._has_searched:
                 self._later()
-            self._searched_at = time.monotonic()
+            self._searched_at, self._has_searched = time.monotonic(), True
         timestamps(question.after, question.before)  # raises if one is invalid
         names = ("tool", "type", "status", "project", "after", "before")
         filters = {name: getattr(question, name) for name in names} | {"workspace": question.root}
