@@ -150,7 +150,7 @@ def test_a_huge_result_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("call", "path", "signs"),
     [
-        (Part(TOOL_CALL, name="Edit", input={"path": "a.py", "old_string": "x\ny", "new_string": "x\nz"}), "a.py", " -+"),
+        (Part(TOOL_CALL, name="E", input={"path": "a.py", "old_string": "x\ny", "new_string": "x\nz"}), "a.py", " -+"),
         (Part(TOOL_CALL, name="edit", input={"filePath": "b.py", "oldString": "", "newString": "n"}), "b.py", "+"),
         (Part(TOOL_CALL, name="replace", input={"path": "c", "edits": [{"oldText": "1", "newText": "2"}]}), "c", "-+"),
         (Part(TOOL_CALL, name="Write", input={"file_path": "d.py", "content": "1\n2"}), "d.py", "++"),
