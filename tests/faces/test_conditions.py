@@ -28,6 +28,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "similar": ("similar 002-brainstorm-api-design",),
     "browse": ("browse",),
     "stats": ("stats", "stats --json"),
+    "web": ("web --port 99999", "web --host localhost --no-open", "web --help"),
     "status": (),
     "resume": ("resume", "resume --list", "resume 002 --print", "resume 002 --dry-run --ai claude", "resume 002"),
     "title": ("title 002 → 日本",),

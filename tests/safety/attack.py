@@ -81,6 +81,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "search": (("retry", "budget"), ("retry", "--json"), (FORGED,)),
     "similar": ((FIRST,),),
     "stats": ((), ("--json",)),
+    "web": (("--port", "99999"), ("--host", "localhost", "--no-open")),
     "doctor": ((), ("--json",)),
     "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
     "tools": ((),),

@@ -72,7 +72,7 @@ PRINTING = {
     "type": ("list",), "completion": ("bash",), "tools": (), "import": (), "sync": (), "sweep": (), "trust": ("--yes",),
     "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
-    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",),
+    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",), "web": ("--help",),
 }  # fmt: skip
 QUIET = {"sweep", "browse"}  # print nothing here: there is nothing to pause, and no screen
 
