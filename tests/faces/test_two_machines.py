@@ -581,3 +581,48 @@ def _trust_codex(machine: Machine) -> None:
     settings = machine.home / ".codex" / "config.toml"
     settings.parent.mkdir()
     settings.write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.req("ORDER-01", "STORE-12")
+def test_tags_that_both_machines_set_merge_without_a_conflict(desk: Machine, laptop: Machine) -> None:
+    talk = _begin(desk)
+    talk.end()
+    (session,) = [row["id"] for row in desk.cortext("list", "--here", "--json").json]
+    assert desk.cortext("tag", session, "api", "draft").code == 0
+    desk.assert_committed()
+    desk.git("push", "-q")
+
+    laptop.switch_to()
+    git(laptop.workspace.parent, "clone", "-q", str(desk.workspace.parent.parent / "remote.git"), "notes")
+    assert laptop.cortext("list", "--here", "--tag", "api", "--json").json[0]["tags"] == ["api", "draft"]
+    for words in (
+        ("tag", session, "draft", "--remove"),
+        ("tag", session, "laptop"),
+        ("note", session, "seen on the laptop"),
+    ):
+        assert laptop.cortext(*words).code == 0, words
+    laptop.assert_committed()
+
+    desk.switch_to()
+    for words in (
+        ("tag", session, "desk"),
+        ("star", session),
+        ("note", session, "seen at the desk"),
+        ("archive", session),
+    ):
+        assert desk.cortext(*words).code == 0, words
+    desk.git("push", "-q")
+
+    laptop.switch_to()
+    laptop.git("pull", "-q", "--no-rebase", "--no-edit")
+    laptop.git("push", "-q")
+    desk.switch_to()
+    desk.git("pull", "-q", "--no-rebase", "--no-edit")
+    for machine in (laptop, desk):
+        machine.switch_to()
+        machine.assert_committed()
+        (row,) = machine.cortext("list", "--here", "--archived", "--json").json
+        assert (row["tags"], row["starred"], row["archived"]) == (["api", "desk", "laptop"], True, True)
+        notes = [note["text"] for note in machine.cortext("note", session, "--json").json]
+        assert notes == ["seen on the laptop", "seen at the desk"]
+    assert desk.metadata()["order"] == laptop.metadata()["order"]

@@ -69,6 +69,7 @@ ID = "001-plan-herons"
 PRINTING = {
     "show": (ID,), "title": (ID,), "export": (ID,), "resume": (ID, "--print"), "list": (), "search": ("dawn",),
     "similar": (ID,), "stats": (), "doctor": (), "store": ("status",), "repair": (ID, "-n"), "index": ("status",),
+    "tag": (ID, "billing"), "star": (ID,), "note": (ID, "later"), "archive": (ID, "-n"), "cost": (),
     "type": ("list",), "completion": ("bash",), "tools": (), "import": (), "sync": (), "sweep": (), "trust": ("--yes",),
     "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),

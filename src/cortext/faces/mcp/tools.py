@@ -22,7 +22,7 @@ from cortext.faces.mcp.drawing import (
 from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, index_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, order_filter
 from cortext.services.library.recall import Recall, SessionPassages, without_secrets
 from cortext.services.library.search import check_filters
 
@@ -46,7 +46,11 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
         raise NotFound(
             "this server was not started inside a workspace", hint="use search_sessions, which searches every store"
         )
-    filters = {**_filters(type=given.type), **dates.filters(given.date_range), "workspace": context.stores.workspace}
+    filters = {
+        **_filters(type=given.type, tag=given.tag),
+        **dates.filters(given.date_range),
+        "workspace": context.stores.workspace,
+    }
     start, limit = index_of(given.cursor), given.limit
     # One more than wanted, to know whether there is a next page.
     recall = context.recall
@@ -61,7 +65,7 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
     recall = context.recall
     found = recall.found(
         query,
-        filters=_filters(after=given.after, before=given.before),
+        filters=_filters(after=given.after, before=given.before, tag=given.tag),
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
@@ -130,7 +134,16 @@ def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
         raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
     kind, tool = given.type or None, given.tool or None
     projects = context.listing.projects_of(given.project) if given.project else None
-    rows = context.listing.rows(kind=kind, status=status or None, tool=tool, asking=False, projects=projects)
+    rows = context.listing.rows(
+        kind=kind,
+        status=status or None,
+        tool=tool,
+        asking=False,
+        projects=projects,
+        tags=order_filter(given.tag, "")["tags"],
+        starred=True if given.starred else None,
+        archived=given.archived,
+    )
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.cursor)

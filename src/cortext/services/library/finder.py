@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from cortext.errors import UsageError
@@ -16,6 +17,7 @@ from cortext.services.library.search_times import timestamps
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
 WEAKEST = 0.5  # of the best score, for matches by meaning alone
+STARRED, ARCHIVED = "starred", "archived"
 FRESH = 5.0  # seconds for which the list counts as up to date
 
 
@@ -27,6 +29,7 @@ class Question(NamedTuple):
     type: str = ""
     status: str = ""
     root: str = ""
+    tag: str = ""  # a tag with #, or STARRED or ARCHIVED
     project: str = ""
     after: str = ""
     before: str = ""
@@ -46,6 +49,7 @@ class Listed(NamedTuple):
     tools: list[str]
     types: list[str]
     statuses: list[str]
+    tags: list[str]
     projects: Sequence[str] = ()
     total: int = 0
     only_near: bool = False  # no message has the words: the results are only near in meaning
@@ -92,7 +96,7 @@ class Finder:
         """Return the sessions that match a question, newest or best first. Raises UsageError for an invalid filter."""
         listing = self.listing
         self._note_values(listing)
-        if question.project and question.project not in self._values[3]:
+        if question.project and question.project not in self._values[4]:
             # Only folders that conversations were held in: what is asked never reaches the file system.
             raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
         if question.text.strip():
@@ -100,16 +104,19 @@ class Finder:
             only_near = self._search is not None and self._search.by_meaning
         else:
             entries, only_near = self._newest(listing, question, limit or MOST_LISTED), False
-        tools, types, statuses, projects = self._values
-        return Listed(entries, tools, types, statuses, projects, self._total, only_near)
+        tools, types, statuses, tags, projects = self._values
+        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near)
 
     def _note_values(self, listing: Listing) -> None:
         """Collect the values to filter by, if the list has changed."""
         state = listing.index.counter()
         if state == self._values_of and not listing.servers:
             return
-        found = listing.cells(("tool", "type", "status", "project"))
+        found = listing.cells(("tool", "type", "status", "project", "tags", "starred", "archived"))
         self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
+        tags = {tag for text in {cells[4] for cells in found} for tag in json.loads(text)}
+        flags = ((STARRED, any(cells[5] for cells in found)), (ARCHIVED, any(cells[6] for cells in found)))
+        self._values.append(_tag_choices(flags, tags))
         used = Counter(cells[3] for cells in found if cells[3])
         self._values.append([project for project, _ in used.most_common()])
         self._total, self._values_of = len(found), state
@@ -126,6 +133,9 @@ class Finder:
             after=times["after"],
             before=times["before"],
             projects=listing.projects_of(question.project) if question.project else None,
+            tags=[question.tag[1:]] if question.tag.startswith("#") else (),
+            starred=True if question.tag == STARRED else None,
+            archived=question.tag == ARCHIVED,
         )
         return [Entry(row) for row in rows]
 
@@ -140,12 +150,23 @@ class Finder:
         timestamps(question.after, question.before)  # raises if one is invalid
         names = ("tool", "type", "status", "project", "after", "before")
         filters = {name: getattr(question, name) for name in names} | {"workspace": question.root}
+        filters["tag" if question.tag.startswith("#") else "is"] = question.tag.removeprefix("#")
         given = {name: value for name, value in filters.items() if value}
         found = self._search.search(typed(question.text), filters=given, limit=limit, fresh=False)
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((item.score for item in found), default=0.0)
         relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
         return [Entry(item.session, item.matches) for item in relevant]
+
+
+def tag_choices(rows: Sequence[Row]) -> list[str]:
+    """Return the values of the filter by tag: also the star and the archive, if any session has them."""
+    flags = ((STARRED, any(row.starred for row in rows)), (ARCHIVED, any(row.archived for row in rows)))
+    return _tag_choices(flags, {tag for row in rows for tag in row.tag_names})
+
+
+def _tag_choices(flags: Iterable[tuple[str, bool]], tags: Iterable[str]) -> list[str]:
+    return [*(name for name, some in flags if some), *sorted(f"#{tag}" for tag in tags)]
 
 
 def typed(text: str) -> str:

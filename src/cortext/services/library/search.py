@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 
-SESSION_FILTERS = ("tool", "type", "status", "agent", "project")
+SESSION_FILTERS = ("tool", "type", "status", "agent", "project", "tag", "is")
 FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
 PER_SESSION = 3
 LEAST_FURTHER = 0.6  # of the best message's score: the least for a further match without any of the words

@@ -51,9 +51,10 @@ _STYLE = Style.from_dict(
     }
 )  # fmt: skip
 KEYS = (
-    "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  ^T tool  ^K type  ^S status  ^G here"
+    "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  "
+    "^T tool  ^K type  ^S status  ^L tag  ^G here"
 )
-SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^G filter  PgDn scroll  Esc leave"
+SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^L ^G filter  PgDn scroll  Esc leave"
 EMPTY = "Nothing is stored yet: `cortext import` imports what your AI tools have stored."
 NO_MATCH = "No session matches. Shorten the query, or change the filters with the keys below."
 
@@ -146,6 +147,7 @@ class Browser:
         on("c-k", "f3", do=lambda: state.next_filter("type"))
         on("c-s", "f4", do=lambda: state.next_filter("status"))
         on("c-g", "f5", do=state.only_here)
+        on("c-l", "f6", do=lambda: state.next_filter("tag"))
         on("tab", do=state.fold)
         on("c-o", do=lambda: setattr(state, "choosing", state.chosen is not None))
         on("enter", do=lambda: self._choose(""))
@@ -244,6 +246,8 @@ class Browser:
         spans: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(note)}")]
         for name in FILTERS:
             value = getattr(question, name)
+            if name == "tag" and not value and not state.choices[name]:
+                continue  # nothing has a tag
             spans.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
         here = terminal.line(os.path.basename(question.root)) if question.root else "all"
         spans.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))

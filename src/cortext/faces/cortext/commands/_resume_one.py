@@ -50,7 +50,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
     # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, take_back
-    from cortext.services.resume.planning import plan_for
+    from cortext.services.resume.planning import plan_for, price
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
@@ -58,6 +58,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
     plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
+    plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
