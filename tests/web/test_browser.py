@@ -136,7 +136,7 @@ class Room:
         """Go to a conversation from the list."""
         page.goto(f"{self.base}/")
         page.get_by_role("link", name=title, exact=True).click()
-        page.wait_for_selector("#messages article")
+        page.wait_for_selector("html[data-ready] #messages article")
 
 
 @pytest.fixture(scope="module")
@@ -283,13 +283,14 @@ def test_the_command_to_continue_can_be_copied(room: Room) -> None:
 def test_everything_can_be_done_with_the_keyboard(room: Room) -> None:
     with room.page() as page:
         page.goto(f"{room.base}/")
+        page.wait_for_selector("html[data-ready]")
         page.keyboard.press("Escape")
         page.keyboard.press("/")
         page.keyboard.type("seventeen")
         page.wait_for_selector("mark")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
-        page.wait_for_selector("article#m4")
+        page.wait_for_selector("html[data-ready] article#m4")
         page.keyboard.press("k")
         until(page, "document.activeElement.id === 'm0'")
         page.keyboard.press("j")
@@ -301,8 +302,9 @@ def test_everything_can_be_done_with_the_keyboard(room: Room) -> None:
         page.keyboard.press("Escape")
         page.keyboard.press("c")
         page.wait_for_url("**/continue")
+        page.wait_for_selector("html[data-ready] .tools")
         page.keyboard.press("u")
-        page.wait_for_selector("#messages article")
+        page.wait_for_selector("html[data-ready] #messages article")
         page.keyboard.press("u")
         page.wait_for_selector(".card")
 

@@ -98,7 +98,7 @@ def test_another_origin_is_refused(served: Served, origin: str) -> None:
 def test_every_change_needs_the_secret_of_the_page(served: Served) -> None:
     here = served.link(PRIVATE)
     changes = [route for route in routes() if route.methods and "POST" in route.methods]
-    assert len(changes) == 7
+    assert len(changes) == 11
     for route in changes:
         path = route.path.replace("/c/{store}/{session}", here)
         for fields in (b"", b"csrf=", b"csrf=0000", b"title=x&at=1&key=x&confirmed=yes&tool=claude"):

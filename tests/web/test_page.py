@@ -244,3 +244,27 @@ def test_a_port_that_is_taken_is_reported(served: Served, pond: Pond, env: dict[
 def test_the_address_is_printed_as_json(served: Served) -> None:
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", served.address)
     assert json.dumps(served.process)
+
+
+@pytest.mark.req("ORDER-01")
+def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served, pond: Pond) -> None:
+    here = served.link("A long walk")
+    assert served.post(f"{here}/tag", {"tags": "Outdoors, #alps"}).status == 303
+    assert served.post(f"{here}/star", {"on": "yes"}).status == 303
+    assert served.post(f"{here}/note", {"text": "Bring <b>boots</b>"}).status == 303
+    page = served.get(here)
+    assert "#outdoors" in page.words and "Bring <b>boots</b>" in page.words and "★" in page.text
+    found = served.get("/results?tag=%23alps").words
+    assert "A long walk ★" in found and "Knots" not in found
+    assert "A long walk" in served.get("/results?tag=starred").words
+    assert served.get("/?tag=nonsense").status == 400 and served.post(f"{here}/tag", {"tags": "a b/;"}).status == 400
+    assert served.post(f"{here}/archive").status == 303
+    assert "A long walk" not in served.get("/").words and "A long walk" in served.get("/?tag=archived").words
+    for path, fields in (("archive", {"on": "no"}), ("tag", {"tags": "alps", "on": "no"}), ("note", {"remove": "1"})):
+        assert served.post(f"{here}/{path}", fields).status == 303
+    page = served.get(here)
+    assert served.link("A long walk") == here and "#alps" not in page.words and "boots" not in page.words
+
+
+def test_costs_are_part_of_the_activity_page(served: Served) -> None:
+    assert "No tokens are recorded yet." in served.get("/see/costs").words

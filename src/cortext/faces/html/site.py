@@ -1,4 +1,4 @@
-"""Many conversations as a folder of files that needs no server: a page for each, and a first page that searches them."""
+"""Many conversations as a folder of files that needs no server: a page for each, and one that searches them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from cortext.errors import CortextError, NotFound
-from cortext.faces.web import actions, continuing, conversation, home, live, see
+from cortext.faces.web import actions, continuing, conversation, costs, home, live, ordering, see
 from cortext.faces.web.assets import asset
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import problem
@@ -27,6 +27,10 @@ CHANGES = {
     "fork": actions.fork,
     "delete": actions.delete,
     "terminal": actions.open_terminal,
+    "star": ordering.star,
+    "archive": ordering.archive,
+    "tag": ordering.tag,
+    "note": ordering.note,
 }
 
 
@@ -36,6 +40,7 @@ def routes() -> list[Route]:
         Route("/", home.home),
         Route("/results", home.results),
         Route("/see", see.see),
+        Route("/see/costs", costs.costs),
         Route("/live", live.follow_list),
         Route("/ping", actions.ping),
         Route("/static/{name}", asset),

@@ -17,7 +17,7 @@ from cortext.model.status import COMPLETED
 from cortext.services.library.listing import Row
 from cortext.services.resume import terminals
 from cortext.services.resume.handover import Plan
-from cortext.services.resume.planning import caught_up_plan
+from cortext.services.resume.planning import caught_up_plan, price
 from cortext.services.workspace.installed_tools import detect_all
 from cortext.wiring import tools
 
@@ -51,7 +51,9 @@ def planned(services: Library, row: Row, name: str) -> Plan:
         raise UsageError(f"{name[:40]!r} is not a tool that is installed here", hint="choose one from the list")
     tool = tools.native_writer(name)
     budget = services.stores.settings.resume.native_tokens
-    return caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
+    plan = caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
+    plan.receipt.price = price(services.reading(row.root), plan, tools.can_resume)
+    return plan
 
 
 async def choose(request: Request) -> Response:

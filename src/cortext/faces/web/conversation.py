@@ -16,6 +16,7 @@ from cortext.faces.web.library import Library
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
 from cortext.model.message import Message
+from cortext.model.order import Order, order_of
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.library.listing import Row
 from cortext.services.library.windows import Ask, Window, Windows
@@ -85,6 +86,7 @@ async def conversation(request: Request) -> Response:
             "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
             "note": request.query_params.get("note", "")[:200],
             "branches": _branches(row, windows, branch),
+            "order": _order(found.session.extra),
             "forked_from": _forked_from(found.session.extra),
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
@@ -150,6 +152,12 @@ def _branches(row: Row, windows: Windows, branch: int) -> list[dict[str, Any]]:
         }
         for leaf, each in ends.items()
     ]
+
+
+def _order(extra: dict[str, Any]) -> Order:
+    """Return the tags, star and notes; a note may hold what was not recognised as a secret when it was written."""
+    found = order_of(extra)
+    return found._replace(notes=tuple(note._replace(text=shown(note.text)) for note in found.notes))
 
 
 def _forked_from(extra: dict[str, Any]) -> str:

@@ -15,14 +15,16 @@ from cortext.errors import UsageError
 from cortext.faces.web.library import PAGE, Library
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
-from cortext.services.library.finder import Entry, Question
+from cortext.model.order import tag_name
+from cortext.services.library.finder import ARCHIVED, STARRED, Entry, Listed, Question
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 from cortext.wiring import tools
 
+MOST_PROJECTS = 200  # in the filter
 MOST_QUERY = 500  # characters
 MOST_SHOWN = 5_000  # conversations that "more" leads to; further ones are found by filters
-FILTERS = ("tool", "project", "type", "status", "after", "before")
+FILTERS = ("tool", "project", "type", "status", "tag", "after", "before")
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 PERIODS = (
     ("", "any time"),
@@ -65,9 +67,15 @@ async def _answer(request: Request) -> dict[str, Any]:
     asked = request.query_params
     text = asked.get("q", "")[:MOST_QUERY]
     question = Question(text, *(asked.get(name, "")[:MOST_QUERY] for name in ("tool", "type", "status")))
-    question = question._replace(**{name: asked.get(name, "")[:MOST_QUERY] for name in ("project", "after", "before")})
+    question = question._replace(
+        **{name: asked.get(name, "")[:MOST_QUERY] for name in ("project", "tag", "after", "before")}
+    )
     if question.status and question.status not in STATUSES:
         raise UsageError(f"unknown status {question.status!r}", hint=f"use one of {', '.join(STATUSES)}")
+    if question.tag not in ("", STARRED, ARCHIVED) and question.tag.startswith("#"):
+        tag_name(question.tag)  # raises if it cannot be one
+    elif question.tag not in ("", STARRED, ARCHIVED):
+        raise UsageError(f"unknown tag {question.tag[:60]!r}", hint="use #name, starred or archived")
     limit = min(max(PAGE, number(request, "show", PAGE)), MOST_SHOWN)
     services = library(request)
     found = await services.find(question, limit + 1)
@@ -85,17 +93,19 @@ async def _answer(request: Request) -> dict[str, Any]:
         "more": more,
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
-        "choices": _choices(found.tools, found.types, found.projects) if found is not None else {},
+        "choices": _choices(found) if found is not None else {},
         "periods": PERIODS,
         "statuses": STATUSES,
     }
 
 
-def _choices(names: list[str], types: list[str], projects: Any) -> dict[str, list[tuple[str, str]]]:
+def _choices(found: Listed) -> dict[str, list[tuple[str, str]]]:
+    """Return the values of the filters, each with its name for people."""
     return {
-        "tool": [(name, tools.title(name)) for name in names],
-        "type": [(name, name) for name in types],
-        "project": [(path, short_path(path)) for path in projects[:200]],
+        "tool": [(name, tools.title(name)) for name in found.tools],
+        "type": [(name, name) for name in found.types],
+        "project": [(path, short_path(path)) for path in found.projects[:MOST_PROJECTS]],
+        "tag": [(name, name) for name in found.tags],
     }
 
 

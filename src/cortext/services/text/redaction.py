@@ -1,4 +1,4 @@
-"""Redaction for what is given away: folders, names and words of the person's choice, replaced everywhere and counted."""
+"""Redaction for what is given away: folders, names and words of one's choice, replaced everywhere and counted."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
 
 from cortext.errors import UsageError
 from cortext.model.message import Message
@@ -54,7 +56,10 @@ class Redaction:
 
     def messages(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield messages with the rules applied to every text in them."""
-        return (change_struct(message, self.text) for message in messages)
+        for message in messages:
+            # What a message is called is not what it says: a user may be called "user".
+            kept = {name: getattr(message, name) for name in ("id", "parent", "role", "timestamp")}
+            yield replace(change_struct(message, self.text), **kept)
 
 
 def _own_names() -> Iterator[str]:

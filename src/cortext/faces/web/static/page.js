@@ -1,5 +1,6 @@
 // Starts what the page needs. Everything works without this file except live updates, folding all calls and copying.
 
+import { $$, get, parsed } from "./common.js";
 import { startKeys } from "./keys.js";
 import { startReader } from "./reader.js";
 import { startSearch } from "./search.js";
@@ -11,6 +12,10 @@ const starts = { home: startSearch, conversation: startReader, continue: startRe
 startCopying();
 startKeys();
 starts[document.body.dataset.page]?.();
+for (const place of $$("[data-load]")) {
+  get(place.dataset.load).then((answer) => answer.text()).then((html) => place.replaceChildren(parsed(html)), () => place.remove());
+}
+document.documentElement.dataset.ready = "";
 
 for (const menu of document.querySelectorAll("details.menu")) {
   document.addEventListener("click", (event) => {

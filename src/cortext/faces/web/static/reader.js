@@ -142,8 +142,9 @@ export function startReader() {
   async function jump(by) {
     for (let tries = 0; tries < 60; tries += 1) {
       const mine = $$("article.user", list);
-      const at = document.activeElement?.closest?.("article.user");
-      const edge = at && list.contains(at) ? at.getBoundingClientRect().top : 90;
+      const at = document.activeElement?.closest?.("#messages article") ?? $("article:target", list);
+      const box = at?.getBoundingClientRect();
+      const edge = box && box.bottom > 0 && box.top < innerHeight ? box.top : 90;
       const found = by > 0
         ? mine.find((each) => each.getBoundingClientRect().top > edge + 5)
         : mine.findLast((each) => each.getBoundingClientRect().top < edge - 5);
