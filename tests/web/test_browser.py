@@ -16,6 +16,7 @@ from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
+from tests.support.cli import cortext
 from tests.web.served import Served, serving
 
 if TYPE_CHECKING:
@@ -379,3 +380,38 @@ def test_reading_and_searching_work_without_scripts(room: Room) -> None:
         assert page.locator("#m40").count() == 1
     finally:
         context.close()
+
+
+@pytest.mark.req("PAGE-02")
+def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: Path) -> None:
+    words = ("export", "001", "--format", "html")
+    env = {**pond.env, "CORTEXT_EXPORT_PASSPHRASE": "seventeen herons"}
+    (tmp_path / "plain.html").write_text(cortext(*words, cwd=pond.folder, env=env).out, encoding="utf-8")
+    (tmp_path / "sealed.html").write_text(cortext(*words, "--encrypt", cwd=pond.folder, env=env).out, encoding="utf-8")
+    assert cortext("export", "--format", "html", "--all", str(tmp_path / "site"), cwd=pond.folder, env=env).code == 0
+    context = room.browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    asked, said = [], []
+    context.on("request", lambda request: asked.append(request.url))
+    try:
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(f"file://{tmp_path}/plain.html")
+        page.locator("details.call > summary").click()
+        assert "06:20 17" in page.locator("details.call pre.output").inner_text()
+        page.goto(f"file://{tmp_path}/sealed.html")
+        page.locator("#passphrase").fill("a wrong one")
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_selector("text=That is not the passphrase.")
+        assert "heron" not in page.content().casefold()
+        page.locator("#passphrase").fill("seventeen herons")
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_selector("text=Seventeen herons at 06:20.")
+        page.goto(f"file://{tmp_path}/site/index.html")
+        page.locator("#q").fill("bowline")
+        page.wait_for_selector("text=1 of 7 conversations")
+        page.get_by_role("link", name="Knots").click()
+        page.wait_for_selector("text=Teach me the bowline knot.")
+    finally:
+        context.close()
+    assert [url for url in asked if not url.startswith("file://")] == [] and said == []

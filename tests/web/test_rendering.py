@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -168,7 +169,8 @@ def test_an_edit_of_any_tool_is_understood(call: Part, path: str, signs: str) ->
 
 
 def test_what_is_not_an_edit_is_not_shown_as_one() -> None:
-    for value in (None, [], "text", {"command": "ls"}, {"content": "x"}, {"path": "a", "input": "no patch"}):
+    values: list[Any] = [None, [], "text", {"command": "ls"}, {"content": "x"}, {"path": "a", "input": "no patch"}]
+    for value in values:
         assert edits_of(Part(TOOL_CALL, name="Write" if value is None else "Read", input=value)) == []
 
 

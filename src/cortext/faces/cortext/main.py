@@ -31,7 +31,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("archive", "archive", "hide it from lists; it is still found"),
             ("fork", "fork", "branch off at any of its messages"),
             ("prune", "prune", "move its older messages to the archive"),
-            ("export", "export", "write it as markdown, JSON or a native session; secrets masked"),
+            ("export", "export", "write it as markdown, JSON, HTML or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
             ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),
         ),
