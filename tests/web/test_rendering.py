@@ -190,3 +190,10 @@ def test_branches_are_the_threads_that_end() -> None:
         (5, -1, 1),
     ]
     assert (threads.path(), threads.path(4), threads.path(1)) == ([5], [0, 3, 4], [0, 1, 2])
+
+
+def test_a_line_of_a_diff_is_one_line() -> None:
+    call = Part(TOOL_CALL, name="Write", input={"file_path": "a.ts", "content": "let a = 1;\nlet b = 2;"})
+    shown = str(html(items([Message(role="assistant", parts=[call], seq=0)], _Addresses())))
+    diff = re.findall(r"<pre class=\"diff\".*?</pre>", shown, re.DOTALL)[0]
+    assert diff.count('class="line added"') == 2 and diff.count("\n") == 2

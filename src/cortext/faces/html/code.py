@@ -48,4 +48,5 @@ def spans(code: str, language: str = "", path: str = "") -> str:
     lexer = _lexer(language.lower()) if language else _lexer_of_file(suffix[0].lower()) if suffix else None
     if lexer is None or len(code) > MOST:
         return escape(code)
-    return str(highlight(code, lexer, _FORMATTER))
+    coloured = str(highlight(code, lexer, _FORMATTER))
+    return coloured if code.endswith("\n") else coloured.removesuffix("\n")  # the formatter ends every text with one
