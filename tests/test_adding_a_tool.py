@@ -48,7 +48,9 @@ def package(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 @pytest.mark.req("LIB-02")
 def test_the_package_passes_the_suite(package: Path) -> None:
-    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toychat.py"], cwd=package)
+    done = run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toychat.py"], cwd=package, patience=300
+    )
 
     assert done.code == 0, done.out
     assert int(re.findall(r"(\d+) passed", done.out)[0]) >= 18

@@ -175,7 +175,18 @@ def served(
         yield Client(portal, session, budget)
 
 
-def raw(pond: Pond, lines: bytes, cwd: Path) -> subprocess.CompletedProcess[bytes]:
-    """Run the server with these bytes as its whole input."""
+def raw(pond: Pond, lines: bytes, cwd: Path, last: int) -> subprocess.CompletedProcess[bytes]:
+    """Run the server with these bytes as its whole input; like a client, close it after the last answer arrived."""
     command = [str(SCRIPTS / "cortext"), "mcp"]
-    return subprocess.run(command, input=lines, env=pond.env, cwd=cwd, capture_output=True, timeout=60, check=False)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=pond.env, cwd=cwd) as server:
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(lines)
+        server.stdin.flush()
+        answers = []
+        for line in server.stdout:
+            answers.append(line)
+            if json.loads(line).get("id") == last:
+                break
+        rest, errors = server.communicate(timeout=60)
+        return subprocess.CompletedProcess(command, server.returncode, b"".join(answers) + rest, errors)

@@ -312,7 +312,7 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
         {"id": 3, "method": "tools/call", "params": {"name": "list_sessions", "arguments": "no object"}},
     ]
     first, *rest = (json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
-    done = raw(pond, first + b'{"half": \n\xff\xfe\n' + b"".join(rest), pond.folder)
+    done = raw(pond, first + b'{"half": \n\xff\xfe\n' + b"".join(rest), pond.folder, last=3)
     assert done.returncode == 0, done.stderr
     answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["result"]["serverInfo"]["name"] == "cortext"

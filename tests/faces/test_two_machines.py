@@ -595,22 +595,16 @@ def test_tags_that_both_machines_set_merge_without_a_conflict(desk: Machine, lap
     laptop.switch_to()
     git(laptop.workspace.parent, "clone", "-q", str(desk.workspace.parent.parent / "remote.git"), "notes")
     assert laptop.cortext("list", "--here", "--tag", "api", "--json").json[0]["tags"] == ["api", "draft"]
-    for words in (
-        ("tag", session, "draft", "--remove"),
-        ("tag", session, "laptop"),
-        ("note", session, "seen on the laptop"),
-    ):
-        assert laptop.cortext(*words).code == 0, words
+    assert laptop.cortext("tag", session, "draft", "--remove").code == 0
+    assert laptop.cortext("tag", session, "laptop").code == 0
+    assert laptop.cortext("note", session, "seen on the laptop").code == 0
     laptop.assert_committed()
 
     desk.switch_to()
-    for words in (
-        ("tag", session, "desk"),
-        ("star", session),
-        ("note", session, "seen at the desk"),
-        ("archive", session),
-    ):
-        assert desk.cortext(*words).code == 0, words
+    assert desk.cortext("tag", session, "desk").code == 0
+    assert desk.cortext("star", session).code == 0
+    assert desk.cortext("note", session, "seen at the desk").code == 0
+    assert desk.cortext("archive", session).code == 0
     desk.git("push", "-q")
 
     laptop.switch_to()

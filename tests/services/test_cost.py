@@ -166,8 +166,8 @@ def test_an_invalid_price_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def _row(name: str = "one", **fields: Any) -> Row:
-    values = dict.fromkeys(Row._fields, "") | {"message_count": 1, "token_count": 1, "tags": "[]"}
-    return Row(**{**values, "id": name, "root": "/r", "kind": "home", "project": "/p", **fields})  # type: ignore[arg-type]
+    values = dict.fromkeys(Row._fields, "") | {"message_count": 1, "token_count": 1}
+    return Row(**{**values, "id": name, "root": "/r", "kind": "home", "project": "/p", **fields})
 
 
 def _priced(model: str, cost: float | None, at: str = "2026-11-02T10:20:00Z", tool: str = "claude") -> Priced:

@@ -177,7 +177,7 @@ def test_wrong_tokens_and_floods_are_slowed_down() -> None:
         access.failed()
     assert not access.may_try()
     now = 0.0
-    guard = Guard(lambda *_: None, access, clock=lambda: now)  # type: ignore[arg-type,return-value]
+    guard = Guard(lambda *_: None, access, clock=lambda: now)  # type: ignore[arg-type]
     scope = {"headers": [(b"host", b"127.0.0.1:8137")], "query_string": b"", "method": "GET", "raw_path": b"/"}
     assert [guard._refusal(scope) for _ in range(BURST)] == [None] * BURST
     assert guard._refusal(scope) == (429, "too many requests")

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
+from cortext.index.database import in_memory, is_unwritable
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.usage import CALL, Tokens, is_addition, used
 
 AT_ONCE = 200  # sessions per transaction
+RECENT = 50  # sessions that show which models are in use
 Key = tuple[str, str]  # the store's root and the session's id
 
 
@@ -42,7 +44,27 @@ class CallIndex:
         messages: Callable[[Row], Iterable[Message]],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Read the sessions that changed, and forget those that are not among the rows."""
+        """Read the sessions that changed, and forget those that are not among the rows.
+
+        If the catalogue cannot be written (a read-only disk), everything is read into memory instead.
+        """
+        rows = list(rows)
+        try:
+            self._update(rows, messages, progress)
+        except sqlite3.DatabaseError as error:
+            if not is_unwritable(error):
+                raise
+            if self._database.in_transaction:
+                self._database.rollback()
+            self._database = in_memory()
+            self._update(rows, messages, progress)
+
+    def _update(
+        self,
+        rows: Iterable[Row],
+        messages: Callable[[Row], Iterable[Message]],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         stored = {
             (root, name): (number, fingerprint)
             for number, root, name, fingerprint in self._database.execute("SELECT * FROM called")
@@ -65,7 +87,11 @@ class CallIndex:
 
     def _put(self, found: Iterable[tuple[Row, dict[int, Call]]]) -> None:
         self._database.execute("BEGIN IMMEDIATE")
+        names = {name: number for number, name in self._database.execute("SELECT number, name FROM call_name")}
         for row, calls in found:
+            for name in {text for call in calls.values() for text in (call.model, call.tool)} - names.keys():
+                inserted = self._database.execute("INSERT INTO call_name (name) VALUES (?) RETURNING number", (name,))
+                names[name] = inserted.fetchone()[0]
             self._database.execute(
                 "INSERT INTO called (root, id, fingerprint) VALUES (?, ?, ?) "
                 "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint",
@@ -78,17 +104,11 @@ class CallIndex:
             self._database.executemany(
                 f"INSERT INTO call VALUES ({','.join('?' * 12)})",
                 (
-                    (number, key, call.at, self._name(call.model), self._name(call.tool), *call.tokens, call.cost)
+                    (number, key, call.at, names[call.model], names[call.tool], *call.tokens, call.cost)
                     for key, call in calls.items()
                 ),
             )
         self._database.execute("COMMIT")
-
-    def _name(self, name: str) -> int:
-        """Return the number of the name of a model or a tool."""
-        self._database.execute("INSERT OR IGNORE INTO call_name (name) VALUES (?)", (name,))
-        number: int = self._database.execute("SELECT number FROM call_name WHERE name = ?", (name,)).fetchone()[0]
-        return number
 
     def calls(self, rows: Iterable[Row], *, after: float = 0, before: float = 0) -> Iterator[tuple[Row, Call]]:
         """Yield the calls of these sessions within a time (in seconds since 1970; 0: no limit), each of them once.
@@ -111,9 +131,11 @@ class CallIndex:
                 yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost)
 
     def models(self) -> dict[str, str]:
-        """Return the model that each tool used last, as far as the calls were read."""
-        query = """
-        SELECT tool.name, model.name, max(at) FROM call
+        """Return the model that each tool used last, in the sessions that were active last and were read."""
+        query = f"""
+        SELECT tool.name, model.name, max(at)
+        FROM (SELECT root, id FROM session ORDER BY last_active DESC LIMIT {RECENT})
+        JOIN called USING (root, id) JOIN call USING (number)
         JOIN call_name AS tool ON tool.number = call.tool JOIN call_name AS model ON model.number = call.model
         WHERE tool.name != '' AND model.name != '' GROUP BY tool.name
         """

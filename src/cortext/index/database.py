@@ -24,13 +24,13 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
 -- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
--- and `repository` what is known of that as JSON, or empty; `tags` are a JSON array, `starred` and `archived` 0 or 1.
+-- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks, `starred` and `archived` 0 or 1.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
     straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
     project TEXT DEFAULT '', repository TEXT DEFAULT '',
-    tags TEXT DEFAULT '[]', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0,
+    tags TEXT DEFAULT '', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -211,7 +211,7 @@ def _migrate(connection: Database) -> int:
         connection.execute("UPDATE session SET signs = '' WHERE kind IN ('home', 'workspace')")
         version = 10
     if version == 10:
-        connection.execute("ALTER TABLE session ADD COLUMN tags TEXT DEFAULT '[]'")
+        connection.execute("ALTER TABLE session ADD COLUMN tags TEXT DEFAULT ''")
         connection.execute("ALTER TABLE session ADD COLUMN starred INTEGER DEFAULT 0")
         connection.execute("ALTER TABLE session ADD COLUMN archived INTEGER DEFAULT 0")
         for statement in filter(str.strip, _CALLS.split(";")):

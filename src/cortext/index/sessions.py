@@ -74,7 +74,7 @@ class _Fields(NamedTuple):
     straight: int
     project: str = ""
     repository: str = ""
-    tags: str = "[]"  # a JSON array
+    tags: str = ""  # separated by blanks
     starred: int = 0
     archived: int = 0
 
@@ -87,7 +87,7 @@ class Row(_Fields):
     @property
     def tag_names(self) -> list[str]:
         """Its tags."""
-        return [str(tag) for tag in json.loads(self.tags)]
+        return self.tags.split()
 
     @property
     def name(self) -> str:
@@ -384,7 +384,7 @@ class _Refresh:
                     derived = (self._only_asks(session), *derived_fields(root, kind, session))
                     rows.append((*_row(root, kind, session), *derived))
                 except (UnsafePath, OSError):
-                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "[]", 0, 0))
+                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
@@ -430,11 +430,9 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
         elif column == "projects":
             conditions.append("project IN (SELECT value FROM json_each(?))")
             values.append(value)
-        elif column == "tags":
-            conditions.append(
-                "(SELECT count(*) FROM json_each(tags) WHERE value IN (SELECT value FROM json_each(?))) = ?"
-            )
-            values += [value, len(json.loads(value))]
+        elif column == "tag":
+            conditions.append("instr(' ' || tags || ' ', ' ' || ? || ' ') > 0")
+            values.append(value)
         elif (column, value) == IN_USE:
             conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
         else:
@@ -510,7 +508,7 @@ def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, st
     folder = root if kind == "workspace" else project if isinstance(project, str) else ""
     order = order_of(session.extra)
     recorded = json.dumps(repository) if isinstance(repository, dict) else ""
-    return _text(folder), recorded, json.dumps(order.tags), int(order.starred), int(order.archived)
+    return _text(folder), recorded, " ".join(order.tags), int(order.starred), int(order.archived)
 
 
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:

@@ -192,6 +192,6 @@ def unknown_command(program: str, name: str, known: Sequence[str], *, also: str 
     """Report an unknown command with the nearest known ones; return the exit code. `also` is what else may be meant."""
     near = get_close_matches(name, known, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see `{program} --help`"
-    error = UsageError(f"unknown command {name!r}", hint=f"{hint} To search for it: {also}" if also else hint)
+    error = UsageError(f"unknown command {name!r}", hint=f"{hint} (to search for it: {also})" if also else hint)
     report(program, error)
     return error.exit_status

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
 from cortext.services.library.listing import Listing, Row
@@ -114,9 +113,7 @@ class Finder:
             return
         found = listing.cells(("tool", "type", "status", "project", "tags", "starred", "archived"))
         self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
-        tags = {tag for text in {cells[4] for cells in found} for tag in json.loads(text)}
-        flags = ((STARRED, any(cells[5] for cells in found)), (ARCHIVED, any(cells[6] for cells in found)))
-        self._values.append(_tag_choices(flags, tags))
+        self._values.append(tag_choices([cells[4:] for cells in found]))
         used = Counter(cells[3] for cells in found if cells[3])
         self._values.append([project for project, _ in used.most_common()])
         self._total, self._values_of = len(found), state
@@ -159,14 +156,14 @@ class Finder:
         return [Entry(item.session, item.matches) for item in relevant]
 
 
-def tag_choices(rows: Sequence[Row]) -> list[str]:
-    """Return the values of the filter by tag: also the star and the archive, if any session has them."""
-    flags = ((STARRED, any(row.starred for row in rows)), (ARCHIVED, any(row.archived for row in rows)))
-    return _tag_choices(flags, {tag for row in rows for tag in row.tag_names})
-
-
-def _tag_choices(flags: Iterable[tuple[str, bool]], tags: Iterable[str]) -> list[str]:
-    return [*(name for name, some in flags if some), *sorted(f"#{tag}" for tag in tags)]
+def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the values of the filter by tag for sessions, each with its columns tags, starred and archived."""
+    flags = ((STARRED, any(cells[1] for cells in found)), (ARCHIVED, any(cells[2] for cells in found)))
+    stored = {cells[0] for cells in found} - {""}
+    return [
+        *(name for name, some in flags if some),
+        *sorted({f"#{tag}" for tags in stored for tag in tags.split()}),
+    ]
 
 
 def typed(text: str) -> str:

@@ -196,15 +196,21 @@ class Listing:
         if hidden:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
         for server in served:
-            rows = server.rows(wanted, limit=0 if status or times or held_in else limit, order=order)
-            inside = [
-                row
-                for row in rows
-                if after <= row.last_active
-                and (not before or row.last_active <= before)
-                and (projects is None or row.project in projects)
-                and is_in_order(row, tags, starred, archived)
-            ]
+            # The server does not know about tags and the archive; most sessions are in no archive.
+            some = 0 if status or times or projects is not None or not limit else 2 * limit + 50
+            inside: list[Row] = []
+            for most in (some, 0):
+                rows = server.rows(wanted, limit=most, order=order)
+                inside = [
+                    row
+                    for row in rows
+                    if after <= row.last_active
+                    and (not before or row.last_active <= before)
+                    and (projects is None or row.project in projects)
+                    and is_in_order(row, tags, starred, archived)
+                ]
+                if not most or len(rows) < most or len(inside) >= limit:
+                    break
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
             stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
@@ -308,7 +314,7 @@ def _in_order(tags: Sequence[str], starred: bool | None, archived: bool | None) 
     flags = [
         (name, str(int(value))) for name, value in (("starred", starred), ("archived", archived)) if value is not None
     ]
-    return [*([("tags", json.dumps(sorted(set(tags))))] if tags else []), *flags]
+    return [*(("tag", tag) for tag in tags), *flags]
 
 
 def _in_projects(projects: Sequence[str] | None) -> list[tuple[str, str]]:

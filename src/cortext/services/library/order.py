@@ -6,13 +6,34 @@ from collections.abc import Callable, Iterable, Sequence
 
 from cortext.errors import NotFound, UsageError
 from cortext.index.sessions import Row
-from cortext.model.order import ARCHIVE, LONGEST_NOTE, NOTE, ORDER, STAR, TAG, Event, Note, Order, event, order_of
+from cortext.model.order import (
+    ARCHIVE,
+    LONGEST_NOTE,
+    NOTE,
+    ORDER,
+    STAR,
+    TAG,
+    Event,
+    Note,
+    Order,
+    event,
+    order_of,
+    tag_name,
+)
 from cortext.model.session import Change, Session
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import NamedStore
 
 Committed = Callable[[NamedStore, Session], None]  # called for every session that was changed
+
+
+def checked_tag(text: str) -> str:
+    """Return a tag in its one spelling. UsageError if it cannot be one, or is a secret: tags get into git."""
+    name = tag_name(text)
+    if mask(name).findings or mask(text).findings:
+        raise UsageError("a tag must not be a secret", kept="nothing was changed", hint="use another word")
+    return name
 
 
 def set_tags(named_store: NamedStore, session: Session, tags: Iterable[str], *, on: bool = True) -> bool:

@@ -31,7 +31,9 @@ def plan_for(
 def price(listing: Listing, plan: Plan, can_resume: Callable[[str], bool], model: str = "") -> str:
     """Return what it costs to carry the conversation into the tool, and into others, as far as that is known."""
     prices = Prices()
-    used = listing.index.calls().models()
+    session = plan.session
+    used = {session.origin.tool: session.agent_config.model} if session.origin.tool else {}
+    used |= listing.index.calls().models()
     others = [name for name in dict.fromkeys((*used, *prices.assumed)) if can_resume(name)]
     wanted = [plan.receipt.target, *(name for name in others if name != plan.receipt.target)]
     return sentence(carrying(plan.receipt.tokens, wanted, prices, model=model, used=used)[:MOST_PRICES])

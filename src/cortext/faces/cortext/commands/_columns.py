@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 from cortext.errors import UsageError
@@ -56,8 +55,8 @@ def own_table(rows: Sequence[Row], names: Sequence[str], listing: Listing) -> st
 
 
 def shown_tags(tags: str) -> str:
-    """Return tags, which are stored as JSON, for a table."""
-    return " ".join(f"#{tag}" for tag in json.loads(tags))
+    """Return tags for a table."""
+    return " ".join(f"#{tag}" for tag in tags.split())
 
 
 def _costs(rows: Sequence[Row], listing: Listing) -> dict[str, list[str]]:

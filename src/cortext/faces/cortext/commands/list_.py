@@ -150,7 +150,7 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
         Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]
-    if any(value != "[]" for value in tags):
+    if any(tags):
         table_columns.append(Column("TAGS", map_values(shown_tags, tags), rank=7, style="magenta"))
     if len(set(roots)) > 1:
         table_columns.append(

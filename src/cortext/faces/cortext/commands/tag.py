@@ -12,8 +12,9 @@ from cortext.faces.cortext.commands._which import HELP_ID, which_row
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
-from cortext.model.order import TAG, tag_name
+from cortext.model.order import TAG
 from cortext.safety import terminal
+from cortext.services.library.order import checked_tag
 from cortext.wiring.stores import Stores
 
 
@@ -39,9 +40,9 @@ def run(arguments: list[str]) -> int:
     if is_filtered(options):
         if not given:
             raise UsageError("no tag was given", kept="nothing was changed", hint="use cortext tag TAG with filters")
-        return change(options, TAG, (), [tag_name(word) for word in given])
+        return change(options, TAG, (), [checked_tag(word) for word in given])
     if options.tags:
-        return change(options, TAG, [options.session], [tag_name(word) for word in options.tags])
+        return change(options, TAG, [options.session], [checked_tag(word) for word in options.tags])
     if options.remove or options.dry_run:
         raise UsageError("no tag was given", kept="nothing was changed", hint="use cortext tag ID TAG")
     return (
