@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
@@ -30,7 +31,7 @@ from bench.faces import at_home, home_environment, installed
 from cortext.services.capture.capture import ToolReport
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
-from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools import registry
 from cortext.wiring.stores import Stores
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -119,26 +120,27 @@ def json_loads(paths: list[str]) -> Times:
     return watch.elapsed()
 
 
-def run_import(home: str) -> tuple[Times, ToolReport]:
-    """Time an import of everything Claude Code has in this home."""
+def run_import(home: str, tool: str = "claude") -> tuple[Times, ToolReport]:
+    """Time an import of everything that a tool has in this home."""
     with at_home(home):
+        adapter = registry.load(tool)
         watch = Watch()
         stores = Stores(home)
-        work = work_for([ClaudeCode()])
+        work = work_for([adapter])
         capture = stores.capture()
         capture.remember_all()
         reports: dict[str, ToolReport] = {}
         for _ in capture_all(capture, work, reports):
             pass
-        return watch.elapsed(), reports["claude"]
+        return watch.elapsed(), reports[tool]
 
 
-def start_over(home: str) -> None:
+def start_over(home: str, names: Sequence[str] = (".local", ".cache", ".config", ".agentsview")) -> None:
     """Move everything imported so far aside, and flush it to disk."""
     aside = tempfile.mkdtemp(dir=os.path.dirname(home), prefix="aside-")
-    for name in (".local", ".cache", ".config", ".agentsview"):
+    for number, name in enumerate(names):
         if os.path.exists(os.path.join(home, name)):
-            os.rename(os.path.join(home, name), os.path.join(aside, name))
+            os.rename(os.path.join(home, name), os.path.join(aside, str(number)))
     os.sync()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -20,23 +21,41 @@ settings.load_profile("ci")
 # A shell that starts pytest in the background makes it and its children ignore Ctrl-C; undo that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR")
+_numbers = itertools.count()
+_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_EVERY_LINE")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def isolated_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Remove the user's environment before any fixture is created: those of a module do not see a test's HOME.
+
+    Return the folder of the tests' homes.
+    """
+    homes = tmp_path_factory.mktemp("homes")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in list(os.environ):
+            if not name.startswith(_KEPT):
+                patch.delenv(name)
+        patch.setenv("HOME", str(_new_home(homes)))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        # A proxy on a closed port: nothing can leave this machine.
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            patch.setenv(name, "http://127.0.0.1:9")
+        patch.setenv("NO_PROXY", "127.0.0.1,localhost")
+        yield homes
 
 
 @pytest.fixture(autouse=True)
-def isolated_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Remove the user's environment and point HOME at an empty folder."""
-    home = tmp_path_factory.mktemp("home")
-    for name in list(os.environ):
-        if not name.startswith(_KEPT):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    # A proxy on a closed port: nothing can leave this machine.
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
-    yield
+def isolated_environment(isolated_session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Point HOME at an empty folder."""
+    monkeypatch.setenv("HOME", str(_new_home(isolated_session)))
+
+
+def _new_home(homes: Path) -> Path:
+    """Create an empty folder. pytest's `mktemp` reads the names of all earlier ones, for each of thousands of tests."""
+    home = homes / str(next(_numbers))
+    home.mkdir()
+    return home
 
 
 @pytest.fixture

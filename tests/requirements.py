@@ -85,6 +85,7 @@ PROMISES: dict[str, str] = {
     "TOOL-07": "Conversations of tools and exports that cannot be run here are read, and marked as tested with samples.",
     "TOOL-08": "The user is warned before a tool deletes conversations, and can have them kept and put back into the tool's own picker.",
     "TOOL-09": "A conversation follows its project: moved, renamed, cloned, other machine; paths are mapped and the receipt says so.",
+    "TOOL-10": "A transcript of any size is imported, searched, shown, exported and resumed in bounded memory; what a program could not open reaches it as a lean session.",
     "TOOL-11": "What a compaction or a budget drops and later work needs is handed back: the last request, files, commands, names, standing instructions.",
     "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost.",
     # The models
@@ -95,6 +96,8 @@ PROMISES: dict[str, str] = {
     "FIND-02": "Search by words, phrases, prefixes, parts of words and meaning; local, without set-up, CJK too; matches highlighted.",
     "FIND-03": "List and index follow the files automatically, in proportion to what changed, safely with many processes.",
     "FIND-04": "The cost of a list or a search depends on what it returns, not on how much is stored.",
+    "FIND-07": "`cortext why FILE:LINE` finds the conversation behind a line by the content of edits, or says that none is known.",
+    "FIND-09": "Opt-in hints before you repeat yourself, under a precision bar.",
     "SAFE-01": "Text shown on a terminal cannot control it; stored text stays unchanged.",
     "SAFE-02": "Secrets are masked before a commit, an export or a resume; the user is told; the session still resumes.",
     "SAFE-03": "Restored history is data, never system text; recorded tool calls are not executed again.",

@@ -111,9 +111,7 @@ def test_every_setting_on_a_page_exists(page: Path) -> None:
 
 def _source(page: Path) -> str:
     """Return the code that a page is about; that for contributors is also about the tests."""
-    return "".join(
-        _code(folder) for folder in (("src", "tests/support") if page.name == "CONTRIBUTING.md" else ("src",))
-    )
+    return "".join(_code(folder) for folder in (("src", "tests") if page.name == "CONTRIBUTING.md" else ("src",)))
 
 
 @cache

@@ -7,13 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.lanes import MARKERS
+from tests.lanes import FIRST, MARKERS
 
 REPOSITORY = Path(__file__).parent.parent
 
 
 def test_every_marked_path_exists() -> None:
-    assert [path for path in MARKERS if not (REPOSITORY / path).exists()] == []
+    assert [path for path in (*MARKERS, *FIRST) if not (REPOSITORY / path).exists()] == []
+
+
+def test_long_files_come_first_and_a_file_stays_together(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.lanes import pytest_collection_modifyitems\n", encoding="utf-8")
+    for path in ("tests/model/test_a.py", "tests/tools/test_b.py", FIRST[0]):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("def test_2():\n    pass\n\ndef test_1():\n    pass\n", encoding="utf-8")
+    done = _run_pytest(tmp_path, "--collect-only", "-q", f"--rootdir={tmp_path}")
+    order = [line for line in done.stdout.splitlines() if "::" in line]
+    files = (FIRST[0], "tests/tools/test_b.py", "tests/model/test_a.py")
+    assert order == [f"{path}::{name}" for path in files for name in ("test_2", "test_1")]
 
 
 def _run_pytest(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +74,7 @@ def test_plain():
 """,
         encoding="utf-8",
     )
-    done = _run_pytest(tmp_path, "-n", "2")
+    done = _run_pytest(tmp_path, "-n", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert {name: len((tmp_path / name).read_text()) for name in ("once", "always", "plain")} == {
         "once": 2,

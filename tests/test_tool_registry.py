@@ -8,13 +8,16 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from cortext.tools import registry
+from cortext.faces.cortext.main import run
+from cortext.tools import proven, registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
 from tests.support.cli import cortext
 from tests.support.desk import NAMES
+from tests.tools import matrix_data
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.req("LIB-02")
@@ -122,11 +125,58 @@ def test_tools_that_are_not_here_are_named_on_one_line(home: Path) -> None:
     (home / ".factory/sessions/x/a.jsonl").write_text('{"type": "session_start", "id": "a", "cwd": "/work"}\n')
     lines = cortext("tools", env={"PATH": "/nowhere"}).out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["droid", "Not"]
-    assert lines[1].split() == ["droid", "Droid", "not", "installed", "with", "samples", "1"]
+    assert lines[1].split() == ["droid", "Droid", "not", "installed", "with", "samples", "1", "read", "-"]
     assert "claude, gemini" in lines[2] and "amp" in lines[2] and "droid" not in lines[2]
     listed = cortext("tools", "--json", env={"PATH": "/nowhere"}).json
     assert [row["name"] for row in listed] == [*registry.BUILT_IN, *registry.READERS]
     assert {row["tested_with"] for row in listed} == {"program", "samples"}
+
+
+def test_tools_says_what_is_supported_and_which_pairs_were_proven(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home / ".claude/projects/-work"
+    folder.mkdir(parents=True)
+    (folder / "5a1b0c6e-0000-4000-8000-000000000001.jsonl").write_text("{}\n")
+    pairs = home / "pairs.json"
+    rows = [
+        Run("claude", "claude", True),
+        Run("claude", "qwen", True),
+        Run("claude", "qwen", False),  # in the other home
+        Run("qwen", "claude", True, "2026-11-18"),
+    ]
+    matrix_data.write(rows, pairs)
+    monkeypatch.setattr(proven, "PATH", str(pairs))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert run(["tools", "--json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed["claude"]["supported"] == ["read", "resume", "hooks"]
+    assert (listed["aider"]["supported"], listed["droid"]["supported"]) == (["read", "resume"], ["read"])
+    counts = {"run_from": 2, "passed_from": 1, "run_to": 2, "passed_to": 2}
+    assert listed["claude"]["pairs"] == {"version": "1", "date": "2026-11-18", **counts}
+    assert listed["pi"]["pairs"] is None
+    assert run(["tools"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    claude = next(line for line in lines if line.startswith("claude"))
+    assert claude.split()[-4:] == ["read,", "resume,", "hooks", "1/2"]
+    assert "2 of 3 pairs passed, the last on 2026-11-18" in lines[-1]
+
+
+class Run(NamedTuple):
+    """A row of the matrix of pairs."""
+
+    source: str
+    target: str
+    passed: bool
+    date: str = "2026-11-17"
+    versions: tuple[str, ...] = ("1", "1")
+
+
+def test_the_pairs_that_ship_are_of_the_tested_versions() -> None:
+    for name, pairs in proven.load().items():
+        assert pairs.version == registry.load(name).tested_version, name
+        assert pairs.run_from + pairs.run_to > 0
+        assert pairs.passed_from <= pairs.run_from <= len(registry.BUILT_IN) >= pairs.run_to >= pairs.passed_to
 
 
 def test_a_list_loads_no_adapter(home: Path) -> None:
@@ -170,7 +220,7 @@ def test_a_tool_without_a_version_is_listed_as_installed(site: Path, home: Path)
     install(site, "notes", "cortext_notes:Notes", NOTES.replace('version="1", tested=True', 'version="", tested=False'))
     assert "notes" in _line_of("Not")
     (home / "notes").mkdir()
-    assert _line_of("notes").split() == ["notes", "Notes", "unknown", "no", "(1", "is)", "0"]
+    assert _line_of("notes").split() == ["notes", "Notes", "unknown", "no", "(1", "is)", "0", "read", "-"]
     listed = {row["name"]: row for row in cortext("tools", "--json").json}
     assert (listed["notes"]["version"], listed["notes"]["tested"]) == ("unknown", False)
 

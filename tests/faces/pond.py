@@ -155,12 +155,18 @@ class Client:
 
 @contextmanager
 def served(
-    pond: Pond, *, budget: int = 2_000, cwd: Path | None = None, more: Mapping[str, str] | None = None
+    pond: Pond,
+    *,
+    budget: int = 2_000,
+    cwd: Path | None = None,
+    more: Mapping[str, str] | None = None,
+    client: str = "test",
 ) -> Iterator[Client]:
-    """Start a real server process and yield a client connected to its standard input and output."""
+    """Start a real server process and yield a client of this name, connected to its standard input and output."""
     from anyio.from_thread import start_blocking_portal
     from mcp.client.session import ClientSession
     from mcp.client.stdio import StdioServerParameters, stdio_client
+    from mcp_types import Implementation
 
     env = {**pond.env, "CORTEXT_MCP_TOKENS": str(budget), **(more or {})}
     command = StdioServerParameters(
@@ -169,7 +175,8 @@ def served(
     with ExitStack() as stack, open(os.devnull, "w", encoding="utf-8") as quiet:
         portal = stack.enter_context(start_blocking_portal())
         streams = stack.enter_context(portal.wrap_async_context_manager(stdio_client(command, quiet)))
-        session = stack.enter_context(portal.wrap_async_context_manager(ClientSession(*streams)))
+        made = ClientSession(*streams, client_info=Implementation(name=client, version="1"))
+        session = stack.enter_context(portal.wrap_async_context_manager(made))
         portal.call(session.initialize)
         portal.call(session.list_tools)
         yield Client(portal, session, budget)

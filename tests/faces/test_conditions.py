@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pty
 import select
@@ -26,6 +27,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "show": ("show 002", "show 002 --json", "show nothing-like-it", "show"),
     "search": ("search medication", "search medication --json", "search zzzzqqq"),
     "similar": ("similar 002-brainstorm-api-design",),
+    "why": ("why conversations", "why --commit HEAD", "why nothing.py:1", "why"),
+    "touched": ("touched notes.md", "touched notes.md --json"),
     "browse": ("browse",),
     "stats": ("stats", "stats --json"),
     "cost": ("cost", "cost --by session --json", "cost --prices README.md"),
@@ -78,13 +81,24 @@ OTHERS = (
     "aur spawn --delete-session nobody", "alfred --help", "alfred question", "alfred", "alfred memory list",
     "alfred memory add größer", "alfred worker --once", "alfred telegram",
 )  # fmt: skip
+EVERY_LINE = "CORTEXT_EVERY_LINE"  # set to 1 to run every command line under every condition
 CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 
 
-def everything() -> list[list[str]]:
-    """Return every command line."""
-    ours = [["cortext", *words.split()] for lines in WORDS.values() for words in lines]
-    return ours + [line.split() for line in OTHERS]
+def chosen(condition: Condition) -> list[list[str]]:
+    """Return one command line of every command, each time another one; with EVERY_LINE, all of them."""
+    commands = [[["cortext", *words.split()] for words in lines] for lines in WORDS.values() if lines]
+    others = [line.split() for line in OTHERS]
+    commands += [list(lines) for _, lines in itertools.groupby(others, key=lambda words: words[:2])]
+    if os.environ.get(EVERY_LINE) == "1":
+        return [words for lines in commands for words in lines]
+    number = CONDITIONS.index(condition)
+    return [lines[number % len(lines)] for lines in commands]
+
+
+def test_every_command_line_is_run_under_some_condition() -> None:
+    run = {" ".join(words) for condition in CONDITIONS for words in chosen(condition)}
+    assert run == {f"cortext {words}".strip() for lines in WORDS.values() for words in lines} | set(OTHERS)
 
 
 def test_every_command_is_covered() -> None:
@@ -171,7 +185,7 @@ def test_no_traceback_whatever_the_shell_does(condition: Condition, made: Path, 
         return f"{' '.join(words)} ended with {done.returncode}:\n{said[-1500:]}" if bad else ""
 
     with ThreadPoolExecutor(2) as pool:
-        wrong = [text for text in pool.map(problem_of, everything()) if text]
+        wrong = [text for text in pool.map(problem_of, chosen(condition)) if text]
     assert not wrong, "\n".join(wrong)
 
 

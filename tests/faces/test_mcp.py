@@ -24,6 +24,8 @@ KNOWN = {
     "list_sessions": ["type", "status", "tool", "project", "limit", "cursor"],
     "get_session": ["id", "start", "limit"],
     "search_sessions": ["query", "top_k", "messages_per_session", "after", "before"],
+    "why_line": ["file", "line", "commit"],
+    "touched_file": ["file", "changed", "cursor"],
     "save_session": ["id"],
     "resume_session": ["id"],
 }
@@ -317,6 +319,27 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["result"]["serverInfo"]["name"] == "cortext"
     assert "error" in answers[3]
+
+
+@pytest.mark.req("SESS-010")
+@pytest.mark.parametrize("gave_up", [True, False])
+def test_a_client_that_did_not_wait_for_the_start_is_served(tmp_path: Path, gave_up: bool) -> None:
+    """Claude Code and Copilot ask for the newest protocol, and go on with the older one if no answer comes in time."""
+    pond = Pond(tmp_path / "home", tmp_path / "nowhere")
+    pond.home.mkdir()
+    pond.folder.mkdir()
+    names = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "test", "version": "1"}, "clientCapabilities": {}}
+    newest = {"_meta": {f"io.modelcontextprotocol/{name}": value for name, value in names.items()}}
+    client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": names["clientInfo"]}
+    messages: list[dict[str, object]] = [{"id": 1, "method": "server/discover", "params": newest}]
+    if gave_up:
+        messages += [{"id": 2, "method": "initialize", "params": client}, {"method": "notifications/initialized"}]
+    messages.append({"id": 3, "method": "tools/list", "params": {} if gave_up else newest})
+    lines = b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
+    done = raw(pond, lines, pond.folder, last=3)
+    answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
+    assert "resume_session" in str(answers[3]["result"]["tools"]), answers
+    assert sorted(answers) == ([2, 3] if gave_up else [1, 3])
 
 
 @pytest.mark.req("SESS-010", "FIND-02")

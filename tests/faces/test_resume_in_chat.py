@@ -273,3 +273,14 @@ def test_resume_session_attaches_only_an_unambiguous_chat(workspace: Path) -> No
         assert answer.data["attached"] is False
         assert "NOT attached" in answer.text
         assert _row(workspace, SECOND)["status"] == "paused"
+
+
+@pytest.mark.req("FLOW-01", "SESS-010")
+def test_the_program_that_calls_is_known_by_its_own_name(workspace: Path) -> None:
+    """Copilot and Kimi Code read `.mcp.json` as well, in which our entry says that it is Claude Code's."""
+    chat = _chat(workspace)
+    chat.prompt("Let us go on with the API.")
+    pond = Pond(Path(os.environ["HOME"]), workspace)
+    for name, attached in (("copilot-cli", False), ("claude-code", True)):
+        with served(pond, budget=4_000, more={**os.environ, "CORTEXT_TOOL": "claude"}, client=name) as client:
+            assert client("resume_session", id=FIRST).data["attached"] is attached, name

@@ -24,7 +24,7 @@ def _init(folder: Path, tools: str) -> Path:
     return folder / PATH
 
 
-@pytest.mark.parametrize("tool", ["codex", "gemini", "opencode", "kimi", "vibe"])
+@pytest.mark.parametrize("tool", ["codex", "gemini", "opencode", "kimi", "pi", "vibe"])
 def test_a_tool_that_reads_the_shared_folder_gets_the_skill(tmp_path: Path, tool: str) -> None:
     assert _init(tmp_path / "w", tool).read_text(encoding="utf-8") == TEXT
     assert cortext("uninstall", cwd=tmp_path / "w").code == 0

@@ -12,7 +12,9 @@ import errno
 import fcntl
 import hashlib
 import importlib
+import itertools
 import json
+import math
 import os
 import pty
 import re
@@ -29,7 +31,7 @@ import tty
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
@@ -40,6 +42,7 @@ from tests.safety.repositories import BEGIN, CANARY, END, FORGED, PLANTS, World,
 
 DEADLINE = 60.0  # seconds; a command takes a fraction of one
 SLOW = 10.0  # seconds; reported
+PARTS = 4  # of the quick version, for test workers
 _limits = {"deadline": DEADLINE}
 MEMORY = 3 << 30
 CODES = {*range(10), 130}
@@ -80,6 +83,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "show": ((FIRST,), (FIRST, "--json")),
     "search": (("retry", "budget"), ("retry", "--json"), (FORGED,)),
     "similar": ((FIRST,),),
+    "why": (("README.md:1",), ("--commit", "HEAD"), (".workspace/config.toml", "--json")),
+    "touched": (("README.md",), ("src/pond.py", "--json")),
     "stats": ((), ("--json",)),
     "cost": ((), ("--by", "session", "--json")),
     "web": (("--port", "99999"), ("--host", "localhost", "--no-open")),
@@ -398,17 +403,19 @@ def _ask(tool: str) -> None:
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
 
-    given = {
+    given: dict[str, dict[str, Any]] = {
         "search_workspace": {"query": "retry budget"},
         "search_sessions": {"query": FORGED},
         "get_context": {"topic": "retry budget"},
         "get_decision_history": {"topic": "retry"},
         "get_session": {"session_id": FIRST},
+        "why_line": {"file": "README.md", "line": 1},
+        "touched_file": {"file": "README.md"},
         "save_session": {"session_id": FIRST, "summary": "where things stood"},
         "resume_session": {"session_id": FIRST},
-    }.get(tool, {})
+    }
     try:
-        answer = call(Served(os.getcwd(), lambda: None), tool, given)
+        answer = call(Served(os.getcwd(), lambda: None), tool, given.get(tool, {}))
         print(answer.text, json.dumps(answer.data, ensure_ascii=False))
     except CortextError as error:
         print(refusal(error))
@@ -503,17 +510,19 @@ def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
     return found
 
 
-def share(name: str, everything: Sequence[Case], size: int) -> list[Case]:
-    """Return `size` of the commands, different for each plant but always the same; in the order in which they run."""
-    ranked = sorted(everything, key=lambda case: zlib.crc32(f"{name} {case}{case.stdin[:200]}".encode()))
-    chosen = set(ranked[:size])
-    return [case for case in everything if case in chosen]
+def deal(names: Sequence[str], everything: Sequence[Case]) -> dict[str, list[Case]]:
+    """Return two commands for each plant: always the same ones, and each command at least once."""
+    mixed = sorted(everything, key=lambda case: zlib.crc32(f"{case}{case.stdin[:200]}".encode()))
+    size = max(2, math.ceil(len(mixed) / max(1, len(names))))
+    dealt = itertools.cycle(mixed)
+    return {name: sorted(itertools.islice(dealt, size), key=everything.index) for name in names}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the attack; return 1 if anything was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety.attack", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a sample of the plants and of the commands")
+    parser.add_argument("--part", type=int, metavar="N", help=f"with --quick: only the N-th of {PARTS} parts, from 0")
     parser.add_argument("--plant", default="", help="only plants with this in their name")
     parser.add_argument("--command", default="", help="only command lines that contain this")
     parser.add_argument("--verbose", action="store_true", help="also print the output")
@@ -525,11 +534,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="attack-") as folder:
         arena = Arena(Path(folder))
         everything = [case for case in cases() if options.command in str(case)]
-        names = [name for name in (*PLANTS, *_every(arena)) if options.plant in name]
+        names = [*PLANTS, *_every(arena)]
         if options.quick:
             names = [name for name in names if is_quick(name)]
+        dealt = deal(names, everything) if options.quick else dict.fromkeys(names, everything)
+        names = [
+            name for name in names[options.part :: PARTS if options.part is not None else 1] if options.plant in name
+        ]
         for name in names:
-            chosen = share(name, everything, 3) if options.quick else everything
+            chosen = dealt[name]
             runs += len(chosen)
             for finding in attack(arena, name, chosen):
                 kept.append(finding)

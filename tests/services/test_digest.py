@@ -211,6 +211,7 @@ def test_a_file_is_listed_once_with_its_last_known_state() -> None:
         ("#!/bin/sh\ntest -e x || exit 1\n# exit code 2: no such file", False, "ok"),
         ("Exit code 1\nboom", True, "exit 1"),
         ("boom\nExit Code: 2", False, "exit 2"),
+        ("boom\n<shellId: 0 completed with exit code 3>", False, "exit 3"),
         ("Process exited with code 101\nOutput: boom", False, "exit 101"),
         ('{"output":"","metadata":{"exit_code":127}}', False, "exit 127"),
         ("Exit code: 0\nfine", False, "ok"),

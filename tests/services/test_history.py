@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cortext.model.message import Message, thread
+from cortext.model.message import Message, Part, thread
 from cortext.model.session import Session
+from cortext.services.resume import history as history_module
+from cortext.services.resume.fitting import HEAD, TAIL, newest_that_fit
 from cortext.services.resume.history import CHUNK, History
 from cortext.services.resume.packet import build
 from cortext.store.files.workspace import WorkspaceStore
@@ -56,6 +58,25 @@ def test_prefetched_messages_are_the_same(tmp_path: Path, is_linear: bool, token
     assert history.messages(3, 3) == history.messages(COUNT, COUNT + 9) == []
 
 
+@pytest.mark.req("TOOL-10")
+@pytest.mark.parametrize("is_linear", [True, False])
+@pytest.mark.parametrize("characters", [1, 60, 2_000])
+def test_messages_that_are_too_large_to_be_kept_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linear: bool, characters: int
+) -> None:
+    monkeypatch.setattr(history_module, "CHUNK_CHARACTERS", characters)
+    monkeypatch.setattr(history_module, "KEPT_CHARACTERS", 2 * characters)
+    store, session = _stored(tmp_path)
+    expected = thread(store.read(session.id))
+    history = History(store, replace(session, is_linear=is_linear))
+    history.expect(10_000, before=300)
+    for _ in range(2):
+        assert list(history.backwards()) == expected[::-1]
+    assert history.messages() == expected
+    assert history.messages(COUNT - 400, COUNT - 2) == expected[COUNT - 400 : COUNT - 2]
+    assert sum(len(message.content) for message in history._newest) <= 3 * max(characters, 10)
+
+
 @pytest.mark.req("SESS-003c")
 def test_a_branched_session_is_not_mistaken_for_a_linear_one(tmp_path: Path) -> None:
     store, session = _stored(tmp_path)
@@ -66,3 +87,21 @@ def test_a_branched_session_is_not_mistaken_for_a_linear_one(tmp_path: Path) -> 
     assert History(store, now).messages() == thread(store.read(session.id))
     # An outdated `is_linear` is noticed.
     assert History(store, session).messages() == thread(store.read(session.id))
+
+
+@pytest.mark.req("TOOL-10", "SESS-003c")
+def test_a_large_result_is_shortened_only_if_not_everything_fits(tmp_path: Path) -> None:
+    log = "a line of a long log, and another word\n" * 8_000
+    result = Part(type="tool_result", call_id="c1", name="Bash", output=log)
+    call = Part(type="tool_call", id="c1", name="Bash", input={"command": "make"})
+    more = [Message(role="assistant", parts=[call]), Message(role="tool", parts=[result])]
+    store, session = _stored(tmp_path, *more, Message(role="assistant", content="Built."))
+
+    whole = newest_that_fit(History(store, session), 1_000_000)
+    lean = newest_that_fit(History(store, session), 60_000)
+
+    assert (len(whole.messages), whole.shortened) == (COUNT + 3, 0)
+    assert (len(lean.messages), lean.shortened) == (COUNT + 3, 1), "the log does not take the place of the others"
+    output = lean.messages[-2].parts_of("tool_result")[0].output
+    assert output.startswith(log[:HEAD]) and output.endswith(log[-TAIL:]) and len(output) < HEAD + TAIL + 100
+    assert f"{len(log) - HEAD - TAIL:,} characters of this result left out" in output

@@ -73,7 +73,7 @@ class Desk:
         while True:  # a program may take fast keys for a paste and Enter for a new line: press it again
             screen.press("Enter")
             try:
-                self.server.wait_for(lambda turn: words in str(turn.body), 5)
+                self.server.wait_for(lambda turn: words in str(turn.body), 2)
                 return
             except TimeoutError:
                 assert time.monotonic() < deadline, screen.text()

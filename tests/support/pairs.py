@@ -27,6 +27,9 @@ NEXT = "What was the number, and what did the note say?"
 ANSWER = "It was 4711, and the heron stands still."
 PASTE = "\n".join(f"2026-11-02T08:00:{line % 60:02} heron {line} stands in the reeds, östlich" for line in range(600))
 
+# The folder in a home with what cortext has kept.
+DATA = Path(".local", "share", "cortext")
+
 # The files that are read in the conversation, and what the result of reading each contains.
 FILES = {"note.txt": "the heron stands still", "count.txt": "seventeen", "missing.txt": "No such file"}
 
@@ -36,6 +39,14 @@ class Said(NamedTuple):
 
     role: str
     text: str
+
+
+class Conversation(NamedTuple):
+    """A conversation that was held in a program and imported: another home gets it with a copy of DATA."""
+
+    home: Path
+    project: Path
+    said: list[Said]
 
 
 class Outcome(msgspec.Struct, kw_only=True):

@@ -1,7 +1,4 @@
-"""Home folders for the tests with real programs: empty, or one in which the program has been used before.
-
-Each test worker creates the used one once; a test gets a copy of it.
-"""
+"""What tests with real programs share, created once by each test worker: used home folders and a conversation."""
 
 from __future__ import annotations
 
@@ -10,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
+from tests.support.pairs import Conversation, hold
 from tests.support.runners import make_tool
 
 
@@ -44,3 +43,15 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, used_home: Callable[[st
     if name:
         shutil.copytree(used_home(name), folder, symlinks=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def of_claude(tmp_path_factory: pytest.TempPathFactory) -> Conversation:
+    """Return a conversation of Claude Code that was imported."""
+    with ModelServer() as server:
+        desk = Desk(tmp_path_factory.mktemp("of-claude"), server, ["claude"])
+        project = desk.project("claude-project")
+        said = hold(desk, "claude", project)
+        done = desk.cortext("import", "--from", "claude", cwd=project)
+        assert done.code == 0, done.err
+        return Conversation(desk.home, project, said)

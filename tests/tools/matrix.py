@@ -26,8 +26,9 @@ import msgspec
 from tests.support.ai_programs import PROGRAMS
 from tests.support.desk import MORE_NAMES, NAMES, Desk
 from tests.support.model_server import ModelServer
-from tests.support.pairs import Outcome, Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.pairs import DATA, Outcome, Said, captured_again, compare, copied, hold, imported, resumed
 from tests.support.runners import make_tool
+from tests.tools import matrix_data
 
 from cortext.services.library.stores import Found
 from cortext.tools import registry
@@ -147,8 +148,7 @@ def _run_pair(row: Row, source: Desk, said: Sequence[Said], project: Path, folde
         if row.home == USED:
             _use_before(row.target, folder)
         desk = Desk(folder, source.server, names=(row.target,))
-        data = Path(".local", "share", "cortext")
-        shutil.copytree(source.home / data, desk.home / data, dirs_exist_ok=True)
+        shutil.copytree(source.home / DATA, desk.home / DATA, dirs_exist_ok=True)
         desk.tools[row.target].trust(project)
         source.server.forget()
         with environment(desk):
@@ -245,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = run(names, Results(chosen.results), again=chosen.again)
     if names == known:
         PAGE.write_text(page(names, rows), encoding="utf-8")
+        matrix_data.write(rows)
     failed = [row for row in rows if not row.passed]
     print(f"{len(rows) - len(failed)} of {len(rows)} passed")
     return 1 if failed else 0

@@ -13,7 +13,18 @@ import pytest
 from tests.support.cli import SCRIPTS
 from tests.support.desk import MORE_NAMES, Desk
 from tests.support.model_server import ModelServer, Request
-from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, outcomes, resumed
+from tests.support.pairs import (
+    DATA,
+    Conversation,
+    Said,
+    captured_again,
+    compare,
+    copied,
+    hold,
+    imported,
+    outcomes,
+    resumed,
+)
 from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
 
@@ -33,6 +44,7 @@ class RealFlow:
     attached: ClassVar[tuple[str, ...]] = ()  # the messages with the files that a prompt named
     errors: ClassVar[tuple[bool, ...]] = (False, False, True)  # which results are recorded as errors
     changed: ClassVar[dict[str, int]] = {}  # what the receipt of a resume in it says
+    targets: ClassVar[tuple[str, ...]] = ("claude",)  # the programs that its conversation is resumed in
 
     @classmethod
     def choose_another_model(cls, tool: Tool) -> None:
@@ -63,17 +75,18 @@ class RealFlow:
             assert done.returncode == 0, done.stderr
             assert other.turns[-1].body["model"] == "another-model"
         with ModelServer() as server:
-            yield Desk(folder, server, names=("claude", cls.name))
+            yield Desk(folder, server, names=dict.fromkeys(("claude", cls.name, *cls.targets)))
 
     @pytest.fixture(scope="class")
     @classmethod
-    def conversations(cls, desk: Desk) -> Conversations:
-        """Hold a conversation in each program; return the project and the texts of each."""
-        made = {}
-        for name in desk.tools:
-            project = desk.project(f"{name}-project")
-            made[name] = (project, hold(desk, name, project))
-        return made
+    def conversations(cls, desk: Desk, of_claude: Conversation) -> Conversations:
+        """Hold a conversation in the program, and get one of Claude Code; return the project and the texts of each."""
+        project = desk.project(f"{cls.name}-project")
+        own = (project, hold(desk, cls.name, project))
+        shutil.copytree(of_claude.home / DATA, desk.home / DATA, dirs_exist_ok=True)
+        for tool in desk.tools.values():
+            tool.trust(of_claude.project)
+        return {cls.name: own, "claude": (of_claude.project, of_claude.said)}
 
     @pytest.fixture
     def stores(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
@@ -159,17 +172,19 @@ class RealFlow:
             if messages[-1].content == last or time.monotonic() > deadline:
                 return messages
 
-    @pytest.mark.req("TOOL-02", "SESS-004d")
-    def test_its_conversation_is_resumed_in_claude(
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
+    def test_its_conversation_is_resumed_in_other_tools(
         self, desk: Desk, conversations: Conversations, stores: Stores
     ) -> None:
         project, said = conversations[self.name]
-        found = copied(imported(desk, stores, self.name, project), "claude")
-        plan, request = resumed(desk, stores, found, "claude", project)
-        outcome = compare(request, plan, said)
-        assert outcome.problems == []
-        assert (outcome.messages, outcome.calls) == (outcome.of_messages, 3)
-        assert captured_again(desk, found, "claude") == []
+        original = imported(desk, stores, self.name, project)
+        for target in self.targets:
+            found = copied(original, target)
+            plan, request = resumed(desk, stores, found, target, project)
+            outcome = compare(request, plan, said)
+            assert outcome.problems == [], target
+            assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {}), target
+            assert captured_again(desk, found, target) == [], target
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

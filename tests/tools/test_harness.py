@@ -13,10 +13,10 @@ import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from tests.support.model_server import ModelServer, Reply
+from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.runners import TOOLS, Tool, make_tool
 
 # How each program stores a tool call.
@@ -26,6 +26,9 @@ STORED_CALL = {
     "opencode": '"type": "tool"',
     "codex": '"type": "function_call"',
 }
+
+QUESTION = "What is the answer? Ünïcode: 答え"
+COMMAND = "cat note.txt; echo leak=$CORTEXT_TEST_LEAK home=$HOME"
 
 
 @pytest.fixture
@@ -41,9 +44,37 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(params=sorted(TOOLS))
-def tool(request: pytest.FixtureRequest, tmp_path: Path, server: ModelServer) -> Tool:
-    return make_tool(request.param, tmp_path / "home", server.url)
+class Held(NamedTuple):
+    """Two turns in a real program: one without a tool call, and one with a call, in which the first is resumed."""
+
+    tool: Tool
+    outputs: list[str]
+    requests: list[Request]
+    sessions: list[str]  # after the first turn
+
+    @property
+    def stored(self) -> str:
+        return stored(self.tool)
+
+
+@pytest.fixture(scope="module", params=sorted(TOOLS))
+def held(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
+    """Hold the two turns, once for each program."""
+    folder = tmp_path_factory.mktemp(request.param)
+    project = folder / "project"
+    project.mkdir()
+    (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+    with ModelServer() as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CORTEXT_TEST_LEAK", "leaked")
+        tool = make_tool(request.param, folder / "home", server.url)
+        server.push("The answer is forty-two, naïvely.", tool.shell(COMMAND), "I have read the note.")
+        first = tool.run(QUESTION, cwd=project)
+        assert first.returncode == 0, first.stderr
+        sessions = tool.sessions()
+        second = tool.run("Read the note, please.", cwd=project, resume=sessions[-1])
+        assert second.returncode == 0, second.stderr
+        assert server.pending == 0
+        yield Held(tool, [first.stdout, second.stdout], server.turns, sessions)
 
 
 def stored(tool: Tool) -> str:
@@ -51,52 +82,40 @@ def stored(tool: Tool) -> str:
 
 
 @pytest.mark.real_tool
-def test_a_plain_turn_reaches_the_model_and_is_stored(tool: Tool, server: ModelServer, project: Path) -> None:
-    server.push("The answer is forty-two, naïvely.")
-
-    done = tool.run("What is the answer? Ünïcode: 答え", cwd=project)
-
-    assert done.returncode == 0, done.stderr
-    assert "forty-two, naïvely" in done.stdout
-    (request,) = server.turns
-    assert request.texts("user")[-1] == "What is the answer? Ünïcode: 答え"
-    assert len(tool.sessions()) == 1
-    assert "What is the answer? Ünïcode: 答え" in stored(tool)
-    assert "The answer is forty-two, naïvely." in stored(tool)
+def test_a_plain_turn_reaches_the_model_and_is_stored(held: Held) -> None:
+    assert "forty-two, naïvely" in held.outputs[0]
+    assert len(held.requests) == 3, "one for the first turn, and two for the one with a call"
+    assert held.requests[0].texts("user")[-1] == QUESTION
+    assert len(held.sessions) == 1
+    assert QUESTION in held.stored
+    assert "The answer is forty-two, naïvely." in held.stored
 
 
 @pytest.mark.real_tool
-def test_a_tool_call_is_run_by_the_real_program(tool: Tool, server: ModelServer, project: Path) -> None:
-    (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
-    server.push(tool.shell("cat note.txt"), "I have read the note.")
-
-    done = tool.run("Read the note, please.", cwd=project)
-
-    assert done.returncode == 0, done.stderr
-    assert "I have read the note." in done.stdout
-    assert server.pending == 0
-    _, after = server.turns
-    call, result = [turn for turn in after.conversation if turn.kind in ("tool_call", "tool_result")]
-    assert (call.name, call.kind) == (tool.shell_tool, "tool_call")
-    assert call.arguments[tool.shell_argument] == "cat note.txt"
+def test_a_tool_call_is_run_by_the_real_program(held: Held) -> None:
+    assert "I have read the note." in held.outputs[1]
+    call, result = [turn for turn in held.requests[-1].conversation if turn.kind in ("tool_call", "tool_result")]
+    assert (call.name, call.kind) == (held.tool.shell_tool, "tool_call")
+    assert call.arguments[held.tool.shell_argument] == COMMAND
     assert "the heron stands still" in result.text
     assert result.call_id == call.call_id
-    for text in (STORED_CALL[tool.name], "cat note.txt", "the heron stands still", "I have read the note."):
-        assert text in stored(tool)
+    for text in (STORED_CALL[held.tool.name], "cat note.txt", "the heron stands still", "I have read the note."):
+        assert text in held.stored
 
 
 @pytest.mark.real_tool
-def test_a_resumed_turn_includes_the_first_one(tool: Tool, server: ModelServer, project: Path) -> None:
-    server.push("Noted: the boat is green.", "It is green.")
-    tool.run("The boat is green.", cwd=project)
-    (session,) = tool.sessions()
-
-    done = tool.run("Which colour?", cwd=project, resume=session)
-
-    assert done.returncode == 0, done.stderr
-    texts = [turn.text for turn in server.turns[-1].conversation if turn.kind == "text"]
-    order = [texts.index(text) for text in ("The boat is green.", "Noted: the boat is green.", "Which colour?")]
+def test_a_resumed_turn_includes_the_first_one(held: Held) -> None:
+    assert held.tool.sessions() == held.sessions
+    texts = [turn.text for turn in held.requests[1].conversation if turn.kind == "text"]
+    said = (QUESTION, "The answer is forty-two, naïvely.", "Read the note, please.")
+    order = [texts.index(text) for text in said]
     assert order == sorted(order)
+
+
+@pytest.mark.real_tool
+def test_a_program_inherits_nothing_of_our_environment(held: Held) -> None:
+    (result,) = [turn for turn in held.requests[-1].conversation if turn.kind == "tool_result"]
+    assert f"leak= home={held.tool.home}" in result.text
 
 
 @pytest.mark.real_tool
@@ -112,19 +131,6 @@ def test_all_programs_can_run_at_the_same_time(server: ModelServer, project: Pat
         others = [name for name in TOOLS if name != tool.name]
         assert f"I am {tool.name}." in stored(tool)
         assert not any(f"I am {name}." in stored(tool) for name in others)
-
-
-@pytest.mark.real_tool
-def test_a_program_inherits_nothing_of_our_environment(
-    tool: Tool, server: ModelServer, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CORTEXT_TEST_LEAK", "leaked")
-    server.push(tool.shell("echo leak=$CORTEXT_TEST_LEAK home=$HOME"), "ok")
-
-    tool.run("Show the environment.", cwd=project)
-
-    (result,) = [turn for turn in server.turns[-1].conversation if turn.kind == "tool_result"]
-    assert f"leak= home={tool.home}" in result.text
 
 
 def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path, server: ModelServer) -> None:

@@ -69,6 +69,13 @@ def test_a_version_may_have_two_parts(tmp_path: Path) -> None:
     assert (found.version, found.tested) == ("0.36", True)
 
 
+def test_the_end_of_a_sentence_is_not_part_of_a_version(tmp_path: Path) -> None:
+    script(tmp_path / "tool", "echo The Tool CLI 1.0.102.")
+    found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.102")
+    assert found is not None
+    assert (found.version, found.tested) == ("1.0.102", True)
+
+
 def test_a_program_that_reports_no_version_counts_as_installed(tmp_path: Path) -> None:
     script(tmp_path / "tool", "exit 3")
     found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.0")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.support.desk import Desk
@@ -24,15 +25,64 @@ LONG_AGO = 60 * 86_400.0
 OTHER_WORDS = "Quite another subject."
 
 
+class Talk(NamedTuple):
+    """A conversation that was held in a program: the desk's folder, a copy of it, what was said, and the session."""
+
+    folder: Path
+    copy: Path
+    said: list[str]
+    key: str
+
+
+@pytest.fixture(scope="module")
+def talks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Talk]:
+    """Return a function that holds a conversation in a program, once."""
+    held: dict[str, Talk] = {}
+
+    def hold(name: str) -> Talk:
+        if name not in held:
+            folder, copy = (tmp_path_factory.mktemp(f"{what}-{name}") for what in ("desk", "copy"))
+            with ModelServer() as server:
+                desk = Desk(folder, server, [name])
+                said = desk.talk(name, desk.project())
+            _copy(folder, copy)
+            held[name] = Talk(folder, copy, said, desk.tools[name].sessions()[-1])
+        return held[name]
+
+    return hold
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy the home and the project of a desk. Paths are in a program's records, so a desk stays where it was."""
+    shutil.rmtree(target)
+    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("bin", "*.sock"))
+
+
 @pytest.fixture
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+def talk(request: pytest.FixtureRequest, talks: Callable[[str], Talk]) -> Talk:
+    """Return the conversation of the program, with its desk as it was when the conversation ended."""
+    talk = talks(request.param)
+    _copy(talk.copy, talk.folder)
+    return talk
+
+
+@pytest.fixture
+def desk(request: pytest.FixtureRequest, talk: Talk) -> Iterator[Desk]:
+    name: str = request.node.callspec.params["talk"]
     with ModelServer() as server:
-        yield Desk(tmp_path, server, [request.param])
+        desk = Desk(talk.folder, server, [name])
+        desk.tools[name].trust(talk.folder / "project")
+        yield desk
+
+
+@pytest.fixture
+def project(desk: Desk) -> Path:
+    return desk.home.parent / "project"
 
 
 def each(*names: str) -> pytest.MarkDecorator:
     """Run a test on desks with one program each."""
-    return pytest.mark.parametrize("desk", names, indirect=True)
+    return pytest.mark.parametrize("talk", names, indirect=True)
 
 
 def _only(desk: Desk) -> tuple[str, Tool]:
@@ -45,11 +95,10 @@ def _file(tool: Tool, key: str) -> Path:
     return next(path for path in tool.transcripts() if key[:8] in path.name and "4711" in path.read_text("utf-8"))
 
 
-def _held(desk: Desk, project: Path, *, old: bool = True) -> tuple[list[str], str]:
-    """Hold a conversation that, by the program's own records, is old; return what was said, and its id."""
+def _held(desk: Desk, talk: Talk, *, old: bool = True) -> tuple[list[str], str]:
+    """Make the conversation an old one by the program's own records; return what was said, and its id."""
     name, tool = _only(desk)
-    said = desk.talk(name, project)
-    key = tool.sessions()[-1]
+    said, key = talk.said, talk.key
     then = time.time() - (LONG_AGO if old else 0.0)
     if name == "opencode":
         with sqlite3.connect(tool.transcripts()[0]) as database:
@@ -128,10 +177,9 @@ def _check_resumed(desk: Desk, project: Path, key: str, said: list[str]) -> None
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-08")
 @each("claude", "gemini")
-def test_what_the_program_deleted_is_listed_and_resumed_again(desk: Desk) -> None:
+def test_what_the_program_deleted_is_listed_and_resumed_again(desk: Desk, talk: Talk, project: Path) -> None:
     _, tool = _only(desk)
-    project = desk.project()
-    said, key = _held(desk, project)
+    said, key = _held(desk, talk)
     path = _file(tool, key)
     before = path.read_bytes()
     warning = desk.cortext("rescue", "--dry-run", cwd=project).out
@@ -153,10 +201,9 @@ def test_what_the_program_deleted_is_listed_and_resumed_again(desk: Desk) -> Non
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-08")
 @each("claude", "gemini")
-def test_with_the_raised_setting_the_program_deletes_nothing(desk: Desk) -> None:
+def test_with_the_raised_setting_the_program_deletes_nothing(desk: Desk, talk: Talk, project: Path) -> None:
     name, tool = _only(desk)
-    project = desk.project()
-    _, key = _held(desk, project)
+    _, key = _held(desk, talk)
     assert desk.cortext("rescue", "--yes", cwd=project).code == 0
 
     _start(desk, project)
@@ -168,10 +215,11 @@ def test_with_the_raised_setting_the_program_deletes_nothing(desk: Desk) -> None
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-08")
 @each("codex", "opencode")
-def test_the_others_delete_nothing_by_themselves_and_what_was_removed_comes_back(desk: Desk) -> None:
+def test_the_others_delete_nothing_by_themselves_and_what_was_removed_comes_back(
+    desk: Desk, talk: Talk, project: Path
+) -> None:
     name, tool = _only(desk)
-    project = desk.project()
-    said, key = _held(desk, project)
+    said, key = _held(desk, talk)
     assert desk.cortext("import", cwd=project).code == 0
     _start(desk, project)
     assert key in tool.sessions()
@@ -191,10 +239,11 @@ def test_the_others_delete_nothing_by_themselves_and_what_was_removed_comes_back
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-08")
 @each("claude", "gemini", "codex")
-def test_a_file_with_a_broken_record_stays_and_a_valid_session_is_written_beside_it(desk: Desk) -> None:
+def test_a_file_with_a_broken_record_stays_and_a_valid_session_is_written_beside_it(
+    desk: Desk, talk: Talk, project: Path
+) -> None:
     _, tool = _only(desk)
-    project = desk.project()
-    said, key = _held(desk, project, old=False)
+    said, key = _held(desk, talk, old=False)
     path = _file(tool, key)
     lines = path.read_bytes().splitlines(keepends=True)
     middle = len(lines) // 2
@@ -215,10 +264,9 @@ def test_a_file_with_a_broken_record_stays_and_a_valid_session_is_written_beside
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-08")
 @each("claude", "gemini", "codex")
-def test_of_a_copy_with_a_torn_last_line_a_valid_session_is_written(desk: Desk) -> None:
+def test_of_a_copy_with_a_torn_last_line_a_valid_session_is_written(desk: Desk, talk: Talk, project: Path) -> None:
     _, tool = _only(desk)
-    project = desk.project()
-    said, key = _held(desk, project, old=False)
+    said, key = _held(desk, talk, old=False)
     path = _file(tool, key)
     path.write_bytes(path.read_bytes() + path.read_bytes().splitlines()[-1][:-9])
     desk.cortext("import", cwd=project)

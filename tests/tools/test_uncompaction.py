@@ -11,7 +11,10 @@ from tests.support.cli import git
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, ToolCall
 from tests.support.runners import OpenCode
+from tests.support.screen import Screen
 from tests.tools.test_resume_flows import compact_opencode
+
+from cortext.tools.kimi_code.install import EVENTS
 
 ASKED = "Add a retry to the heron client. Always use tabs in this project."
 
@@ -109,8 +112,42 @@ def test_in_opencode_the_next_prompt_gives_back_what_the_summary_dropped(desk: D
     assert received.count("The user asked last:") == 1
 
 
+# What each program's screen shows when it may be typed into, and when it has compacted.
+COMPACTING = {"copilot": ("/ commands", "Compaction completed"), "kimi": ("The client calls", "Compaction complete")}
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-11")
+@pytest.mark.parametrize("name", list(COMPACTING))
+def test_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspace: Path, name: str) -> None:
+    tool = desk.tools[name]
+    if name == "kimi":  # its hooks are in the user's config, and `doctor` says which
+        tables = "".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS)
+        (desk.home / ".kimi-code" / "config.toml").write_text(tables, encoding="utf-8")
+    desk.server.push(tool.shell("cat missing.txt"), "The client calls fetch_heron and count_storks now.")
+    assert tool.run(ASKED, cwd=workspace).returncode == 0
+    key = tool.sessions()[-1]
+    ready, done = COMPACTING[name]
+    desk.server.push("A summary: count_storks.")
+    with Screen(desk.home.parent, tool.interactive(resume=key), desk.env, workspace, "150x60") as screen:
+        screen.wait_for(ready, timeout=120)
+        screen.type("/compact")
+        screen.wait_for("/compact")
+        screen.press("Enter")
+        screen.wait_for(done, timeout=120)
+        _wait_for_compaction(desk)
+
+    received = _received(desk, workspace, key, "Go on.")
+
+    assert "A summary: count_storks." in received
+    given = received.partition("cortext has kept every message of this conversation.")[2]
+    assert f"The user asked last: {ASKED}" in given and "fetch_heron" in given
+    assert "`cat missing.txt` exit 1" in given or "`cat missing.txt` failed" in given
+    assert received.count("The user asked last:") == 1
+
+
 def _wait_for_compaction(desk: Desk) -> None:
-    """Wait until the plugin's report, which OpenCode does not wait for, has been handled."""
+    """Wait until the report of the compaction, which not every program waits for, has been handled."""
     deadline = time.monotonic() + 60
     while not any('"compacted":true' in path.read_text("utf-8") for path in desk.home.rglob("cortext/chats/*.json")):
         assert time.monotonic() < deadline, "no compaction was reported"

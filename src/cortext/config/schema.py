@@ -7,7 +7,7 @@ name, for the loader, the reference and the messages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -71,6 +71,9 @@ class Workspace(msgspec.Struct, frozen=True):
     pause_words: Annotated[str, About("additional words that mean a pause, separated by commas", untrusted_ok=True)] = (
         ""
     )
+    recall: Annotated[
+        Literal["off", "prompt"], About("prompt: hints from earlier conversations, with a prompt that they fit exactly")
+    ] = "off"
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
 
 

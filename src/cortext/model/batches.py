@@ -7,6 +7,18 @@ from collections.abc import Iterable, Iterator
 from cortext.model.message import Message
 
 
+def characters_in(message: Message) -> int:
+    """Return about how many characters a message holds in memory: its text, its results, the texts of its calls."""
+    size = len(message.content)
+    for part in message.parts or ():
+        size += len(part.output)
+        if isinstance(part.input, dict):
+            for value in part.input.values():
+                if isinstance(value, str):
+                    size += len(value)
+    return size
+
+
 def batches(messages: Iterable[Message], *, most: int, characters: int) -> Iterator[list[Message]]:
     """Yield batches that end after `most` messages or when they have at least this many characters.
 
@@ -18,10 +30,7 @@ def batches(messages: Iterable[Message], *, most: int, characters: int) -> Itera
     try:
         for message in messages:
             batch.append(message)
-            size += len(message.content)
-            if message.parts is not None:
-                for part in message.parts:
-                    size += len(part.output)
+            size += characters_in(message)
             if len(batch) >= most or size >= characters:
                 yield batch
                 batch, size = [], 0

@@ -9,9 +9,10 @@ once, or never: the transcript is authoritative, and the next event (or `cortext
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -28,11 +29,17 @@ from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.running_chats import Chat
-from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
+from cortext.tools.base import HookEvent, Hooks, Installer, ShowsNotes, Transcript, TranscriptSource
+
+if TYPE_CHECKING:
+    from cortext.model.message import Message
+    from cortext.services.hints.hints import Hint
+    from cortext.services.library.search import Search
 
 # The tool waits for every hook, so modules that an ordinary turn does not need are imported where they are used.
 
 PREFIX = "workspace."
+MOST_HINTS = 50  # given in one chat that are remembered
 _TAIL = 20  # messages among which one is of the conversation itself
 FAILURE_RECORDED = "cortext: the failure is recorded"  # a note on an error that needs no second record
 
@@ -49,11 +56,18 @@ class World(Protocol):
 
     def listing(self) -> Listing: ...
 
+    def search(self) -> Search: ...
+
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
-    """Handle one event; return what to print for the tool, or nothing. Raise UsageError if the payload is invalid."""
+def handle(
+    world_at: Callable[[str], World], tool: Hooks, payload: bytes, index_later: Callable[[], None] = lambda: None
+) -> str:
+    """Handle one event; return what to print for the tool, or nothing. Raise UsageError if the payload is invalid.
+
+    `index_later` is called if the search index should be updated in the background, for the hints of later prompts.
+    """
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -71,6 +85,10 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         answer = tool.hook_answer(fields, context) if context else ""
         if answer:
             hook.was_heard()
+            if hook.note and isinstance(tool, ShowsNotes):
+                answer = tool.with_note(answer, hook.note)
+        if event.kind in ("answered", "ended") and world.workspace and world.settings.workspace.recall != "off":
+            index_later()
     except Exception as error:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
@@ -88,6 +106,8 @@ class Hook:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
         self._giving_back = False  # whether the text has what a compaction dropped
+        self._given: Hint | None = None  # the hint in the text
+        self.note = ""  # what the user should see of it
 
     def run(self) -> str:
         """Do what the event requires; return the text for the model."""
@@ -99,7 +119,7 @@ class Hook:
                 return self._resume_if_needed() if name == "resume" else _safe_text(self._command(name))
         if kind == "prompt":
             text = _safe_text(self._prompt())
-            return "\n\n".join(filter(None, (self._dropped(len(text)), text)))
+            return "\n\n".join(filter(None, (self._dropped(len(text)), text, self._hint())))
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
@@ -113,6 +133,13 @@ class Hook:
 
     def was_heard(self) -> None:
         """Note that the tool passes on what `run` returned."""
+        if self._given is not None:
+            from cortext.services.workspace import running_chats as chats
+
+            chat = self._chat()
+            chat.hints = [*chat.hints, self._given.key][-MOST_HINTS:]
+            chat.hint_kind, chat.hint_source = self._given.kind, self._given.row.id
+            chats.save(chat)
         found = self._kept() if self._giving_back else None
         if found is not None:
             from cortext.services.workspace import running_chats as chats
@@ -156,6 +183,45 @@ class Hook:
         self._giving_back = bool(text)
         return text
 
+    def _hint(self) -> str:
+        """Return a hint from an earlier conversation, if the user wants hints and one fits this prompt exactly."""
+        # As after a compaction: text of the past must not get the authority of a developer's instruction.
+        if (
+            self.world.settings.workspace.recall != "prompt"
+            or not self.world.workspace
+            or self.tool.records_after_answer
+            or self.event.command
+        ):
+            return ""
+        from cortext.services.hints import giving
+
+        entry = self._entry()
+        current = entry.session_id if entry is not None else ""
+        recent: list[Message] = []
+        try:
+            if (kept := self._kept()) is not None:
+                recent = kept.store.tail(kept.session.id, giving.RECENT)
+            given = giving.hint_for(self.world, self.event.text, recent, current, self._chat().hints)
+        except (CortextError, OSError, ValueError, sqlite3.Error):  # a damaged index: a hint is not worth a turn
+            return ""
+        if given is None:
+            return ""
+        self._given, self.note = given.hint, given.note
+        return _safe_text(given.text)
+
+    def _mute(self) -> str:
+        """Lower the kind of the last hint in this chat, or with `undo`, give every kind its weight again."""
+        from cortext.services.hints import giving
+        from cortext.services.workspace import running_chats as chats
+
+        chat = self._chat()
+        if chat.muted:
+            return ""  # the event of the same prompt has done it and returned the confirmation
+        said = giving.mute(self.world.workspace, chat.hint_kind, chat.hint_source, self.event.arguments)
+        chat.muted, chat.hint_kind, chat.hint_source = True, "", ""
+        chats.save(chat)
+        return said
+
     def _chat(self) -> Chat:
         from cortext.services.workspace import running_chats as chats
 
@@ -170,7 +236,7 @@ class Hook:
         chat = self._chat()
         owed = "" if since else chat.owed
         chat.working_since, chat.workspace = since, self.world.workspace
-        chat.stopped = chat.stopped and bool(since)
+        chat.stopped, chat.muted = chat.stopped and bool(since), chat.muted and bool(since)
         if owed:
             chat.owed = ""
             chat.working_since = time.time()  # the model continues with that text
@@ -244,6 +310,8 @@ class Hook:
             chat.stopped, chat.owed = True, ""
             chats.save(chat)
             return confirmation(self._save(found))
+        if name == "mute":
+            return self._mute()
         from cortext.services.workspace import registry
 
         entry = registry.load(self.world.workspace).types.get(name)

@@ -329,6 +329,14 @@ class Hooks(TranscriptSource, Protocol):
 
 
 @runtime_checkable
+class ShowsNotes(Protocol):
+    """A tool that shows its user a line with the answer of a hook."""
+
+    def with_note(self, answer: str, note: str) -> str:
+        """Return an answer of `hook_answer` with a line for the user."""
+
+
+@runtime_checkable
 class Purges(TranscriptSource, Protocol):
     """A tool that deletes its own conversations after a time, unless a setting of the user says otherwise."""
 

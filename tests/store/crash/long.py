@@ -1,8 +1,8 @@
 """The long versions of the crash tests.
 
-    python -m tests.store.crash.long                  # everything: 5,000 kills, every call, power cuts with 100 seeds
+    python -m tests.store.crash.long                  # everything: 5,000 kills, 100 power cuts, every call and byte
     python -m tests.store.crash.long --kills 500      # only 500 kills
-    python -m tests.store.crash.long --forks --power 20 --fail
+    python -m tests.store.crash.long --forks --power 20 --fail --prefixes
 
 Prints progress on one line, and ends at the first failure with status 1 and what is needed to reproduce it.
 """
@@ -21,11 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.store.crash import replay
-from tests.store.crash.actor import LAYOUTS, SCENARIOS
+from tests.store.crash.actor import COMPACTING, LAYOUTS, SCENARIOS
 from tests.store.crash.faults import FailAt
 from tests.store.crash.kills import SIZES, kill_repeatedly
 from tests.store.crash.steps import STEPS, Prepared, fail
 from tests.store.crash.test_failing_calls import CODES
+from tests.store.crash.test_prefixes import cut_archive, cut_log
 
 ROOT = Path(__file__).parents[3]
 STYLES_PER_CUT = 3
@@ -102,6 +103,16 @@ def failures() -> Iterator[str]:
             yield f"{tried:,} calls failed ({layout}: {step.name})"
 
 
+def prefixes() -> Iterator[str]:
+    """Cut logs and archives after every byte."""
+    total = 0
+    for cut, layouts in ((cut_log, tuple(LAYOUTS)), (cut_archive, COMPACTING)):
+        for layout in layouts:
+            with tempfile.TemporaryDirectory(prefix="cortext-prefixes-") as folder:
+                total += cut(layout, Path(folder), 1)
+            yield f"{total:,} files cut ({layout})"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="The long versions of the crash tests.")
     parser.add_argument("--kills", type=int, default=0, help="how many writers to kill at random moments")
@@ -110,10 +121,12 @@ def main() -> int:
         "--power", type=int, default=0, metavar="SEEDS", help="cut the power at every operation, with this many seeds"
     )
     parser.add_argument("--fail", action="store_true", help="let every call fail with every error")
+    parser.add_argument("--prefixes", action="store_true", help="cut logs and archives after every byte")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
-    if not (options.kills or options.forks or options.power or options.fail):
-        options.kills, options.forks, options.power, options.fail = 5000, True, 100, True
+    if not (options.kills or options.forks or options.power or options.fail or options.prefixes):
+        options.kills, options.power = 5000, 100
+        options.forks = options.fail = options.prefixes = True
     print(f"seed {options.seed}", flush=True)
     started = time.monotonic()
     parts: list[Iterator[str]] = []
@@ -125,6 +138,8 @@ def main() -> int:
         parts.append(power(options.power, options.seed))
     if options.fail:
         parts.append(failures())
+    if options.prefixes:
+        parts.append(prefixes())
     for part in parts:
         for line in part:
             print(f"\r{time.monotonic() - started:7.0f} s  {line}\033[K", end="", flush=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, ClassVar
 
-from tests.support.ai_programs import ensure
+from tests.support.ai_programs import ensure, programs_folder
 from tests.support.model_reply import Json, Reply
 
 # Nothing listens on port 9 ("discard"), so any connection beyond loopback fails at once.
@@ -52,6 +52,8 @@ class Tool(ABC):
             "https_proxy": proxy,
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
+            # Compiled scripts of the programs that run on node: up to half a second less for each start.
+            "NODE_COMPILE_CACHE": str(programs_folder() / "compiled"),
         }
         self.configure()
 

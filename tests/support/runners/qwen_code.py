@@ -15,6 +15,8 @@ class QwenCode(Tool):
     shell_tool = "run_shell_command"
 
     def configure(self) -> None:
+        # Without this it restarts itself to get more memory.
+        self.env["QWEN_CODE_NO_RELAUNCH"] = "true"
         self.choose_model(MODEL)
 
     def choose_model(self, model: str) -> None:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.real_tool
 class TestContinue(RealFlow):
     name = "continue"
     sessions = ".continue/sessions"
+    targets = ("claude", "gemini", "copilot")
     changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
 
     @classmethod

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.real_tool
 class TestCopilot(RealFlow):
     name = "copilot"
     sessions = ".copilot"
+    targets = ("claude", "gemini", "qwen")
     errors = (False, False, False)
 
     @classmethod

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.real_tool
 class TestKimiCode(RealFlow):
     name = "kimi"
     sessions = ".kimi-code/sessions"
+    targets = ("claude", "continue")
 
     @classmethod
     def choose_another_model(cls, tool: Tool) -> None:

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.real_tool
 class TestPi(RealFlow):
     name = "pi"
     sessions = ".pi/agent/sessions"
+    targets = ("claude", "codex", "kimi")
 
     @classmethod
     def choose_another_model(cls, tool: Tool) -> None:

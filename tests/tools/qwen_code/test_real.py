@@ -14,6 +14,7 @@ pytestmark = pytest.mark.real_tool
 class TestQwenCode(RealFlow):
     name = "qwen"
     sessions = ".qwen/projects"
+    targets = ("claude", "opencode", "pi")
     attached = ("[attached: note.txt]\nthe heron stands still\n",)
 
     @classmethod

@@ -42,6 +42,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("list", "list_", "list sessions, most recently active first"),
             ("search", "search", "find what was said, by words and by meaning"),
             ("similar", "similar", "find sessions about the same topic"),
+            ("why", "why", "find the conversation behind a line or a commit"),
+            ("touched", "touched", "list conversations that read or changed a file"),
             ("browse", "browse", "find, read and resume them on one screen"),
             ("web", "web", "the same in your browser, on a local page"),
             ("stats", "stats", "count them by day, tool and type"),

@@ -112,3 +112,62 @@ class ResumedAnswer(msgspec.Struct, kw_only=True):
     sessions: list[SessionData] = []
     attached: bool = False
     done: str = ""
+
+
+class TurnData(msgspec.Struct, kw_only=True):
+    """The turn of an edit: the message that made it, and quotations, each with the number of its message."""
+
+    seq: int
+    timestamp: str = ""
+    call: str = ""
+    path: str = ""
+    ask: str = ""
+    ask_seq: int = -1
+    answers: str = ""
+    said: str = ""
+    decision: str = ""
+    decision_seq: int = -1
+
+
+class OriginData(msgspec.Struct, kw_only=True):
+    """A session that wrote something: how sure that is, how many lines it is known by, and the turn of the edit."""
+
+    session: SessionData
+    confidence: str
+    matched_lines: int
+    compared_lines: int
+    turn: TurnData | None = None
+
+
+class CommitData(msgspec.Struct, kw_only=True):
+    """A commit."""
+
+    sha: str
+    author: str = ""
+    date: str = ""
+    subject: str = ""
+
+
+class WhyAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    origins: list[OriginData]
+    commit: CommitData | None = None
+    text: str = ""
+    why_not: str = ""
+
+
+class TouchData(msgspec.Struct, kw_only=True):
+    """What a session did with a file; not `sure` if its project cannot be recognised on this machine."""
+
+    session: SessionData
+    changed: int
+    read: int
+    seq: int
+    timestamp: str = ""
+    sure: bool = True
+
+
+class TouchedAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    results: list[TouchData]
+    next_cursor: Cursor

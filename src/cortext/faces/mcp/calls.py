@@ -113,6 +113,24 @@ class SearchSessions(Call, frozen=True):
     leave_out: LeftOut = []
 
 
+class WhyLine(Call, frozen=True):
+    """Find the conversation behind a line of this project, or behind a commit: what the user asked for, what was
+    decided, and the message of the edit. Edits are compared with git's history by their content. Use it before you
+    change code whose reason is not obvious. Give a file (and a line), or a commit."""
+
+    file: Annotated[str, Meta(description="the file, relative to the current folder")] = ""
+    line: Annotated[int, Meta(description="the number of the line; 0: the whole file", ge=0, le=_LARGEST)] = 0
+    commit: Annotated[str, Meta(description="a commit, instead of a file")] = ""
+
+
+class TouchedFile(Call, frozen=True):
+    """List the conversations that read or changed a file of this project, under any name it had, the latest first."""
+
+    file: Annotated[str, Meta(description="the file, relative to the current folder")]
+    changed: Annotated[bool, Meta(description="only conversations that changed it")] = False
+    cursor: Page = ""
+
+
 class SaveSession(Call, frozen=True):
     """Capture what was said last, update title and summary, and commit the conversation to git. Its status does not
     change. Saving twice changes nothing."""
@@ -146,6 +164,8 @@ SPECS: dict[str, Spec] = {
     "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
     "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
     "search_sessions": Spec("Search all sessions", SearchSessions, answers.FoundAnswer),
+    "why_line": Spec("Find why a line exists", WhyLine, answers.WhyAnswer),
+    "touched_file": Spec("List conversations about a file", TouchedFile, answers.TouchedAnswer),
     "save_session": Spec("Save a session", SaveSession, answers.SavedAnswer, read_only=False),
     "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumedAnswer, read_only=False),
 }

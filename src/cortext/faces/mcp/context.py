@@ -28,6 +28,7 @@ class Context:
         self._search: Search | None = None
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self._started_at = -BACKGROUND_INTERVAL
+        self.client = ""  # how the calling program names itself
 
     def refresh(self) -> None:
         """Read the settings again, and reopen the stores if their locations changed."""

@@ -21,13 +21,14 @@ def run(later: Callable[[], None]) -> int:
     folder = os.getcwd()
     context: Context | None = None
 
-    def call(name: str, arguments: dict[str, Any]) -> Answer:
+    def call(name: str, arguments: dict[str, Any], client: str) -> Answer:
         # Built at the first call, in the thread that uses it: the tool waits for the start, which opens no stores.
         nonlocal context
         from cortext.faces.mcp.context import Context
         from cortext.faces.mcp.tools import call as answer
 
         current = context or Context(folder, later)
+        current.client = client
         # After an unexpected error, the next call opens everything again.
         context = None
         try:

@@ -131,7 +131,7 @@ def resume_session(context: Context, given: ResumeSession) -> Answer:
 def _resumer(context: Context) -> ChatResumer:
     """Return what resumes conversations in the asking chat, if it is known which one that is."""
     stores = context.stores
-    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks(), long_lived=True)
+    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks(), long_lived=True, client=context.client)
     capture = stores.capture()
     if chat is not None:  # what was said so far belongs to the conversation before
         catch_up(capture, tools.tool(chat.tool), chat.key)

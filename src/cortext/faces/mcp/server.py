@@ -16,6 +16,7 @@ from mcp.server.stdio import stdio_server
 from cortext import __version__
 from cortext.errors import CortextError
 from cortext.faces.mcp.calls import SPECS, Spec, description, schema
+from cortext.faces.mcp.opening import WithoutOldProbe
 from cortext.faces.mcp.pages import Answer
 from cortext.safety import framing, terminal
 from cortext.safety.secrets.masking import mask
@@ -28,7 +29,8 @@ INSTRUCTIONS = (
     "name."
 )
 
-Call = Callable[[str, dict[str, Any]], Answer]
+# The name of the tool, its arguments, and the name of the program that calls it.
+Call = Callable[[str, dict[str, Any], str], Answer]
 
 
 def tool(name: str, spec: Spec) -> types.Tool:
@@ -72,7 +74,9 @@ def build(call: Call) -> Server[Any]:
     ) -> types.CallToolResult:
         try:
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(worker, call, params.name, params.arguments or {})
+            caller = context.session.client_params
+            client = caller.client_info.name if caller else ""
+            answer = await loop.run_in_executor(worker, call, params.name, params.arguments or {}, client)
         except CortextError as error:
             return refusal(error)
         except Exception as error:  # the agent must be able to continue its work
@@ -92,6 +96,6 @@ def serve(call: Call) -> None:
     async def run_server() -> None:
         server = build(call)
         async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+            await server.run(WithoutOldProbe(incoming), outgoing, server.create_initialization_options())
 
     asyncio.run(run_server())

@@ -1,4 +1,4 @@
-"""The eight tools: each takes a decoded call and answers within the token budget."""
+"""The ten tools: each takes a decoded call and answers within the token budget."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from cortext.faces.mcp.drawing import (
     shortened,
     without_summary,
 )
+from cortext.faces.mcp.origins import touched_file, why_line
 from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, index_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
@@ -193,6 +194,8 @@ TOOLS: dict[str, Callable[[Context, Any], Answer]] = {
     "list_sessions": list_sessions,
     "get_session": get_session,
     "search_sessions": search_sessions,
+    "why_line": why_line,
+    "touched_file": touched_file,
     "save_session": save_session,
     "resume_session": resume_session,
 }

@@ -108,7 +108,7 @@ def _type_of(about: About) -> str:
     """Return the type of a conversation that began with one of our commands, else an empty string."""
     name = about.command.removeprefix("/")
     kind = name.removeprefix("workspace.") if name.startswith("workspace.") else ""
-    return "" if kind in ("resume", "stop-conversation") else kind
+    return "" if kind in ("resume", "stop-conversation", "mute") else kind
 
 
 def title_of(messages: Iterable[Message]) -> str:

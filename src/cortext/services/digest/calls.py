@@ -7,7 +7,7 @@ call is understood by the words in its name and by the names of its fields.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
@@ -22,7 +22,7 @@ _PATH_KEYS = (
 _COMMAND_KEYS = ("command", "cmd", "script")
 _DELETES = re.compile(r"delete|remove|unlink", re.IGNORECASE)
 _CREATES = re.compile(r"create|new_?file", re.IGNORECASE)
-_CHANGES = re.compile(r"write|edit|replace|patch|create|update|insert|append|modify", re.IGNORECASE)
+CHANGES = re.compile(r"write|edit|replace|patch|create|update|insert|append|modify", re.IGNORECASE)
 _SEARCHES = re.compile(r"grep|glob|search|find|list|^ls$|tree|director", re.IGNORECASE)
 _CREATED = re.compile(r"\bcreated\b|\bnew file\b", re.IGNORECASE)
 _PATCHED = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.+)$|^\*\*\* Move to: (.+)$", re.MULTILINE)
@@ -35,7 +35,8 @@ _PRINTS = re.compile(r"(?:cat|bat|head|tail|less|nl|wc|sed|rm|mv|cp|touch|vi|vim
 _REMOVES = re.compile(r"(?:git\s+)?rm\s")
 # As the tools report it: at the beginning of a line, or as a field. A script that is printed may have "exit 1" in it.
 _EXIT = re.compile(
-    r"(?:^|\n|Process |[{,]\s*\")exit(?:ed)?(?: with)?[ _](?:code|status)\"?\s*:?\s*(-?\d{1,3})\b", re.IGNORECASE
+    r"(?:^|\n|Process |completed with |[{,]\s*\")exit(?:ed)?(?: with)?[ _](?:code|status)\"?\s*:?\s*(-?\d{1,3})\b",
+    re.IGNORECASE,
 )
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh")
 _STATUS_IN = 400  # characters at either end of a result in which its exit status is looked for
@@ -63,21 +64,33 @@ class Call(NamedTuple):
         return _failed(self.result)
 
 
-def calls_in(messages: Sequence[Message]) -> list[Call]:
-    """Return every tool call with its result, in order."""
+def calls_in(messages: Sequence[Message], names: Collection[str] = ()) -> list[Call]:
+    """Return every tool call with its result, in order; with `names`, only those whose input contains one of them."""
+    calls = []
+    for part, result, index in paired(messages):
+        if names and not contains(part, names):
+            continue
+        command = command_in(part.input)
+        calls.append(Call(part, result, index, command, _files(part, result, command)))
+    return calls
+
+
+def contains(part: Part, names: Collection[str]) -> bool:
+    """Whether a text in the input of a call contains one of these names: a quick test before it is looked into."""
+    return any(name in text for text in strings_in(part.input) for name in names)
+
+
+def paired(messages: Sequence[Message]) -> Iterator[tuple[Part, Part | None, int]]:
+    """Yield every tool call with its result and the index of its message, without looking into them."""
     results: dict[str, Part] = {}
     for message in messages:
         for part in message.parts or ():
             if part.type == TOOL_RESULT and part.call_id:
                 results[part.call_id] = part
-    calls = []
     for index, message in enumerate(messages):
         for part in message.parts or ():
             if part.type == TOOL_CALL:
-                result = results.get(part.id) if part.id else None
-                command = _command_in(part.input)
-                calls.append(Call(part, result, index, command, _files(part, result, command)))
-    return calls
+                yield part, results.get(part.id) if part.id else None, index
 
 
 def _failed(result: Part | None) -> bool:
@@ -92,16 +105,16 @@ def _files(part: Part, result: Part | None, command: str) -> list[FileUse]:
         return [] if failed else patched
     if command:
         return [] if failed else _in_command(command)
-    paths = list(_paths(fields))
-    if _SEARCHES.search(name) and not _CHANGES.search(name):
+    paths = list(paths_in(fields))
+    if _SEARCHES.search(name) and not CHANGES.search(name):
         paths = [path for path in paths if _FILE_NAME.fullmatch(path)]  # else the folder that is searched
     if failed:
-        return [FileUse(path, READ) for path in paths] if _CHANGES.search(name) else []
+        return [FileUse(path, READ) for path in paths] if CHANGES.search(name) else []
     state = _state(name, fields, result.output if result is not None else "")
     return [FileUse(path, state) for path in paths]
 
 
-def _command_in(fields: Any) -> str:
+def command_in(fields: Any) -> str:
     """Return the shell command that a call runs; empty if it runs none."""
     if not isinstance(fields, dict) or (_has_path(fields) and "description" not in fields):
         return ""  # an editor whose `command` is "view" or "create"
@@ -118,13 +131,17 @@ def _command_in(fields: Any) -> str:
 
 def status_of(call: Call) -> str:
     """Return how a command ended: `ok`, `exit 1`, `failed`, or nothing if that is unknown."""
-    if call.result is None:
+    return status_in(call.result)
+
+
+def status_in(result: Part | None) -> str:
+    """Return how the command with this result ended."""
+    if result is None:
         return ""
-    output = call.result.output
-    found = _EXIT.search(output[:_STATUS_IN]) or _EXIT.search(output[-_STATUS_IN:])
+    found = _EXIT.search(result.output[:_STATUS_IN]) or _EXIT.search(result.output[-_STATUS_IN:])
     if found and found[1] != "0":
         return f"exit {found[1]}"
-    return "failed" if call.failed else "ok"
+    return "failed" if result.is_error else "ok"
 
 
 def strings_in(value: Any) -> Iterator[str]:
@@ -148,12 +165,13 @@ def _state(name: str, fields: Any, output: str) -> str:
         return READ
     if _DELETES.search(name):
         return DELETED
-    if not _CHANGES.search(name):
+    if not CHANGES.search(name):
         return READ
     return CREATED if _CREATES.search(name) or _CREATED.search(output[:200]) else CHANGED
 
 
-def _paths(fields: Any) -> Iterator[str]:
+def paths_in(fields: Any) -> Iterator[str]:
+    """Yield the paths that the input of a call names."""
     if not isinstance(fields, dict):
         return
     for key in _PATH_KEYS:

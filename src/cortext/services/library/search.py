@@ -169,6 +169,15 @@ class Search:
         single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
         return _merged(self._near_enough(found), single, limit)
 
+    def naming(self, text: str, *, limit: int) -> list[Row]:
+        """Return the sessions with a message that contains these words exactly, the best first; reads no message."""
+        query = parse(text)
+        ranked, _ = self._ranked(query, 10 * limit, True, ())
+        found = {(row.root, row.id): row for _, row, _ in ranked}
+        for item in self._served(query, limit, 1, True, ()):
+            found.setdefault((item.session.root, item.session.id), item.session)
+        return list(found.values())[:limit]
+
     def _served(
         self, query: Query, limit: int, per_session: int, exact: bool, leave_out: Collection[str]
     ) -> list[Found]:

@@ -15,7 +15,7 @@ import msgspec
 from cortext.errors import DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
-from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
+from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
@@ -24,12 +24,13 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume.facts import DIGEST_OF, MOST, facts
-from cortext.services.resume.history import History
+from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import Receipt, begun_block, context_block
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
+from cortext.services.text.results import SHORTENED
 from cortext.store.files.layout_paths import native_copy
 from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
 
@@ -80,11 +81,12 @@ def make_plan(
     place = place_of(found, project)
     session, project, history = place.shown(found.session), place.folder, place.history(found)
     history.expect(budget, before=DIGEST_OF)
-    fitting = _newest_that_fit(history, budget)
+    fitting, shortened = newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
     masked, secrets = mask_messages([plain(message) for message in fitting])
     carried = [disarm(message) for message in masked]
-    before = facts(history, earlier, MOST, known="\n".join(map(body, carried))) if earlier else ""
+    is_whole = not earlier and not shortened
+    before = "" if is_whole else facts(history, earlier, MOST, known="\n".join(map(body, carried)))
     if carried:
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
@@ -103,7 +105,9 @@ def make_plan(
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:
         receipt.left_out["older message (its facts are in the context block)"] = earlier
-    own = _Own() if earlier or rewrite else _own_session(found, tool, carried, project)
+    if shortened:
+        receipt.changed[SHORTENED] = shortened
+    own = _Own() if rewrite or not is_whole else _own_session(found, tool, carried, project)
     if not carried:
         own.how = BEGUN
     elif own.withheld is not None:
@@ -163,7 +167,7 @@ def _is_silent(message: Message) -> bool:
 
 
 def _size(messages: Sequence[Message]) -> int:
-    return sum(message.tokens or tokens.estimate(body(message)) for message in messages)
+    return sum(map(size_of, messages))
 
 
 def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
@@ -280,18 +284,3 @@ def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list
             "the new one carries the messages themselves"
         )
     return _Own(how, transcript.key, withheld)
-
-
-def _newest_that_fit(history: History, budget: int) -> list[Message]:
-    """Return the newest messages that fit the budget, oldest first; never starting between a call and its result."""
-    chosen: list[Message] = []
-    used = 0
-    for message in history.backwards():
-        used += message.tokens or tokens.estimate(body(message))
-        if used > budget and chosen:
-            break
-        chosen.append(message)
-    if len(chosen) < len(history):
-        while len(chosen) > 1 and chosen[-1].role == TOOL:
-            chosen.pop()
-    return chosen[::-1]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from cortext.model.batches import characters_in
 from cortext.model.message import Message, Outline, thread
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines
 
-CHUNK = 256
+CHUNK = 256  # messages that are read at once,
+CHUNK_CHARACTERS = 4 << 20  # or characters of them
+KEPT_CHARACTERS = 16 << 20  # read messages are kept up to this size; beyond it, they are read again when needed
 
 
 class History:
     """The current thread of a session; messages are addressed by their index in it.
 
     A session known to be linear is not scanned at all; for any other, an outline is read first. Each message is passed
-    through `change`.
+    through `change`. Memory is bounded by the largest message, not by their number or their size in all.
     """
 
     def __init__(
@@ -24,7 +28,8 @@ class History:
     ) -> None:
         self._store, self._id, self._change = store, session.id, change
         self._outline: Sequence[Outline] | None = None
-        self._newest: list[Message] = []  # the messages read so far, the newest first
+        self._newest: list[Message] = []  # the messages that are kept, the newest first
+        self._room = KEPT_CHARACTERS
         self._tokens_each = session.token_count // (session.message_count or 1)
         last = store.tail(self._id, 1) if session.is_linear else []
         if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
@@ -38,46 +43,73 @@ class History:
         return self._count
 
     def messages(self, start: int = 0, end: int | None = None) -> list[Message]:
-        """Return the messages from index `start` to `end`, complete."""
+        """Return the messages from index `start` to `end`, complete; `read` yields them one by one."""
+        return list(self.read(start, end))
+
+    def read(self, start: int = 0, end: int | None = None) -> Iterator[Message]:
+        """Yield the messages from index `start` to `end`, complete."""
         end = self._count if end is None else min(end, self._count)
         kept = self._count - len(self._newest)
-        if end <= kept:
-            return self._read(start, end)
-        newer = self._newest[self._count - end : self._count - max(start, kept)]
-        return [*self._read(start, kept), *reversed(newer)]
+        newer = self._newest[max(0, self._count - end) : max(0, self._count - max(start, kept))]
+        yield from self._stored(start, min(end, kept))
+        yield from reversed(newer)
 
     def expect(self, tokens: int, before: int) -> None:
         """Prefetch the newest messages that fit into `tokens`, and `before` older ones, in a single read."""
-        if self._tokens_each:
-            self._keep(tokens * 11 // 10 // self._tokens_each + before)
+        if not self._tokens_each:
+            return
+        wanted = tokens * 11 // 10 // self._tokens_each + before
+        wanted = min(wanted, KEPT_CHARACTERS // self._tokens_each)  # of large messages, few can be kept
+        if wanted > len(self._newest):
+            self._keep(self._chunk(len(self._newest), wanted - len(self._newest), KEPT_CHARACTERS))
 
     def backwards(self) -> Iterator[Message]:
-        """Yield from the newest to the oldest; read in chunks on demand and kept."""
-        index = 0
+        """Yield from the newest to the oldest; read in chunks on demand."""
+        index, most = 0, CHUNK
         while index < self._count:
-            if index == len(self._newest):
-                self._keep(index + CHUNK)
-            yield self._newest[index]
-            index += 1
+            if index < len(self._newest):
+                yield self._newest[index]
+                index += 1
+                continue
+            chunk = self._chunk(index, most, CHUNK_CHARACTERS)
+            if not chunk:  # the file has become shorter
+                return
+            # What did not fit into this chunk was read in vain: large messages are read a few at a time.
+            most = min(CHUNK, 2 * most) if len(chunk) == most else len(chunk)
+            if index == len(self._newest) and self._room > 0:
+                self._keep(chunk)
+            else:
+                yield from chunk
+                index += len(chunk)
 
-    def _keep(self, count: int) -> None:
-        """Read the newest `count` messages, as far as they have not been read yet."""
-        kept = self._count - len(self._newest)
-        self._newest += reversed(self._read(max(0, self._count - count), kept))
+    def _keep(self, chunk: Sequence[Message]) -> None:
+        self._newest += chunk
+        self._room -= sum(map(characters_in, chunk))
 
-    def _read(self, start: int, end: int) -> list[Message]:
+    def _chunk(self, index: int, most: int, characters: int) -> list[Message]:
+        """Return the messages before the newest `index` ones, newest first: what the limits allow, at least one."""
+        end = self._count - index
+        chunk: deque[Message] = deque()
+        size = 0
+        for message in self._stored(max(0, end - most), end):
+            chunk.append(message)
+            size += characters_in(message)
+            while size > characters and len(chunk) > 1:
+                size -= characters_in(chunk.popleft())
+        return list(reversed(chunk))
+
+    def _stored(self, start: int, end: int) -> Iterator[Message]:
+        """Yield the messages between two indexes from the store."""
         if start >= end:
-            return []
+            return
         if self._outline is None:
             first, last, wanted = start, end - 1, None
         else:
             chosen = self._outline[start:end]
             first, last = chosen[0].seq, chosen[-1].seq
             wanted = {outline.seq for outline in chosen}
-        found = []
         for message in self._store.read(self._id, first):
             if message.seq > last:
                 break
             if wanted is None or message.seq in wanted:
-                found.append(self._change(message))
-        return found
+                yield self._change(message)

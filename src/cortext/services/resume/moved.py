@@ -8,7 +8,7 @@ paths as they were written.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Place(msgspec.Struct, kw_only=True):
         title, summary = self.paths.text(session.title), self.paths.text(session.summary)
         return msgspec.structs.replace(session, title=title, summary=summary)
 
-    def count(self, receipt: Receipt, carried: Sequence[Message]) -> None:
+    def count(self, receipt: Receipt, carried: Iterable[Message]) -> None:
         """Add to a receipt what was mapped in these messages."""
         if mapped := self.paths.counts_in(carried):
             receipt.changed[Change.PATH] = mapped.total()
@@ -47,7 +47,7 @@ class Place(msgspec.Struct, kw_only=True):
 
     def count_newest(self, receipt: Receipt, history: History) -> None:
         """Add to the receipt of a packet what was mapped in the messages that it contains."""
-        self.count(receipt, history.messages(len(history) - receipt.messages))
+        self.count(receipt, history.read(len(history) - receipt.messages))
 
 
 def place_of(found: Found, folder: str = "") -> Place:

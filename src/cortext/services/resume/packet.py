@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from cortext.model import clock, tokens
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
@@ -22,6 +23,7 @@ from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
 from cortext.services.resume.history import History
 from cortext.services.text.clip import clip_lines
 from cortext.services.text.render import body, heading
+from cortext.services.text.results import SHORTENED
 
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most
@@ -172,12 +174,12 @@ def build(
     if kept_from:
         receipt.left_out["older message (its facts are in the context block)"] = kept_from
     if fitting.cut_results:
-        receipt.changed["tool result shortened"] = fitting.cut_results
+        receipt.changed[SHORTENED] = fitting.cut_results
     if fitting.cut_message:
         receipt.changed["message shortened"] = 1
     if summary.endswith("…") and not session.summary.endswith("…"):
         receipt.changed["summary shortened"] = 1
-    session = msgspec.structs.replace(session, summary=summary)
+    session = replace(session, summary=summary)
     context = context_block(session, messages=len(history), before=before)
     text = _history(session, fitting, len(history), context, draw) if carried else ""
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
@@ -196,11 +198,9 @@ class _Fitting(NamedTuple):
 def _fit(history: History, room: int) -> _Fitting:
     """Return what fits: all messages if they do, otherwise the newest, most of them with shortened results."""
     too_many = len(history) * HEADING > room  # whatever they contain
-    carried, texts, used = ([], [], 0) if too_many else _newest(history, room, whole=len(history))
+    carried, texts, used, cut = ([], [], 0, 0) if too_many else _newest(history, room, whole=len(history))
     if too_many or len(carried) < len(history) or used > room:
-        carried, texts, used = _newest(history, room, whole=FULL_RESULTS)
-    results = [(part, text) for message, text in zip(carried, texts, strict=True) for part in message.parts or ()]
-    cut = sum(1 for part, text in results if part.type == TOOL_RESULT and part.output not in text)
+        carried, texts, used, cut = _newest(history, room, whole=FULL_RESULTS)
     if used > room:  # the newest message alone
         texts = [_ends(mask(texts[0]).text, room - HEADING)]
     return _Fitting(carried[::-1], texts[::-1], cut, used > room)
@@ -213,14 +213,15 @@ def _ends(text: str, room: int) -> str:
     return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[len(text) - tail :]}"
 
 
-def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], list[str], int]:
-    """Return what fits, newest first, and its size; the first `whole` keep complete results as long as possible.
+def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], list[str], int, int]:
+    """Return what fits, newest first, its texts and size, and how many results in it are shortened.
 
-    The newest message is always there, even if it does not fit.
+    The first `whole` keep complete results as long as possible. The newest message is always there, even if it does not
+    fit. The messages are without their results, which may be many times as large as their texts here.
     """
     carried: list[Message] = []
     texts: list[str] = []
-    used = 0
+    used = cut = 0
     for index, message in enumerate(history.backwards()):
         text = body(message, cut_results=index >= whole)
         size = tokens.estimate(text) + HEADING
@@ -229,10 +230,12 @@ def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], 
             size = tokens.estimate(text) + HEADING
         if used + size > room and carried:
             break
-        carried.append(message)
+        results = message.parts_of(TOOL_RESULT)
+        cut += sum(part.output not in text for part in results)
+        carried.append(replace(message, parts=message.parts_of(TOOL_CALL)) if results else message)
         texts.append(text)
         used += size
-    return carried, texts, used
+    return carried, texts, used, cut
 
 
 def _history(session: Session, fitting: _Fitting, total: int, context: str, draw: Callable[[int], bytes]) -> str:

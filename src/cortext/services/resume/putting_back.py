@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from cortext.errors import CortextError, UsageError
-from cortext.model import tokens
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.resume.fitting import size_of
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.masking import disarm, mask_messages
-from cortext.services.text.render import body
 from cortext.services.workspace.projects import project_of
 from cortext.store.files.layout_paths import native_copy
 from cortext.tools.base import NativeWriter, Purges, Transcript
@@ -51,25 +51,25 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     """Put a conversation back into a tool's store. The session of ours is not changed."""
     place = _place_for(found, tool)
     session, project = place.shown(found.session), place.folder
-    messages = place.history(found).messages()
-    if not messages:
+    history = place.history(found)
+    if not len(history):
         raise UsageError(f"{session.id} has no messages to put back", kept="nothing was changed")
-    how, why, key = _choose(found, tool, capture, project, messages)
-    receipt = Receipt(
-        session=session.id,
-        target=tool.name,
-        messages=len(messages),
-        of_messages=len(messages),
-        tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in messages),
-        attachments=attachments_in(messages),
-    )
+    receipt = Receipt(session=session.id, target=tool.name, messages=len(history), of_messages=len(history))
+    wanted: set[str] = set()
+    for message in history.read():  # one by one: a copy is put back without holding the conversation in memory
+        wanted.add(message.id)
+        receipt.tool_calls += len(message.parts_of(TOOL_CALL))
+        receipt.attachments += attachments_in([message])
+        receipt.tokens += size_of(message)
+    how, why, key = _choose(found, tool, capture, project, wanted)
+    messages: list[Message] = []
     if how == WRITTEN:
-        messages = _safe(messages, receipt)
+        messages = _safe(history.messages(), receipt)
         written = tool.preview(messages)
         count_new(receipt, messages, written)
         receipt.tool_calls = written.tool_calls
+        receipt.tokens = sum(map(size_of, messages))
         place.count(receipt, messages)
-    receipt.tokens = sum(message.tokens or tokens.estimate(body(message)) for message in messages)
     done = PutBack(
         session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
     )
@@ -95,15 +95,17 @@ def _place_for(found: Found, tool: NativeWriter) -> Place:
 
 
 def _choose(
-    found: Found, tool: NativeWriter, capture: Capture, project: str, messages: Sequence[Message]
+    found: Found, tool: NativeWriter, capture: Capture, project: str, wanted: AbstractSet[str]
 ) -> tuple[str, str, str]:
-    """Return what to do, why if it is not the copy, and the id of the session that is there or is put back."""
+    """Return what to do, why if it is not the copy, and the id of the session that is there or is put back.
+
+    `wanted` are the ids of the messages.
+    """
     session = found.session
     own = session.origin.session_id if session.origin.tool == tool.name else ""
     ours = (tool.name, found.root, session.id)
     entries = capture.catalogue.all().values()
     keys = {own, *(entry.key for entry in entries if (entry.tool, entry.root, entry.session_id) == ours)}
-    wanted = {message.id for message in messages}
     why = "" if own else f"it was not held in {tool.title}"
     for transcript in tool.transcripts(project):
         if transcript.key in keys:

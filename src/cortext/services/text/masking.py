@@ -121,6 +121,17 @@ def disarm(struct: AnyStruct) -> AnyStruct:
     return _changed(struct, lambda name, text: framing.disarmed(text))
 
 
+def cut_texts(struct: AnyStruct, head: int, tail: int) -> AnyStruct:
+    """Return a masked message or session in which a longer text has only so many characters at its beginning and end.
+
+    For what is derived from texts of any size. It does not say what is missing; mask first: half a secret has no
+    recognisable form.
+    """
+    return _changed(
+        struct, lambda name, text: text if len(text) <= head + tail else f"{text[:head]}\n{text[len(text) - tail :]}"
+    )
+
+
 def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
     def change(name: str, text: str) -> str:
         return _mask_value(name, text, allow, findings) if name else _mask_text(text, allow, findings)

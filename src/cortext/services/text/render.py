@@ -10,12 +10,7 @@ import json
 
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.safety.framing import disarmed, field
-from cortext.safety.secrets.masking import mask
-
-# A tool result that was cut keeps its beginning and its end, where errors are.
-CUT_HEAD = 300
-CUT_TAIL = 100
-LEAST_CUT = 80
+from cortext.services.text.results import shorten
 
 
 def heading(message: Message, fence: str) -> str:
@@ -40,24 +35,8 @@ def _part(part: Part, *, cut_results: bool) -> str:
     if part.type == TOOL_CALL:
         return f"[called {field(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
     if part.type == TOOL_RESULT:
-        output = _shortened(part.output) if cut_results else part.output
+        output = shorten(part.output) if cut_results else part.output
         return f"[{field(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
     if part.type == IMAGE or part.ref:
         return f"[{field(part.type)}: {field(part.ref)}]"
     return "" if part.type == THINKING else part.text
-
-
-def _shortened(output: str) -> str:
-    """Shorten a result, masked first: half a secret could not be recognised later."""
-    if len(output) - CUT_HEAD - CUT_TAIL < LEAST_CUT:
-        return output
-
-    return shorten(mask(output).text)
-
-
-def shorten(output: str) -> str:
-    """Return the beginning and the end of a long tool result, with a note of what is missing."""
-    missing = len(output) - CUT_HEAD - CUT_TAIL
-    if missing < LEAST_CUT:
-        return output
-    return f"{output[:CUT_HEAD]}\n[… {missing:,} characters of this result left out …]\n{output[-CUT_TAIL:]}"

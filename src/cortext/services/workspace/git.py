@@ -176,6 +176,11 @@ class Git:
             return self.added("", folder)
         return _names(done.stdout)
 
+    def reading(self, *words: str, timeout: float = TIMEOUT) -> bytes | None:
+        """Return the output of a command that only reads; None if it fails. It runs no filter that the user set up."""
+        done = self._run(*words, timeout=timeout)
+        return done.stdout if done.returncode == 0 else None
+
     def root_commits(self, timeout: float) -> list[str]:
         """Return the commits without parents that the last commit descends from.
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cortext.tools.base import Detected, TranscriptSource, proof_of
+from cortext.tools import proven
+from cortext.tools.base import Detected, Hooks, NativeWriter, TranscriptSource, proof_of
+from cortext.tools.proven import ProvenPairs
 
 
 class ToolHere(msgspec.Struct, kw_only=True):
@@ -22,6 +24,8 @@ class ToolHere(msgspec.Struct, kw_only=True):
     tested_version: str
     tested_with: str  # the program, or only samples of its format
     conversations: int
+    supported: list[str]  # read, resume, hooks
+    pairs: ProvenPairs | None = None  # what was proven with other tools, if it was part of that run
 
 
 # Called with the name of the tool and the error if its conversations cannot be listed.
@@ -30,10 +34,12 @@ Failed = Callable[[str, Exception], None]
 
 def overview(tools: Sequence[TranscriptSource], failed: Failed) -> list[ToolHere]:
     """Return what there is of each of these tools, in order."""
-    return [_tool_here(tool, found, failed) for tool, found in zip(tools, detect_all(tools), strict=True)]
+    pairs = proven.load()
+    found = zip(tools, detect_all(tools), strict=True)
+    return [_tool_here(tool, detected, failed, pairs.get(tool.name)) for tool, detected in found]
 
 
-def _tool_here(tool: TranscriptSource, found: Detected | None, failed: Failed) -> ToolHere:
+def _tool_here(tool: TranscriptSource, found: Detected | None, failed: Failed, pairs: ProvenPairs | None) -> ToolHere:
     try:
         stored = sum(1 for _ in tool.transcripts())
     except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
@@ -47,7 +53,14 @@ def _tool_here(tool: TranscriptSource, found: Detected | None, failed: Failed) -
         tested_version=tool.tested_version,
         tested_with=proof_of(tool),
         conversations=stored,
+        supported=_supported(tool),
+        pairs=pairs,
     )
+
+
+def _supported(tool: TranscriptSource) -> list[str]:
+    """Return what can be done with a tool: every adapter reads."""
+    return ["read", *(["resume"] * isinstance(tool, NativeWriter)), *(["hooks"] * isinstance(tool, Hooks))]
 
 
 def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:

@@ -34,7 +34,7 @@ from cortext.store.files.layout_paths import STATE
 OWN_SERVER = "cortext"
 OWN_TOOLS = (
     "search_workspace", "get_context", "get_decision_history", "list_sessions", "get_session", "search_sessions",
-    "save_session", "resume_session",
+    "why_line", "touched_file", "save_session", "resume_session",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -32,6 +33,10 @@ class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
     stopped: bool = False  # in this turn: a tool may report one command twice
     compacted: bool = False  # the tool has compacted the chat, and the model has not got back what that dropped
     restored: str = ""  # the id of the newest message when the model got that back
+    hints: list[str] = []  # what hints were given, so that none is given twice
+    hint_kind: str = ""  # of the last one, and its source: what /workspace.mute refers to
+    hint_source: str = ""
+    muted: bool = False  # in this turn: a tool may report one command twice
     owed: str = ""  # what the model is to receive at the end of its answer, where that is the only way
 
 
@@ -66,14 +71,19 @@ def at_work(tool: str, workspace: str) -> list[Chat]:
 
 
 def asking_chat(
-    environ: Mapping[str, str], workspace: str, tools: Sequence[Hooks], *, long_lived: bool = False
+    environ: Mapping[str, str],
+    workspace: str,
+    tools: Sequence[Hooks],
+    *,
+    long_lived: bool = False,
+    client: str = "",
 ) -> Chat | None:
     """Return the chat of one of these tools that this process was started for; None if that is not certain.
 
     A long-lived process (an MCP server) may have been started for another chat of the same window: its environment
-    counts only if the model is working there.
+    counts only if the model is working there. `client` is how the program that calls it names itself.
     """
-    tool = _started_by(environ, tools)
+    tool = _named(client, tools) or _started_by(environ, tools)
     if tool is None:
         return None
     busy = at_work(tool.name, workspace)
@@ -95,6 +105,16 @@ def remember_list(chat: Chat | None, workspace: str, numbers: Sequence[tuple[str
 def numbers_of(chat: Chat | None, workspace: str) -> list[tuple[str, str]]:
     """Return the numbers of the last list: of this chat, else of this workspace."""
     return (chat.numbers if chat else []) or load("", workspace).numbers
+
+
+def _named(client: str, tools: Sequence[Hooks]) -> Hooks | None:
+    """Return the tool whose name is a word of an MCP client's name: `copilot-cli` is Copilot.
+
+    Our MCP entry for Claude Code is in `.mcp.json`, which Copilot and Kimi Code read, too.
+    """
+    words = re.split(r"\W+|_", client.lower())
+    found = [tool for tool in tools if tool.name in words]
+    return found[0] if len(found) == 1 else None
 
 
 def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | None:

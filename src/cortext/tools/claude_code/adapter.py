@@ -244,12 +244,10 @@ class ClaudeCode(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""
-        from cortext.io.inside import if_inside
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import names_in, servers_of
 
         user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
-        shared = names_in(if_inside(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
-        return shared | names_in(user, "projects", project, "mcpServers")
+        return servers_of(user, project, ".mcp.json") | names_in(user, "projects", project, "mcpServers")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
@@ -295,6 +293,13 @@ class ClaudeCode(SettingsFiles):
         if not context or event not in _TAKES_CONTEXT or _utf16_length(context) > _LONGEST_CONTEXT:
             return ""
         return additional_context(event, context)
+
+    def with_note(self, answer: str, note: str) -> str:
+        """Return the answer of a hook with a line that Claude Code shows to the user."""
+        import msgspec
+
+        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer), "systemMessage": note})
+        return noted.decode("utf-8")
 
     # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -263,11 +263,9 @@ class Codex(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""
-        from cortext.io.inside import if_inside
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
 
-        paths = (if_inside(project, os.path.join(".codex", "config.toml")), os.path.join(self.folder, "config.toml"))
-        return set().union(*(names_in(path, "mcp_servers") for path in paths))
+        return servers_of(os.path.join(self.folder, "config.toml"), project, ".codex/config.toml", key="mcp_servers")
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no thread."""

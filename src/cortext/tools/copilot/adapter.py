@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 _EVENTS_FILE = "events.jsonl"
-_KINDS = {"SessionStart": "started", "UserPromptSubmit": "prompt", "Stop": "answered", "SessionEnd": "ended"}
+_KINDS = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "Stop": "answered",
+    "PreCompact": "compacted",  # it reports only the beginning; the next prompt comes after the end
+    "SessionEnd": "ended",
+}
 _TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -180,13 +186,10 @@ class Copilot(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's config."""
-        from cortext.io.inside import if_inside
         from cortext.tools.copilot.install import SERVERS
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
 
-        own = [if_inside(project, name) for name in (".mcp.json", SERVERS)]
-        paths = (os.path.join(self._folder, "mcp-config.json"), *own)
-        return {name for path in paths for name in names_in(path, "mcpServers")}
+        return servers_of(os.path.join(self._folder, "mcp-config.json"), project, ".mcp.json", SERVERS)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return why our hooks would not run here. Copilot asks at its start whether to trust a folder."""

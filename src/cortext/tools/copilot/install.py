@@ -17,7 +17,7 @@ from cortext.tools.shared.installer import JsonConfig
 
 HOOKS = ".github/hooks/cortext.json"
 SERVERS = ".github/mcp.json"
-EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
+EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PreCompact", "SessionEnd")
 _HOOK_SECONDS = 30
 _PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
 # The prompt of a called skill is its text, which the hook gets. These lines say in it what was typed.

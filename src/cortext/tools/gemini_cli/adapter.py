@@ -184,12 +184,9 @@ class GeminiCli(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's settings."""
-        from cortext.io.inside import if_inside
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
 
-        user_settings = os.path.join(self._store.folder, "settings.json")
-        paths = (user_settings, if_inside(project, os.path.join(".gemini", "settings.json")))
-        return {name for path in paths for name in names_in(path, "mcpServers")}
+        return servers_of(os.path.join(self._store.folder, "settings.json"), project, ".gemini/settings.json")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""

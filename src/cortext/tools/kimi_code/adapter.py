@@ -134,12 +134,10 @@ class KimiCode(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's lists."""
-        from cortext.io.inside import if_inside
         from cortext.tools.kimi_code.install import MCP
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
 
-        paths = (os.path.join(self._store.home, "mcp.json"), *(if_inside(project, name) for name in (".mcp.json", MCP)))
-        return {name for path in paths for name in names_in(path, "mcpServers")}
+        return servers_of(os.path.join(self._store.home, "mcp.json"), project, ".mcp.json", MCP)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return which of our hooks the user's config lacks: a project cannot bring hooks."""

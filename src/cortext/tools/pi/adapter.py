@@ -225,10 +225,11 @@ class Pi:
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the slash commands and our extension as files of the project."""
+        """Return the slash commands, our extension and the shared skill as files of the project."""
         from cortext.tools.pi.install import project_files
+        from cortext.tools.shared.agent_skill import agent_skill
 
-        return project_files(commands, program)
+        return project_files(commands, program) | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False

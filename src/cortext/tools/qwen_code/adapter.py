@@ -205,12 +205,10 @@ class QwenCode(SettingsFiles):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""
-        from cortext.io.inside import if_inside
         from cortext.tools.qwen_code.install import SETTINGS
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
 
-        paths = (os.path.join(self._folder, "settings.json"), if_inside(project, SETTINGS))
-        return {name for path in paths for name in names_in(path, "mcpServers")}
+        return servers_of(os.path.join(self._folder, "settings.json"), project, SETTINGS)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""

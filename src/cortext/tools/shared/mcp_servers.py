@@ -6,7 +6,14 @@ import tomllib
 from typing import Any
 
 from cortext.io import files as fsio
+from cortext.io.inside import if_inside
 from cortext.tools.shared.jsonc import read_object
+
+
+def servers_of(user: str, project: str, *names: str, key: str = "mcpServers") -> set[str]:
+    """Return the names under a key of the user's settings file and of these files of a project."""
+    paths = (user, *(if_inside(project, name) for name in names))
+    return {server for path in paths for server in names_in(path, key)}
 
 
 def names_in(path: str, *keys: str) -> set[str]:

@@ -19,7 +19,7 @@ from cortext.tools.shared.jsonc import read_object
 
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes: the limit of Linux for one argument
 _VERSION_SECONDS = 30.0
-_VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
+_VERSION = re.compile(r"\d+\.\d+\.\d+(?:\S*\w)?")  # the full stop of a sentence is not part of it
 _SHORT_VERSION = re.compile(r"\b\d+\.\d+\b")
 _NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 

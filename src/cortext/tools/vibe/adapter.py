@@ -143,12 +143,10 @@ class Vibe(SettingsFiles, BundleTool):
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's settings."""
-        from cortext.io.inside import if_inside
-        from cortext.tools.shared.mcp_servers import names_in
+        from cortext.tools.shared.mcp_servers import servers_of
         from cortext.tools.vibe.install import SETTINGS
 
-        paths = (os.path.join(self._folder, "config.toml"), if_inside(project, SETTINGS))
-        return {name for path in paths for name in names_in(path, "mcp_servers")}
+        return servers_of(os.path.join(self._folder, "config.toml"), project, SETTINGS, key="mcp_servers")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return nothing: Vibe asks at its start whether to trust a folder, and then runs its hooks."""

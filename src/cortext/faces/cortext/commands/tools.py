@@ -21,8 +21,9 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext tools",
         description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
-        "it, how many conversations the tool has stored, and which of them it is about to delete. Tools that are not "
-        "here are only named.",
+        "it, how many conversations the tool has stored, what cortext can do with it (read its conversations, resume "
+        "one in it, be called by its hooks), with how many tools a resume from it and to it was proven, and which "
+        "conversations it is about to delete. Tools that are not here are only named.",
         epilog="example:  cortext tools --json",
     )
     made.add_argument("--json", action="store_true", help="print the list as JSON")
@@ -46,11 +47,19 @@ def run(arguments: list[str]) -> int:
     here = [row for row in rows if row.version or row.conversations]
     if here:
         lines = [
-            (row.name, row.title, row.version or "not installed", _tested(row), str(row.conversations)) for row in here
+            (
+                *(row.name, row.title, row.version or "not installed", _tested(row), str(row.conversations)),
+                *(", ".join(row.supported), _pairs(row)),
+            )
+            for row in here
         ]
-        print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
+        heads = ("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS", "SUPPORTED", "FROM/TO")
+        print(table(heads, lines, styles=("cyan",)))
     if others := ", ".join(row.name for row in rows if row not in here):
         print(f"Not installed, and without conversations here: {others}")
+    if pairs := [row.pairs for row in rows if row.pairs is not None]:
+        passed, run, date = sum(p.passed_to for p in pairs), sum(p.run_to for p in pairs), max(p.date for p in pairs)
+        print(f"Resumed from one tool in another by test: {passed} of {run} pairs passed, the last on {date}")
     for item in endangered.values():
         print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
@@ -61,4 +70,9 @@ def _tested(row: ToolHere) -> str:
         return "with samples"
     if row.tested:
         return "yes"
-    return f"no ({row.tested_version} is)" if row.version else "-"
+    return f"no ({row.tested_version} is)" if row.version else row.tested_version
+
+
+def _pairs(row: ToolHere) -> str:
+    """Return with how many tools a resume from it, and one to it, was proven."""
+    return f"{row.pairs.passed_from}/{row.pairs.passed_to}" if row.pairs else "-"

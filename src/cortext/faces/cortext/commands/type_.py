@@ -46,10 +46,14 @@ def run(arguments: list[str]) -> int:
         ]
         print(table(("TYPE", "COMMAND", "WHAT IT IS FOR"), rows, styles=("cyan",)))
         return 0
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in ("resume", "stop-conversation"):
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in (
+        "resume",
+        "stop-conversation",
+        "mute",
+    ):
         raise UsageError(
             f"invalid type name {options.name!r}",
-            hint="use one word of a-z, 0-9 and -, other than resume or stop-conversation",
+            hint="use one word of a-z, 0-9 and -, other than resume, stop-conversation or mute",
         )
     files = add_type(root, options.name, options.description, sessions=not options.no_sessions)
     _install(root)

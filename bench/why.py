@@ -1,0 +1,210 @@
+"""How often `cortext why` names the right conversation, on a repository that publishes which one each commit came from.
+
+python -m bench.why REPOSITORY [--files 300] [--commits 150] [--people 40] [--keep DIR]
+
+REPOSITORY is a git directory as `bench.published` describes it. Its transcripts are imported into an empty home, and
+every line of the files is asked for. An answer is right if it names a conversation of the commit that git blames for
+the line. Lines of commits without a trailer cannot be judged, and are counted apart.
+
+Negative controls: the commits of bots; and commits of a person that the benchmark adds itself: new lines, committed
+while a conversation was changing the very same file; and lines typed again that an agent had written there before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.common import print_table, spread, work_folder
+from bench.faces import at_home, home_environment
+from bench.published import Published, git, publish
+from cortext.errors import CortextError
+from cortext.services.origin.history import History
+from cortext.services.origin.lines import is_distinctive
+from cortext.services.origin.why import HIGH, LOW, MEDIUM, LineOrigin, Why
+from cortext.services.origin.written import Library
+from cortext.wiring.stores import Stores
+
+PERSON = "A Person"
+NOUNS = ("ledger", "harbour", "meadow", "lantern", "quarry", "cinder", "orchard", "saddle", "thimble", "walnut")
+
+
+def main() -> None:
+    """Print precision and recall by confidence, the negative controls, and the time of one question."""
+    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    options.add_argument("repository")
+    options.add_argument("--files", type=int, default=300)
+    options.add_argument("--commits", type=int, default=150)
+    options.add_argument("--people", type=int, default=40, help="files to which a person adds lines")
+    options.add_argument("--keep", help="a folder in which the import is kept for the next run")
+    given = options.parse_args()
+    with kept_folder(given.keep) as folder:
+        home, clone = os.path.join(folder, "home"), os.path.join(folder, "clone")
+        published = publish(given.repository, os.path.join(folder, "transcripts"))
+        if not os.path.isdir(home):
+            os.makedirs(home)
+            program = [os.path.join(os.path.dirname(sys.executable), "cortext")]
+            for words in (["import", os.path.join(folder, "transcripts")], ["search", "--exact", "anything"]):
+                subprocess.run([*program, *words], env=home_environment(home), capture_output=True, check=False)
+        subprocess.run(["rm", "-rf", clone], check=True)
+        git(folder, "clone", "-q", "--shared", given.repository, clone)
+        with at_home(home):
+            measure(clone, published, given.files, given.commits, given.people)
+
+
+@contextmanager
+def kept_folder(folder: str | None) -> Iterator[str]:
+    """Use this folder, or an empty one that is deleted afterwards."""
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+        yield folder
+    else:
+        with work_folder() as made:
+            yield made
+
+
+def asking(clone: str) -> tuple[Why, Library]:
+    """Return what answers questions about a repository."""
+    stores = Stores(clone)
+    search = stores.search()
+    search.refresh()
+    library = Library(stores.listing(), lambda: search)
+    return Why(library, History(clone)), library
+
+
+def measure(clone: str, published: Published, files: int, commits: int, people: int) -> None:
+    """Ask for every line of these many files, and for these many commits."""
+    generator = random.Random(1)
+    paths = sorted(git(clone, "ls-files").splitlines())
+    generator.shuffle(paths)
+    why, library = asking(clone)
+    library.expect(paths)  # every conversation is read once for all questions
+    counts: Counter[tuple[str, str]] = Counter()
+    agents: dict[str, list[LineOrigin]] = {}
+    for path in paths[:files]:
+        for item in _lines(why, path):
+            if not item.line.text.strip() or item.line.commit is None:
+                continue
+            kind = _kind(item, published)
+            counts[kind, item.origin.confidence or "none"] += 1
+            if kind == "right" and item.origin.confidence == HIGH and is_distinctive(item.line.text):
+                agents.setdefault(path, []).append(item)
+    _print_lines(counts)
+    _print_commits(why, clone, published, commits, generator)
+    _print_people(clone, why, agents, people, generator)
+    _print_times(clone, agents, generator)
+
+
+def _lines(why: Why, path: str) -> list[LineOrigin]:
+    try:
+        return why.lines(path)
+    except CortextError:  # a link
+        return []
+
+
+def _kind(item: LineOrigin, published: Published) -> str:
+    assert item.line.commit is not None
+    known = published.sessions.get(item.line.commit.sha)
+    if known is None:
+        bot = "[bot]" in published.authors.get(item.line.commit.sha, "")
+        return "of a bot" if bot else "without a trailer"
+    if not known & published.present:
+        return "transcript missing"
+    if item.origin.row is None:
+        return "not found"
+    return "right" if item.origin.row.id.partition("-")[2] in known else "wrong"
+
+
+def _print_lines(counts: Counter[tuple[str, str]]) -> None:
+    print("Lines, by the confidence of the answer\n")
+    levels = (HIGH, MEDIUM, LOW, "none")
+    kinds = ("right", "wrong", "not found", "of a bot", "without a trailer", "transcript missing")
+    print_table(("", *levels), [(kind, *(str(counts[kind, level]) for level in levels)) for kind in kinds])
+    for names in ((HIGH,), (HIGH, MEDIUM), (HIGH, MEDIUM, LOW)):
+        right, wrong = (sum(counts[kind, level] for level in names) for kind in ("right", "wrong"))
+        judged = sum(count for (kind, _), count in counts.items() if kind in ("right", "wrong", "not found"))
+        share, found = right / max(1, right + wrong), right / max(1, judged)
+        print(f"{' and '.join(names)}: precision {share:.1%}, recall {found:.1%} of {judged} lines")
+    print()
+
+
+def _print_commits(why: Why, clone: str, published: Published, most: int, generator: random.Random) -> None:
+    known = git(clone, "log", "--no-merges", "--format=%H").split()
+    judged = [sha for sha in known if (published.sessions.get(sha) or set()) & published.present]
+    bots = [sha for sha in known if "[bot]" in published.authors.get(sha, "")]
+    generator.shuffle(judged)
+    right = wrong = silent = 0
+    for sha in judged[:most]:
+        found = why.commit(sha)
+        if not found.origins or found.origins[0].row is None:
+            silent += 1
+        elif found.origins[0].row.id.partition("-")[2] in (published.sessions[sha] or set()):
+            right += 1
+        else:
+            wrong += 1
+    claimed = sum(bool(why.commit(sha).origins) for sha in bots)
+    print(
+        f"Commits: {right} right, {wrong} wrong, {silent} without an answer: precision "
+        f"{right / max(1, right + wrong):.1%}, recall {right / max(1, right + wrong + silent):.1%}; "
+        f"of {len(bots)} commits by bots, {claimed} attributed\n"
+    )
+
+
+def _print_people(
+    clone: str, why: Why, agents: dict[str, list[LineOrigin]], most: int, generator: random.Random
+) -> None:
+    """Add commits of a person to the clone, and print how many of their lines are attributed to an agent."""
+    chosen = sorted(agents)[:most]
+    added: dict[str, tuple[int, list[str], list[str]]] = {}
+    for path in chosen:
+        with open(os.path.join(clone, path), encoding="utf-8") as file:
+            before = file.read()
+        new = [f"// {' '.join(generator.choices(NOUNS, k=5))} {generator.random():.6f}" for _ in range(8)]
+        typed = [item.line.text for item in generator.sample(agents[path], min(4, len(agents[path])))]
+        with open(os.path.join(clone, path), "a", encoding="utf-8") as file:
+            file.write(("" if before.endswith("\n") else "\n") + "\n".join([*new, *typed]) + "\n")
+        added[path] = (len(before.splitlines()), new, typed)
+        # While a conversation was changing this file: right after the commit that it led to.
+        commit = agents[path][0].line.commit
+        assert commit is not None
+        when = f"{int(commit.time) + 1} +0000"
+        env = {**os.environ, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+        for name in ("AUTHOR", "COMMITTER"):
+            env |= {f"GIT_{name}_NAME": PERSON, f"GIT_{name}_EMAIL": "person@example.com"}
+        git(clone, "commit", "-q", "-m", "By a person", "--", path, env=env)
+    claimed: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for path, (start, new, typed) in added.items():
+        lines = why.lines(path)[start:]
+        for number, item in enumerate(lines):
+            kind = "new lines" if number < len(new) else "lines typed again"
+            if item.line.commit is None or item.line.commit.author != PERSON:
+                continue  # git blames the commit that had this line first
+            total[kind] += 1
+            claimed[kind] += item.origin.confidence in (HIGH, MEDIUM)
+        assert len(lines) == len(new) + len(typed)
+    shares = ", ".join(f"{claimed[kind]} of {total[kind]} {kind}" for kind in total)
+    print(f"Commits of a person: {shares} attributed to an agent\n")
+
+
+def _print_times(clone: str, agents: dict[str, list[LineOrigin]], generator: random.Random) -> None:
+    seconds, read = [], []
+    for path in generator.sample(sorted(agents), min(20, len(agents))):
+        why, library = asking(clone)
+        begin = time.process_time()
+        why.line(path, generator.choice(agents[path]).line.number)
+        seconds.append(time.process_time() - begin)
+        read.append(float(library.sessions_read))
+    print(f"One line, processor seconds without git: {spread(seconds).show()}; conversations read: ", end="")
+    print(spread(read).show("{:.0f}"))
+
+
+if __name__ == "__main__":
+    main()

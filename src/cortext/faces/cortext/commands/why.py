@@ -1,0 +1,154 @@
+"""`cortext why`: the conversation behind a line, a file or a commit."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+from cortext.errors import UsageError
+from cortext.faces.cortext.commands._finding import bring_up_to_date
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.output import note, print_json
+from cortext.faces.terminal.style import folded, paint
+from cortext.model import clock
+from cortext.safety import terminal
+from cortext.wiring.stores import Stores
+
+if TYPE_CHECKING:
+    from cortext.services.origin.history import Commit
+    from cortext.services.origin.why import Origin, Why
+
+_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext why",
+        formatter_class=Help,
+        description="Find the conversation behind a line: what you asked for, what was decided, and how to continue. "
+        "Edits in stored conversations are compared with the file's history in git by their content; a commit that was "
+        "merely made at the same time never counts. Exits with 1 if no agent is known to have written it.",
+        epilog="examples:  cortext why src/pond.py:42    cortext why src/pond.py    cortext why --commit HEAD",
+    )
+    made.add_argument("file", nargs="?", metavar="FILE[:LINE]", help="a file in a git repository, or one of its lines")
+    made.add_argument("--commit", metavar="SHA", help="ask about the lines that a commit added")
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print the origin."""
+    options = parser().parse_args(arguments)
+    if bool(options.file) == bool(options.commit):
+        raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
+    from cortext.services.origin.history import locate
+    from cortext.services.origin.why import Why
+    from cortext.services.origin.written import Library
+
+    path, line = line_of(options.file or os.curdir)
+    history, inside = locate(path)
+    stores = Stores()
+    search = stores.search()
+    bring_up_to_date(search, exact=True)
+    why = Why(Library(stores.listing(), lambda: search), history)
+    if options.commit:
+        return _commit(why, options.commit, as_json=options.json)
+    if line:
+        return _line(why, inside, line, as_json=options.json)
+    return _file(why, inside, as_json=options.json)
+
+
+def line_of(text: str) -> tuple[str, int]:
+    """Split `FILE:LINE`, as compilers and grep print it; the line is 0 if there is none."""
+    found = _LINE.fullmatch(text)
+    if found is None or os.path.lexists(text):
+        return text, 0
+    if not int(found["line"]):
+        raise UsageError(f"invalid line number in {text!r}", hint="lines are counted from 1")
+    return found["file"], int(found["line"])
+
+
+def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
+    from cortext.services.origin.json_views import line_json
+    from cortext.services.origin.why import NOT_KNOWN
+
+    found = why.line(path, number)
+    known = found.origin.row is not None
+    if as_json:
+        print_json(line_json(path, found))
+        return 0 if known else 1
+    print(terminal.line(f"{path}:{number}  {found.line.text.strip()}"))
+    print(paint(terminal.line(_commit_line(found.line.commit)), "dim"))
+    print()
+    if known:
+        _print_origin(found.origin)
+    else:
+        print(f"{NOT_KNOWN}: {found.origin.why_not}.")
+    return 0 if known else 1
+
+
+def _file(why: Why, path: str, *, as_json: bool) -> int:
+    from cortext.services.origin.json_views import file_json
+    from cortext.services.origin.why import NOT_KNOWN
+
+    found = why.file(path)
+    if as_json:
+        print_json(file_json(found))
+        return 0 if found.origins else 1
+    if not found.origins:
+        print(f"{NOT_KNOWN}: no stored conversation wrote a line of {terminal.line(path)}.")
+        return 1
+    print(terminal.line(f"{path}: {found.lines - found.unknown} of {found.lines} lines come from these conversations:"))
+    for origin in found.origins:
+        print()
+        _print_origin(origin, "lines")
+    return 0
+
+
+def _commit(why: Why, revision: str, *, as_json: bool) -> int:
+    from cortext.services.origin.json_views import commit_origins_json
+    from cortext.services.origin.why import NOT_KNOWN
+
+    found = why.commit(revision)
+    if as_json:
+        print_json(commit_origins_json(found))
+        return 0 if found.origins else 1
+    print(paint(terminal.line(_commit_line(found.commit)), "dim"))
+    for origin in found.origins:
+        print()
+        _print_origin(origin)
+    if not found.origins:
+        print(f"{NOT_KNOWN}: no stored conversation wrote the lines that it added.")
+    return 0 if found.origins else 1
+
+
+def _commit_line(commit: Commit | None) -> str:
+    if commit is None:
+        return "not committed yet"
+    return f"commit {commit.sha[:10]}  {clock.from_epoch(commit.time)[:10]}  {commit.subject} ({commit.author})"
+
+
+def _print_origin(origin: Origin, unit: str = "distinctive lines") -> None:
+    row, reason = origin.row, origin.reason
+    assert row is not None
+    print(paint(folded(terminal.line(row.name), indent=3), "bold"))
+    facts = [row.id, row.tool, row.status, clock.ago(row.last_active)]
+    facts.append(f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} {unit}")
+    print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
+    if reason is not None:
+        quotations = (
+            ("asked", reason.ask_seq, reason.ask),
+            ("in answer to", -1, reason.answers),
+            ("decided", reason.decision_seq, reason.decision),
+            ("said", -1, reason.said if reason.said != reason.decision else ""),
+            ("edit", reason.seq, f"{reason.call} {reason.path}, {clock.short(reason.timestamp)}".strip()),
+        )
+        for label, seq, text in quotations:
+            if text:
+                head = f"   {label}{f' #{seq}' if seq >= 0 else ''}: "
+                colour = paint(head, "cyan")
+                print(colour + folded(terminal.line(text), first=len(head), indent=6))
+    note(f"   Continue it with `cortext resume {row.id}`, read it with `cortext show {row.id}`.")

@@ -1,0 +1,102 @@
+"""The tools about files: which conversation a line or a commit comes from, and which ones used a file."""
+
+from __future__ import annotations
+
+import os
+
+from cortext.errors import UsageError
+from cortext.faces.mcp import calls
+from cortext.faces.mcp.context import Context
+from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
+from cortext.faces.mcp.pages import Answer, Json, cursor_at, fenced, fit, index_of
+from cortext.services.library.recall import without_secrets
+from cortext.services.origin.history import History, locate
+from cortext.services.origin.json_views import commit_json, origin_json, touch_json
+from cortext.services.origin.touched import Touch, touched
+from cortext.services.origin.why import NOT_KNOWN, Origin, Why
+from cortext.services.origin.written import Library
+from cortext.services.workspace.repository import is_below, top_of
+
+READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
+
+
+def why_line(context: Context, given: calls.WhyLine) -> Answer:
+    """Return the conversation behind a line, a file or a commit."""
+    if bool(given.file) == bool(given.commit):
+        raise UsageError("give either a file or a commit", hint="provide 'file' (and 'line'), or 'commit'")
+    history, path = _inside(context, given.file)
+    why = Why(_library(context), history)
+    data: Json = {"commit": None, "text": "", "why_not": ""}
+    if given.commit:
+        made = why.commit(given.commit)
+        origins, what = made.origins, f"commit {made.commit.sha[:10]}"
+        data["commit"] = commit_json(made.commit)
+    elif given.line:
+        found = why.line(path, given.line)
+        origins, what = [found.origin] if found.origin.row is not None else [], f"{path}:{given.line}"
+        data |= {"commit": commit_json(found.line.commit), "text": found.line.text, "why_not": found.origin.why_not}
+    else:
+        origins, what = why.file(path).origins, path
+    page = fit(origins, 0, _origin_entry, context.budget)
+    data["origins"] = page.rows
+    if not page.texts:
+        reason = f": {data['why_not']}" if data["why_not"] else ""
+        return Answer(f"{on_one_line(what)}: {NOT_KNOWN.lower()}{reason}.", data)
+    return Answer(fenced(f"{on_one_line(what)} comes from:", page.texts, READ_ON), data)
+
+
+def touched_file(context: Context, given: calls.TouchedFile) -> Answer:
+    """Return the conversations that used a file."""
+    history, path = _inside(context, given.file)
+    found = touched(_library(context), os.path.join(history.top, path))
+    found = [touch for touch in found if touch.changed or not given.changed]
+    page = fit(found, index_of(given.cursor), _touch_entry, context.budget)
+    data = {"results": page.rows, "next_cursor": cursor_at(page.next_index)}
+    if not page.texts:
+        return Answer(f"No stored conversation touched {on_one_line(path)}.", data)
+    below = READ_ON
+    if page.next_index >= 0:
+        below += f' There are more: call again with cursor "{page.next_index}".'
+    return Answer(fenced(f"Conversations that touched {on_one_line(path)}, the latest first:", page.texts, below), data)
+
+
+def _library(context: Context) -> Library:
+    return Library(context.listing, context.search)
+
+
+def _inside(context: Context, file: str) -> tuple[History, str]:
+    """Return the history and the path of a file. A model may ask only about the project that the server runs in."""
+    folder = os.path.realpath(context.stores.folder)
+    history, path = locate(os.path.join(folder, file))
+    top = top_of(folder)
+    if not is_below(os.path.join(history.top, path), top) or path.startswith(os.pardir):
+        raise UsageError(f"{file} is outside of this project", hint="name a file of the current project")
+    return history, path
+
+
+def _origin_entry(origin: Origin) -> tuple[str, Json]:
+    assert origin.row is not None
+    row, turn = without_secrets(origin.row), origin.reason
+    lines = [
+        f"# {session_line(row)}",
+        f"  {origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines",
+    ]
+    if turn is not None:
+        quotations = (
+            ("the user asked", turn.ask_seq, turn.ask),
+            ("in answer to", -1, turn.answers),
+            ("decided", turn.decision_seq, turn.decision),
+            ("the agent said", -1, turn.said),
+            ("edit", turn.seq, f"{turn.call} {turn.path}, {turn.timestamp[:16]}"),
+        )
+        lines += [f"  {f'[{seq}] ' if seq >= 0 else ''}{label}: {text}" for label, seq, text in quotations if text]
+    whole = origin_json(origin)
+    names = ("confidence", "matched_lines", "compared_lines", "turn")
+    return "\n".join(lines), {"session": session_data(row), **{name: whole[name] for name in names}}
+
+
+def _touch_entry(touch: Touch) -> tuple[str, Json]:
+    row = without_secrets(touch.row)
+    doubt = "" if touch.is_sure else "; perhaps a file of another project"
+    did = f"changed it {touch.changed} times, read it {touch.read} times, last in [{touch.seq}] {touch.timestamp[:16]}"
+    return f"# {session_line(row)}\n  {did}{doubt}", {**touch_json(touch), "session": session_data(row)}

@@ -1,0 +1,60 @@
+"""Giving a hint with a prompt, and taking the user's word if it did not help."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, Protocol
+
+from cortext.model.message import Message
+from cortext.services.hints import muting
+from cortext.services.hints.hints import BAR, Hint, Hinter, failures_in, shown, text_of
+from cortext.services.hints.signs import errors_in, files_in, question_terms
+from cortext.services.library.listing import Listing
+from cortext.services.library.search import Search
+
+RECENT = 8  # messages at the end of a chat in which a command may have failed
+
+
+class World(Protocol):
+    """What a hint is looked for in."""
+
+    workspace: str
+
+    def listing(self) -> Listing: ...
+
+    def search(self) -> Search: ...
+
+
+class Given(NamedTuple):
+    """A hint, its text for the model, and the line for the user."""
+
+    hint: Hint
+    text: str
+    note: str
+
+
+def hint_for(
+    world: World, prompt: str, recent: Sequence[Message], current: str, given: Collection[str]
+) -> Given | None:
+    """Return a hint for a prompt in the conversation `current`; None if there is none."""
+    if not (errors_in(prompt) or question_terms(prompt) or files_in(prompt, world.workspace) or failures_in(recent)):
+        return None  # before the search is imported
+    found = Hinter(
+        world.listing(), world.search(), world.workspace, leave_out=[current], weights=muting.weights(world.workspace)
+    ).hint(prompt, recent, given)
+    return Given(found, text_of(found, world.workspace), shown(found)) if found is not None else None
+
+
+def mute(workspace: str, kind: str, source: str, arguments: str) -> str:
+    """Lower a kind of hints; return the confirmation."""
+    if arguments.strip() == "undo":
+        muting.unmute(workspace)
+        return "Hints of every kind are given as at first again."
+    if not kind:
+        return "cortext gave no hint in this chat since the last /workspace.mute, so there is nothing to mute."
+    weight = muting.mute(workspace, kind)
+    left = "only if they fit exactly" if weight >= BAR else "no longer"
+    return (
+        f"The last hint came from {source}. Hints of its kind ({kind}) are given {left} in this workspace; "
+        "`/workspace.mute undo` takes that back."
+    )

@@ -1,0 +1,61 @@
+"""What a prompt may share with an earlier conversation: an error, a file, a question. Quick if there is nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from cortext.services.text.sentences import COMMAND, terms
+
+LONGEST = 20_000  # characters that are looked at
+MOST_ERRORS = 3
+LEAST_WORDS = 3  # of an error, besides names that change from run to run
+LEAST_TERMS = 5  # of a question
+_ERROR = re.compile(
+    r"\b\w*(?:Error|Exception|Failure)\b|\b(?:error|fatal|panic|failed|cannot|can't|could not|undefined|unresolved"
+    r"|refused|denied|not found|no such|missing|invalid|unexpected|unable to)\b",
+    re.IGNORECASE,
+)
+# What differs between two occurrences of one error: paths, numbers, addresses, times.
+_VARIES = re.compile(r"(?:[A-Za-z]:)?[\w.@~+-]*(?:/[\w.@+-]+)+(?::\d+)*|0x[0-9a-fA-F]+|\b[0-9a-f]{7,}\b|\d+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_FILE = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@-][\w.@-]*\.[A-Za-z]\w{0,5}(?![\w/])")
+
+
+def errors_in(text: str) -> list[str]:
+    """Return the lines that report an error, those with the most words first, at most three."""
+    found = []
+    for line in text[:LONGEST].splitlines():
+        line = line.strip()
+        if 12 <= len(line) <= 300 and _ERROR.search(line) and len(kernel(line).split()) >= LEAST_WORDS:
+            found.append(line)
+    return sorted(dict.fromkeys(found), key=lambda line: -len(kernel(line)))[:MOST_ERRORS]
+
+
+def kernel(line: str) -> str:
+    """Return the words of an error that are the same each time it occurs."""
+    return " ".join(word.lower() for word in _WORD.findall(_VARIES.sub(" ", line)))
+
+
+def phrase_of(line: str) -> str:
+    """Return the longest run of words of an error with nothing that varies in between, to search for."""
+    runs = [" ".join(_WORD.findall(run)) for run in re.split(r"[\d_]+", _VARIES.sub("0", line))]
+    return max(runs, key=len, default="")
+
+
+def files_in(text: str, folder: str) -> list[str]:
+    """Return the files below a folder that a text names, by their path in it, at most three."""
+    found = []
+    for name in dict.fromkeys(_FILE.findall(text[:LONGEST])):
+        if os.path.isfile(os.path.join(folder, name)) and not name.startswith(".."):
+            found.append(name)
+    return found[:3]
+
+
+def question_terms(text: str) -> frozenset[str]:
+    """Return the significant words of a question; empty if it is too short to be recognised again, or pasted text."""
+    text = COMMAND.sub("", text).strip()
+    if len(text) > 600:
+        return frozenset()
+    found = terms(text)
+    return found if len(found) >= LEAST_TERMS else frozenset()

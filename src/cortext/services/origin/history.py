@@ -1,0 +1,190 @@
+"""What git knows of a file: who changed each line last, and which commits added a line before."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from cortext.errors import NotFound, UsageError
+from cortext.io import files as fsio
+from cortext.services.origin.lines import normalised
+from cortext.services.workspace.git import Git
+from cortext.services.workspace.repository import top_of
+
+_FIELDS = "%x01%H%x02%ct%x02%at%x02%an%x02%P%x02%s"
+_PATCH = ("--no-color", "--no-ext-diff", "--no-textconv", "-p", "-U0", "-w", f"--format={_FIELDS}")
+_BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)")
+_HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
+LONGEST_LINE = 2_000  # characters of a line that are compared
+LARGEST = 32 << 20  # bytes of a file that git does not know
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit; `time` is when it was made first, in seconds, `made` when it was amended or rebased last."""
+
+    sha: str
+    time: float
+    made: float = 0.0
+    author: str = ""
+    subject: str = ""
+    parents: int = 1
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a file as it is now, and the commit that it comes from; None if it is not committed yet."""
+
+    number: int
+    text: str
+    path: str  # the file's name in that commit
+    commit: Commit | None = None
+
+
+class Addition(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that a commit added to a file."""
+
+    commit: Commit
+    path: str
+    number: int
+    text: str
+
+
+class History:
+    """The history of the repository that a path is in."""
+
+    def __init__(self, top: str) -> None:
+        self.top = top
+        self._git = Git(top)
+
+    def blame(self, path: str, first: int = 0, last: int = 0) -> list[Line]:
+        """Return the lines of a file in the work tree from number `first` to `last` (0: all)."""
+        between = ("-L", f"{first},{last}") if first else ()
+        shown = self._git.reading("blame", "--porcelain", "-w", "-M", "--no-textconv", *between, "--", path)
+        return list(_blamed(shown)) if shown is not None else self._uncommitted(path, first, last)
+
+    def _uncommitted(self, path: str, first: int, last: int) -> list[Line]:
+        """Return the lines of a file that git does not know."""
+        try:
+            lines = fsio.read_file(os.path.join(self.top, path), LARGEST).decode("utf-8", "replace").splitlines()
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"{path} does not exist", hint="name a file that exists; --commit asks about a commit"
+            ) from error
+        except OSError as error:
+            raise NotFound(f"{path} cannot be read: {error.strerror}") from error
+        found = [Line(number=number, text=text, path=path) for number, text in enumerate(lines, 1)]
+        return found[first - 1 : last] if first else found
+
+    def names(self, path: str) -> list[str]:
+        """Return the names that a file had, the present one first."""
+        shown = self._git.reading("log", "--follow", "--name-only", "-z", "--format=", "--diff-filter=AR", "--", path)
+        earlier = (shown or b"").decode("utf-8", "surrogateescape").split("\0")
+        return list(dict.fromkeys([path, *(name.strip("\n") for name in earlier if name.strip("\n"))]))
+
+    def additions(self, paths: Sequence[str], revision: str = "HEAD") -> Iterator[Addition]:
+        """Yield every line that a commit up to this one added to these files, the newest commit first."""
+        words = ("log", *_PATCH, "--no-renames", revision, "--", *paths)
+        return _added(self._git.reading(*words) or b"")
+
+    def commit(self, revision: str) -> tuple[Commit, list[Addition]]:
+        """Return a commit and the lines that it added. Raises NotFound, or UsageError if it is a merge."""
+        words = ("rev-parse", "--verify", "-q", "--end-of-options", f"{revision}^{{commit}}")
+        sha = (self._git.reading(*words) or b"").decode("ascii", "replace").strip()
+        if not sha:
+            raise NotFound(f"no commit is named {revision!r}", hint="use a hash or a name that `git log` shows")
+        shown = self._git.reading("show", *_PATCH, "-M", sha) or b""
+        commit = _commit(shown.partition(b"\n")[0].lstrip(b"\x01"))
+        if commit.parents > 1:
+            hint = f"ask for one of its commits: `git log {sha[:10]}^1..{sha[:10]}` lists them"
+            raise UsageError(f"{revision} is a merge, which adds no lines of its own", hint=hint)
+        return commit, list(_added(shown))
+
+
+def locate(path: str) -> tuple[History, str]:
+    """Return the history of the repository that a file or folder is in, and its path there.
+
+    Raises NotFound if it is in none.
+    """
+    whole = os.path.abspath(os.path.expanduser(path))
+    whole = os.path.join(os.path.realpath(os.path.dirname(whole)), os.path.basename(whole))
+    top = top_of(whole)
+    if not top:
+        raise NotFound(f"{path} is in no git repository", hint="`cortext touched` also works without one")
+    return History(top), os.path.relpath(whole, top)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")[:LONGEST_LINE]
+
+
+def _commit(raw: bytes) -> Commit:
+    fields = [*raw.decode("utf-8", "replace").split("\x02"), "", "", "", "", "", ""]
+    sha, made, time, author, parents, subject = fields[:6]
+    return Commit(
+        sha=sha,
+        time=float(time or 0),
+        made=float(made or 0),
+        author=author,
+        subject=subject,
+        parents=len(parents.split()),
+    )
+
+
+def _blamed(shown: bytes) -> Iterator[Line]:
+    known: dict[bytes, dict[bytes, bytes]] = {}
+    sha, number = b"", 0
+    for raw in shown.split(b"\n"):
+        if raw.startswith(b"\t"):
+            facts = known[sha]
+            committed = sha.strip(b"0")
+            yield Line(
+                number=number,
+                text=_text(raw[1:]),
+                path=facts.get(b"filename", b"").decode("utf-8", "surrogateescape"),
+                commit=_blamed_commit(sha, facts) if committed else None,
+            )
+        elif header := _BLAMED.match(raw):
+            sha, number = header[1], int(header[3])
+            known.setdefault(sha, {})
+        elif raw:
+            name, _, value = raw.partition(b" ")
+            known[sha][name] = value
+
+
+def _blamed_commit(sha: bytes, facts: dict[bytes, bytes]) -> Commit:
+    return Commit(
+        sha=sha.decode("ascii"),
+        time=float(facts.get(b"author-time", b"0")),
+        made=float(facts.get(b"committer-time", b"0")),
+        author=facts.get(b"author", b"").decode("utf-8", "replace"),
+        subject=facts.get(b"summary", b"").decode("utf-8", "replace"),
+    )
+
+
+def _added(shown: bytes) -> Iterator[Addition]:
+    commit, path, number = Commit(sha="", time=0.0), "", 0
+    in_hunk = False
+    for raw in shown.split(b"\n"):
+        if raw.startswith(b"\x01"):
+            commit, in_hunk = _commit(raw[1:]), False
+        elif raw.startswith(b"diff --git "):
+            in_hunk = False
+        elif not in_hunk and raw.startswith(b"+++ "):
+            path = _unquoted(raw[4:]).removeprefix("b/")
+        elif hunk := _HUNK.match(raw):
+            number, in_hunk = int(hunk[1]), True
+        elif in_hunk and raw.startswith(b"+"):
+            text = _text(raw[1:])
+            if normalised(text):
+                yield Addition(commit=commit, path=path, number=number, text=text)
+            number += 1
+
+
+def _unquoted(name: bytes) -> str:
+    """Return a name as git prints it in a diff: in quotes and escaped if it is unusual."""
+    name = name.rstrip(b"\t")
+    if name.startswith(b'"') and name.endswith(b'"'):
+        name = name[1:-1].decode("ascii", "replace").encode().decode("unicode_escape").encode("latin-1", "replace")
+    return name.decode("utf-8", "surrogateescape")

@@ -1,0 +1,238 @@
+"""Why a line exists: the conversation, the ask and the decision behind it, or that none is known."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from cortext.errors import UsageError
+from cortext.services.library.listing import Row
+from cortext.services.origin.history import Addition, Commit, History, Line
+from cortext.services.origin.lines import is_distinctive, normalised
+from cortext.services.origin.turns import Reason, reason_for
+from cortext.services.origin.written import Library, Replay, Written
+
+HIGH, MEDIUM, LOW = "high", "medium", "low"
+NEAR = 30  # lines before and after one that are looked at together with it
+ENOUGH = 3  # distinctive lines that leave no doubt
+SLACK = 60.0  # seconds by which clocks may differ
+AMENDED = 7_200.0  # seconds after which a commit is rather rebased, with the lines that it had, than amended
+NOT_KNOWN = "Not by an agent, as far as is known"
+TOO_COMMON = "the line is too short or too common to tell"
+NO_EDIT = "no stored conversation wrote it before it was committed"
+EARLIER = "an agent wrote the same line, but an earlier commit accounts for that"
+
+
+class Origin(msgspec.Struct, kw_only=True):
+    """Where something comes from. Without a session it is not known, and `why_not` says why."""
+
+    row: Row | None = None
+    confidence: str = ""
+    matched: int = 0  # distinctive lines that the session wrote
+    lines: int = 0  # distinctive lines that were compared
+    why_not: str = ""
+    reason: Reason | None = None
+
+
+class LineOrigin(msgspec.Struct, kw_only=True):
+    """A line and where it comes from."""
+
+    line: Line
+    origin: Origin
+
+
+class FileOrigins(msgspec.Struct, kw_only=True):
+    """The sessions that wrote the present lines of a file, those with the most lines first."""
+
+    path: str
+    lines: int
+    unknown: int  # lines of no known session, and lines that are too common to tell
+    origins: list[Origin]
+
+
+class CommitOrigins(msgspec.Struct, kw_only=True):
+    """The sessions that wrote the lines that a commit added, those with the most lines first."""
+
+    commit: Commit
+    files: int
+    lines: int  # distinctive lines
+    origins: list[Origin]
+
+
+class _Judged(NamedTuple):
+    """The edit that wrote a line, if it counts, and whether one did not count because of an earlier commit."""
+
+    written: Written | None
+    is_earlier: bool = False
+
+
+class Why:
+    """Answers for the files of one repository."""
+
+    def __init__(self, library: Library, history: History) -> None:
+        self._library, self._history = library, history
+
+    def line(self, path: str, number: int) -> LineOrigin:
+        """Return where a line comes from. Raises UsageError if the file has no such line."""
+        lines = self._history.blame(path)
+        if not 1 <= number <= len(lines):
+            raise UsageError(f"{path} has no line {number}", hint=f"it has {len(lines)} lines")
+        target, near = lines[number - 1], _near(lines, number - 1)
+        judged = self._judge(path, near)
+        origin = _line_origin(target, near, judged)
+        return LineOrigin(line=target, origin=self._explained(origin, judged[target.number].written))
+
+    def lines(self, path: str) -> list[LineOrigin]:
+        """Return where each line of a file comes from, without the turns that led to them."""
+        return [found for found, _ in self._lines(path)]
+
+    def _lines(self, path: str) -> list[tuple[LineOrigin, Written | None]]:
+        lines = self._history.blame(path)
+        judged = self._judge(path, lines)
+        return [
+            (
+                LineOrigin(line=line, origin=_line_origin(line, _near(lines, index), judged)),
+                judged[line.number].written,
+            )
+            for index, line in enumerate(lines)
+        ]
+
+    def file(self, path: str) -> FileOrigins:
+        """Return the sessions that wrote the lines of a file as it is now."""
+        found = self._lines(path)
+        counts: Counter[tuple[str, str]] = Counter()
+        best: dict[tuple[str, str], tuple[Origin, Written | None]] = {}
+        for item, written in found:
+            origin = item.origin
+            if origin.row is None or origin.confidence == LOW:
+                continue
+            key = (origin.row.root, origin.row.id)
+            counts[key] += 1
+            if key not in best or origin.matched > best[key][0].matched:
+                best[key] = (origin, written)
+        origins = [
+            msgspec.structs.replace(self._explained(*best[key]), matched=count, lines=len(found))
+            for key, count in counts.most_common()
+        ]
+        return FileOrigins(path=path, lines=len(found), unknown=len(found) - counts.total(), origins=origins)
+
+    def commit(self, revision: str) -> CommitOrigins:
+        """Return the sessions that wrote the lines that a commit added."""
+        commit, additions = self._history.commit(revision)
+        by_path: dict[str, list[Addition]] = {}
+        for addition in additions:
+            if is_distinctive(addition.text):
+                by_path.setdefault(addition.path, []).append(addition)
+        counts: Counter[tuple[str, str]] = Counter()
+        first: dict[tuple[str, str], Written] = {}
+        files: dict[tuple[str, str], set[str]] = {}
+        self._library.expect(by_path)
+        for path, added in by_path.items():
+            lines = [Line(number=one.number, text=one.text, path=path, commit=commit) for one in added]
+            for found in self._judge(path, lines, commit.sha, [path]).values():
+                if found.written is not None:
+                    key = (found.written.row.root, found.written.row.id)
+                    counts[key] += 1
+                    first.setdefault(key, found.written)
+                    files.setdefault(key, set()).add(path)
+        total = sum(map(len, by_path.values()))
+        origins = []
+        for key, count in counts.most_common():
+            confidence = _confidence(count, total, is_sure=first[key].is_sure)
+            if confidence != LOW:
+                origin = Origin(row=first[key].row, confidence=confidence, matched=count, lines=total)
+                origins.append(self._explained(origin, first[key]))
+        return CommitOrigins(commit=commit, files=len(by_path), lines=total, origins=origins)
+
+    def _judge(
+        self, path: str, lines: Sequence[Line], revision: str = "HEAD", names: Sequence[str] = ()
+    ) -> dict[int, _Judged]:
+        """Return, by the number of each line, the edit that it comes from."""
+        names = names or self._history.names(path)
+        written = self._library.written(self._history.top, names, [line.text for line in lines])
+        if not written:
+            return {line.number: _Judged(None) for line in lines}
+        wanted = {text for line in lines if (text := normalised(line.text))}
+        added: dict[str, list[Commit]] = {}
+        for addition in self._history.additions(names, revision):
+            if (text := normalised(addition.text)) in wanted:
+                added.setdefault(text, []).append(addition.commit)
+        judged: dict[int, _Judged] = {}
+        # An edit after a commit was made first can only be in it if the commit was amended.
+        for moment in (_time, _made):
+            replay, applied = Replay(), 0
+            unknown = [line for line in lines if line.number not in judged]
+            for line in sorted(unknown, key=lambda line: moment(line.commit)):
+                while applied < len(written) and written[applied].time <= moment(line.commit) + SLACK:
+                    replay.apply(written[applied])
+                    applied += 1
+                text = normalised(line.text)
+                origin = replay.origin(text) if text else None
+                if origin is not None:
+                    is_earlier = _committed_before(origin, line.commit, added.get(text, ()))
+                    judged[line.number] = _Judged(None if is_earlier else origin, is_earlier)
+        return {line.number: judged.get(line.number, _Judged(None)) for line in lines}
+
+    def _explained(self, origin: Origin, written: Written | None) -> Origin:
+        """Return an origin with the turn that led to it."""
+        if origin.row is None or written is None:
+            return origin
+        reason = reason_for(self._library.messages(origin.row), written)
+        return msgspec.structs.replace(origin, reason=reason)
+
+
+def _near(lines: Sequence[Line], index: int) -> list[Line]:
+    """Return the lines around one that come from the same commit, itself included."""
+    around = lines[max(0, index - NEAR) : index + NEAR + 1]
+    return [line for line in around if _sha(line.commit) == _sha(lines[index].commit)]
+
+
+def _line_origin(target: Line, near: Iterable[Line], judged: dict[int, _Judged]) -> Origin:
+    """Return where a line comes from, by its own edit and by what else of the same commit that session wrote."""
+    found = judged[target.number]
+    distinctive = [line for line in near if is_distinctive(line.text)]
+    if found.written is None:
+        blank = not is_distinctive(target.text)
+        return Origin(lines=len(distinctive), why_not=EARLIER if found.is_earlier else TOO_COMMON if blank else NO_EDIT)
+    row = found.written.row
+    matched = 0
+    for line in distinctive:
+        other = judged[line.number].written
+        matched += other is not None and (other.row.root, other.row.id) == (row.root, row.id)
+    confidence = _confidence(matched, len(distinctive), is_sure=found.written.is_sure)
+    if not confidence:
+        return Origin(lines=len(distinctive), why_not=TOO_COMMON)
+    return Origin(row=row, confidence=confidence, matched=matched, lines=len(distinctive))
+
+
+def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
+    """Return how sure it is that a session wrote something, by its distinctive lines."""
+    if not matched:
+        return ""
+    if matched >= ENOUGH and 2 * matched >= lines:
+        return HIGH
+    return MEDIUM if matched > 1 or (is_sure and lines <= ENOUGH) else LOW
+
+
+def _committed_before(written: Written, commit: Commit | None, added: Iterable[Commit]) -> bool:
+    """Whether another commit, between the edit and this one, added the same line: then the edit is that one's origin.
+
+    A commit that was picked onto another branch is the same one: it keeps its author's time.
+    """
+    return any(written.time <= other.time < _time(commit) for other in added)
+
+
+def _time(commit: Commit | None) -> float:
+    return commit.time if commit is not None else time.time()
+
+
+def _made(commit: Commit | None) -> float:
+    return min(max(commit.time, commit.made), commit.time + AMENDED) if commit is not None else time.time()
+
+
+def _sha(commit: Commit | None) -> str:
+    return commit.sha if commit is not None else ""

@@ -1,0 +1,181 @@
+"""What conversations wrote into a file: found through the index, read from the store, and replayed line by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from cortext.errors import CortextError
+from cortext.model import clock
+from cortext.model.message import Message
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.search import Search
+from cortext.services.origin.edits import Edit, edits_in
+from cortext.services.origin.lines import is_distinctive, lines_of
+from cortext.services.workspace.projects import Projects
+from cortext.services.workspace.repository import Repository, is_below, repository_of
+
+MOST_SESSIONS = 200  # sessions that are read for one file: those that name it, the likeliest first
+MOST_WORDS = 24  # words of the lines by which the sessions are ranked
+_WORD = re.compile(r"[^\W_]{4,}")
+
+# How sure it is that a path means the file.
+OTHER, ALIKE, SAME = range(3)
+
+
+class Written(NamedTuple):
+    """An edit, the session and the message that it is in, when it was made (0: unknown), and whether the path is sure.
+
+    A path is not sure if the project of the session is in no folder of this machine and has no known remote.
+    """
+
+    row: Row
+    seq: int
+    time: float
+    edit: Edit
+    is_sure: bool
+
+
+class _Made(NamedTuple):
+    """An edit of a session, whatever the file."""
+
+    edit: Edit
+    message: str  # its id
+    seq: int
+    time: float
+
+
+class Library:
+    """The sessions, and the edits in those that were read."""
+
+    def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
+        self.listing, self._search = listing, search
+        self._projects = Projects()
+        self._edits: dict[tuple[str, str], list[_Made]] = {}
+        self._names: frozenset[str] = frozenset()  # of the files whose edits these are
+        self.sessions_read = 0
+
+    def messages(self, row: Row) -> list[Message]:
+        """Return all messages of a session, with side branches and the work of side agents; none if it is gone."""
+        try:
+            return list(self.listing.named_store(row.root).store.read(row.id))
+        except (CortextError, OSError):
+            return []
+
+    def naming(self, names: Iterable[str], words: Sequence[str] = ()) -> list[Row]:
+        """Return the sessions that name one of these files, the likeliest first."""
+        search = self._search()
+        found: dict[tuple[str, str], Row] = {}
+        for name in dict.fromkeys(os.path.basename(name).replace('"', " ") for name in names):
+            for row in search.naming(" ".join((f'"{name}"', *words)), limit=MOST_SESSIONS):
+                found.setdefault((row.root, row.id), row)
+        return list(found.values())
+
+    def expect(self, paths: Iterable[str]) -> None:
+        """Prepare for questions about these files: a session is then read once for all of them."""
+        names = frozenset(map(os.path.basename, paths))
+        if not names <= self._names:
+            self._names, self._edits = self._names | names, {}
+
+    def written(self, top: str, names: Sequence[str], lines: Sequence[str] = ()) -> list[Written]:
+        """Return the edits to a file of the repository in `top`, by time; `names` are the names it had.
+
+        `lines` are those that matter: sessions with their words are read first, if there are very many.
+        """
+        self.expect(names)
+        here = self._projects.repository(top)
+        related = [(self.relation(row, here), row) for row in self.naming(names, _words(lines))]
+        related.sort(key=lambda item: item[0] == OTHER)  # another project's session may have changed a file here, too
+        found: dict[tuple[str, str, str], Written] = {}
+        for relation, row in related[:MOST_SESSIONS]:
+            for made in self._made(row):
+                match = self.match(made.edit.path, row, relation, top, names)
+                if match != OTHER:
+                    written = Written(row, made.seq, made.time, made.edit, match == SAME)
+                    # A fork, or a session that was resumed elsewhere, repeats the messages of the first one.
+                    key = (made.message, made.edit.path, made.edit.new)
+                    if key not in found or row.created_at < found[key].row.created_at:
+                        found[key] = written
+        return sorted(found.values(), key=lambda item: (item.time, item.row.id, item.seq))
+
+    def relation(self, row: Row, here: Repository) -> int:
+        """Return whether a session was held in the same repository, in another one, or perhaps in the same."""
+        if row.kind == "workspace" and self._projects.repository(row.root).is_same(here):
+            return SAME
+        if row.repository:
+            theirs = repository_of(json.loads(row.repository))
+        else:
+            theirs = self._projects.repository(row.project) if row.project else Repository()
+        if not theirs.is_known or not here.is_known:
+            return ALIKE
+        return SAME if theirs.is_same(here) else OTHER
+
+    def match(self, path: str, row: Row, relation: int, top: str, names: Sequence[str]) -> int:
+        """Return whether a path in a session means the file with one of these names below `top`."""
+        path = os.path.normpath(os.path.expanduser(path))
+        inside = path.removeprefix(f"{top}/")
+        if os.path.isabs(path) and inside in names:
+            return SAME
+        if relation == OTHER:
+            return OTHER
+        project = row.project
+        if os.path.isabs(path) and project and is_below(path, project):
+            inside = path.removeprefix(f"{project}/")
+        for name in names:
+            # The tool's folder may be one inside the repository, or one above it.
+            if inside == name or name.endswith(f"/{inside}") or ("/" in name and inside.endswith(f"/{name}")):
+                return relation
+        return OTHER
+
+    def _made(self, row: Row) -> list[_Made]:
+        key = (row.root, row.id)
+        if key not in self._edits:
+            messages = self.messages(row)
+            self.sessions_read += 1
+            self._edits[key] = [
+                _Made(edit, message.id, message.seq, clock.to_epoch(message.timestamp) or 0.0)
+                for edit in edits_in(messages, self._names)
+                for message in (messages[edit.at],)
+            ]
+        return self._edits[key]
+
+
+class Replay:
+    """The lines of a file, each with the edit that wrote it, while edits are applied in order.
+
+    Each folder that a project was held in is a place of its own: a worktree has its own version of the file.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[str, Written]] = {}
+
+    def apply(self, written: Written) -> None:
+        """Apply an edit."""
+        lines = self._places.setdefault(written.row.project or written.row.id, {})
+        old, new = lines_of(written.edit.old), lines_of(written.edit.new)
+        if written.edit.whole:
+            for line in [line for line in lines if line not in new]:
+                del lines[line]
+            for line in new:
+                lines.setdefault(line, written)
+            return
+        for line in old:
+            if line not in new:
+                lines.pop(line, None)
+        for line, count in new.items():
+            if count > old[line]:
+                lines[line] = written
+
+    def origin(self, line: str) -> Written | None:
+        """Return the edit that wrote a line (without white space) last; None if there is none."""
+        found = [lines[line] for lines in self._places.values() if line in lines]
+        return max(found, key=lambda item: (item.time, item.seq), default=None)
+
+
+def _words(lines: Iterable[str]) -> list[str]:
+    """Return words of distinctive lines, the longest first."""
+    words = {word for line in lines if is_distinctive(line) for word in _WORD.findall(line)}
+    return sorted(words, key=lambda word: (-len(word), word))[:MOST_WORDS]

@@ -1,0 +1,136 @@
+"""Hints: what a prompt must share with an earlier conversation, and what leaves them silent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.model.session import Session
+from cortext.services.hints.signs import errors_in, kernel, phrase_of, question_terms
+from cortext.store.files.workspace import WorkspaceStore
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import committed_workspace, cortext
+
+pytestmark = pytest.mark.req("FIND-09")
+FAILED = "ModuleNotFoundError: heron_counter cannot import name 'wading_birds' from line 41"
+AGAIN = "ModuleNotFoundError: heron_counter cannot import name 'wading_birds' from line 77"
+FIXED = "The cause was a circular import: heron_counter must import wading_birds lazily. It is fixed now."
+ASKED = "How should the pond service authenticate its sensors against the gateway at night?"
+ANSWER = "Use short-lived tokens per sensor, renewed by the gateway at dusk."
+DECIDED = "We decided that pond.py keeps retries per sensor, because the gateway drops bursts."
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create a workspace that wants hints, with an earlier conversation in its index."""
+    folder = committed_workspace(tmp_path / "w", monkeypatch)
+    (folder / "pond.py").write_text("retries = 3\n", encoding="utf-8")
+    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "prompt")
+    edit = {"file_path": str(folder / "heron.py"), "old_string": "import", "new_string": "lazily"}
+    store = WorkspaceStore(str(folder))
+    store.create(Session(id="001-debug-herons", type="debug", title="Herons at the gate"))
+    store.append(
+        "001-debug-herons",
+        Message(role=USER, content="Run the tests."),
+        Message(role=ASSISTANT, parts=[Part(TOOL_CALL, id="1", name="Bash", input={"command": "make test"})]),
+        Message(role=TOOL, parts=[Part(TOOL_RESULT, call_id="1", output=f"Traceback\n{FAILED}", is_error=True)]),
+        Message(role=ASSISTANT, parts=[Part(TOOL_CALL, id="2", name="Edit", input=edit)]),
+        Message(role=TOOL, parts=[Part(TOOL_RESULT, call_id="2", output="done")]),
+        Message(role=ASSISTANT, content=FIXED),
+        Message(role=USER, content=ASKED),
+        Message(role=ASSISTANT, content=ANSWER),
+        Message(role=USER, content="And the retries?"),
+        Message(role=ASSISTANT, content=DECIDED),
+    )
+    assert cortext("search", "--exact", "herons", cwd=folder).code == 0
+    return folder
+
+
+def _given(talk: ClaudeTalk, prompt: str) -> str:
+    done = talk.hook("UserPromptSubmit", prompt=prompt)
+    assert done.code == 0, done.err
+    if not done.out.strip():
+        return ""
+    answer = json.loads(done.out)
+    context: str = answer["hookSpecificOutput"]["additionalContext"]
+    assert ("a hint" in context) == ("001-debug-herons" in answer.get("systemMessage", "")), "the user sees the source"
+    return context
+
+
+def test_the_same_error_the_same_question_and_a_decision_give_a_hint(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    error = _given(talk, f"I get this:\n  {AGAIN}\nWhat now?")
+    assert "The same error occurred before" in error and "circular import" in error
+    assert "(001-debug-herons, message 5, " in error and "heron.py is not there any more" in error
+    assert len(error) < 1_200 and "a record, not an instruction" in error
+    asked = _given(talk, "How should the pond service authenticate its sensors against the gateway, at night?")
+    assert "Nearly the same question" in asked and ANSWER in asked
+    decided = _given(talk, "Change the retries per sensor in pond.py")
+    assert "decided about this file" in decided and "drops bursts" in decided and "pond.py has " in decided
+    assert _given(talk, f"Again:\n{AGAIN}") == "", "the same hint is given once in a chat"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Go on.",
+        "Tell me about herons, sensors and the pond.",
+        "TypeError: stork_counter cannot take name 'gulls' from here",
+        "How should the pond service paint its walls in spring?",
+        "Rename everything in pond.py to French",
+        "How should one authenticate?",
+    ],
+)
+def test_a_common_topic_alone_gives_no_hint(workspace: Path, prompt: str) -> None:
+    assert _given(ClaudeTalk(workspace), prompt) == ""
+
+
+def test_without_the_setting_there_is_no_hint(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CORTEXT_WORKSPACE_RECALL")
+    assert _given(ClaudeTalk(workspace), AGAIN) == ""
+
+
+def test_codex_gets_no_hint(workspace: Path) -> None:
+    """Its hooks speak with a developer's authority."""
+    payload = {"session_id": "1", "cwd": str(workspace), "hook_event_name": "UserPromptSubmit", "prompt": AGAIN}
+    done = cortext("hook", "codex", cwd=workspace, stdin=json.dumps(payload))
+    assert done.code == 0 and "hint" not in done.out
+
+
+def test_mute_lowers_the_kind_of_the_last_hint(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    assert "nothing to mute" in _given(talk, "/workspace.mute")
+    talk.hook("Stop", stop_hook_active=False)
+    assert "The same error" in _given(talk, AGAIN)
+    said = _given(talk, "/workspace.mute")
+    assert "The last hint came from 001-debug-herons" in said and "(error)" in said
+    assert talk.hook("UserPromptExpansion", command_name="workspace.mute", prompt="/workspace.mute").out == "", "once"
+    other = ClaudeTalk(workspace)
+    assert _given(other, AGAIN) == "" and "Nearly the same question" in _given(other, ASKED), "only that kind"
+    assert "as at first" in _given(other, "/workspace.mute undo")
+    assert "The same error" in _given(other, AGAIN)
+
+
+def test_a_damaged_index_fails_no_turn(workspace: Path) -> None:
+    for path in (Path.home() / ".cache").rglob("meta.json"):
+        path.write_text("{", encoding="utf-8")
+    done = ClaudeTalk(workspace).hook("UserPromptSubmit", prompt=AGAIN)
+    assert done.code == 0 and "Traceback" not in done.err
+
+
+def test_an_error_that_came_again_was_not_fixed(workspace: Path) -> None:
+    store = WorkspaceStore(str(workspace))
+    result = Part(TOOL_RESULT, call_id="9", output=FAILED, is_error=True)
+    store.append("001-debug-herons", Message(role=TOOL, parts=[result]))
+    assert cortext("search", "--exact", "herons", cwd=workspace).code == 0
+    assert _given(ClaudeTalk(workspace), AGAIN) == ""
+
+
+def test_what_varies_between_two_runs_is_no_part_of_an_error() -> None:
+    assert errors_in(f"All is well.\n{FAILED}") == [FAILED]
+    assert kernel(FAILED) == kernel(AGAIN)
+    assert phrase_of("error in /a/b.py:3: pond gate is stuck at 17") == "pond gate is stuck at"
+    assert question_terms("Go on, please") == frozenset()

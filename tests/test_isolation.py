@@ -1,0 +1,44 @@
+"""No test, fixture or installer of a program uses the real HOME."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from tests.support import ai_programs
+from tests.support.ai_programs import NpmProgram
+
+REAL = pwd.getpwuid(os.getuid()).pw_dir
+
+
+@pytest.fixture(scope="module")
+def environment_of_a_module() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def test_a_fixture_of_a_module_does_not_see_the_real_home(environment_of_a_module: dict[str, str]) -> None:
+    assert environment_of_a_module["HOME"] != REAL
+    assert environment_of_a_module["HTTPS_PROXY"] == "http://127.0.0.1:9"
+    assert not [name for name in environment_of_a_module if name.startswith("XDG_")]
+
+
+def test_each_test_has_a_home_of_its_own(environment_of_a_module: dict[str, str], home: Path) -> None:
+    assert str(home) not in (REAL, environment_of_a_module["HOME"])
+    assert list(home.iterdir()) == []
+
+
+def test_asking_a_program_for_its_version_writes_nothing_into_home(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Continue creates ~/.continue even then."""
+    program = NpmProgram("writing", "writing", "1.0", ("writing",))
+    monkeypatch.setattr(ai_programs, "_FOLDER", tmp_path)
+    monkeypatch.setitem(ai_programs.PROGRAMS, "writing", program)
+    program.folder.mkdir()
+    (program.folder / "writing").write_text("#!/bin/sh\ntouch ~/.writing && echo 1.0 in $HOME\n", encoding="utf-8")
+    (program.folder / "writing").chmod(0o755)
+    assert ai_programs.version("writing").startswith("1.0 in /")
+    assert list(home.iterdir()) == []
