@@ -24,8 +24,8 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
 -- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
--- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks, `starred` and `archived` are
--- 0 or 1.
+-- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks; `starred` and `archived`
+-- are 0 or 1.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
