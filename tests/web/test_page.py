@@ -268,3 +268,19 @@ def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served
 
 def test_costs_are_part_of_the_activity_page(served: Served) -> None:
     assert "No tokens are recorded yet." in served.get("/see/costs").words
+
+
+def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cortext.faces.web import library as web
+    from cortext.services.library.finder import Question
+
+    monkeypatch.setattr(web, "LOCATED", 0.0)
+    library = web.Library(lambda: None, str(tmp_path))
+    try:
+        assert library._located(library._lister).find(Question()).entries == []
+        assert cortext("init", "--ai", "claude", str(tmp_path / "new")).code == 0
+        assert cortext("new", "plan", "Owls", cwd=tmp_path / "new").code == 0
+        found = library._located(library._lister).find(Question()).entries
+        assert [entry.row.title for entry in found] == ["Owls"]
+    finally:
+        library.close()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +28,7 @@ Result = TypeVar("Result")
 
 FRESH = 0.5  # seconds for which the list counts as up to date: a new message must be seen within two
 PATIENCE = 4.0  # seconds that a reader waits for a search while the index is being built
+LOCATED = 10.0  # seconds after which new workspaces are looked for
 KEPT = 8  # conversations whose outline is kept
 PAGE = 50  # conversations on a page of the list
 
@@ -43,12 +46,23 @@ class Library:
         self._read = ThreadPoolExecutor(2, "read")
         self._lister = self._finder(later)
         self._searcher = self._finder(later)
+        self._roots: dict[int, tuple[float, list[str]]] = {}
         self.progress = ""  # of the index, while it is being built
         self._local = threading.local()
         self._windows: OrderedDict[tuple[object, ...], Windows] = OrderedDict()
 
     def _finder(self, later: Callable[[], None]) -> Finder:
         return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=FRESH)
+
+    def _located(self, finder: Finder) -> Finder:
+        """Return the finder, with the stores that exist by now. Called in its thread."""
+        at, roots = self._roots.get(id(finder), (-math.inf, []))
+        if time.monotonic() - at > LOCATED:
+            now = [location.root for location in self.stores.locations() if location.exists]
+            if at > -math.inf and now != roots:
+                finder.renew()
+            self._roots[id(finder)] = (time.monotonic(), now)
+        return finder
 
     def _note(self, label: str, done: int, total: int) -> None:
         self.progress = f"{label}: {done:,} of {total:,}" if done < total else ""
@@ -71,7 +85,7 @@ class Library:
         """Answer a question; None if the search index is being built and that takes long."""
         loop = asyncio.get_running_loop()
         if not question.text.strip():
-            return await loop.run_in_executor(self._list, self._lister.find, question, limit)
+            return await loop.run_in_executor(self._list, lambda: self._located(self._lister).find(question, limit))
         answer = loop.run_in_executor(self._search, self._searched, question, limit)
         try:
             return await asyncio.wait_for(asyncio.shield(answer), PATIENCE)
@@ -81,7 +95,7 @@ class Library:
 
     def _searched(self, question: Question, limit: int) -> Listed:
         try:
-            return self._searcher.find(question, limit)
+            return self._located(self._searcher).find(question, limit)
         finally:
             self.progress = ""
 
@@ -96,7 +110,7 @@ class Library:
     async def state(self) -> State:
         """Return a value that changes with the list."""
         return await asyncio.get_running_loop().run_in_executor(
-            self._list, lambda: tuple(self._lister.listing.index.counter())
+            self._list, lambda: tuple(self._located(self._lister).listing.index.counter())
         )
 
     async def row(self, store: str, session_id: str) -> Row:

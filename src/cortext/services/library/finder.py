@@ -87,6 +87,11 @@ class Finder:
             self._listed_at = time.monotonic()
         return self._listing
 
+    def renew(self) -> None:
+        """Open the stores again before the next answer: there may be others by now."""
+        self._listing = self._search = None
+        self.expire()
+
     def expire(self) -> None:
         """Look at the stores again before the next answer: something was changed."""
         self._listed_at = self._searched_at = -math.inf
