@@ -13,7 +13,6 @@ import importlib.util
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from bench.common import arguments, in_turns, print_table, texts, work_folder
 from bench.faces import home_environment, session
 from bench.list import fill
+from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.store.files.workspace import WorkspaceStore
 
@@ -44,7 +44,8 @@ def main() -> None:
         try:
             assert process.stdout is not None
             started = json.loads(process.stdout.readline())
-            measure(started["address"], started["process"], long_id, options.long, options.rounds)
+            link = f"/c/{store_key(folder)}/{long_id}"
+            measure(started["address"], started["process"], link, options.long, options.rounds)
         finally:
             process.terminate()
             process.wait()
@@ -68,7 +69,7 @@ def add_long(folder: str, number: int, count: int) -> str:
     return made.id
 
 
-def measure(address: str, process: int, long_id: str, long: int, rounds: int) -> None:
+def measure(address: str, process: int, link: str, long: int, rounds: int) -> None:
     """Ask for each kind of page in turns, and print the times."""
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.netloc, timeout=600)
@@ -80,7 +81,6 @@ def measure(address: str, process: int, long_id: str, long: int, rounds: int) ->
 
     answer, _ = get(f"{parts.path}?{parts.query}")
     cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
-    link = re.findall(rf'href="(/c/[0-9a-f]+/{long_id})"', get("/", cookie)[1])[0]
     generator = random.Random(1)
 
     def timed(path: Callable[[int], str]) -> Callable[[int], float]:
