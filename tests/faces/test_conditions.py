@@ -32,6 +32,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "browse": ("browse",),
     "stats": ("stats", "stats --json"),
     "cost": ("cost", "cost --by session --json", "cost --prices README.md"),
+    "web": ("web --port 99999", "web --host localhost --no-open", "web --help"),
     "status": (),
     "resume": ("resume", "resume --list", "resume 002 --print", "resume 002 --dry-run --ai claude", "resume 002"),
     "title": ("title 002 → 日本",),

@@ -87,6 +87,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "touched": (("README.md",), ("src/pond.py", "--json")),
     "stats": ((), ("--json",)),
     "cost": ((), ("--by", "session", "--json")),
+    "web": (("--port", "99999"), ("--host", "localhost", "--no-open")),
     "doctor": ((), ("--json",)),
     "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
     "tools": ((),),

@@ -74,7 +74,7 @@ PRINTING = {
     "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
     "share": ("--help",), "unshare": ("--help",),  # there is no server here
-    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",),
+    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",), "web": ("--help",),
     "why": ("x.md:1",), "touched": ("x.md",),
 }  # fmt: skip
 QUIET = {"sweep", "browse"}  # print nothing here: there is nothing to pause, and no screen

@@ -131,6 +131,15 @@ class Listing:
             return messages(self.sources[row.root], row.id, row.path)
         return iter(self.named_store(row.root).store.read(row.id))
 
+    def message(self, row: Row, seq: int) -> Message | None:
+        """Return one message of a session, without decoding those before it; None if it does not exist."""
+        if row.root in self.sources:
+            from cortext.index.search.reading import around
+
+            return around(self.sources[row.root], row.id, row.path, seq).get(seq)
+        found = next(iter(self.named_store(row.root).store.read(row.id, seq)), None)
+        return found if found is not None and found.seq == seq else None
+
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due."""
         self.scan_due = self._index.refresh(self.sources.values(), progress)

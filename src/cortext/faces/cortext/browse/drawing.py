@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from cortext.faces.cortext.browse.work import Entry, Wanted
+from cortext.faces.cortext.browse.work import Wanted
 from cortext.faces.terminal.table import cut, pad, width
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
+from cortext.services.library.finder import Entry
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cortext.faces.cortext.browse.screen import Browser, Chosen
-from cortext.faces.cortext.browse.work import Entry, Listed, Question, tag_choices
+from cortext.services.library.finder import Entry, Listed, Question, tag_choices
 from cortext.services.library.listing import Row
 
 Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # the rows that a text matches
@@ -26,7 +26,8 @@ class MatchFinder:
         if question.tag:
             rows = [row for row in rows if question.tag in tag_choices([_order(row)])]
         rows = list(self._matches(rows, question.text)) if question.text.strip() else rows
-        return Listed([Entry(row) for row in rows], *self._values)
+        found_tools, types, statuses, tags = self._values
+        return Listed([Entry(row) for row in rows], found_tools, types, statuses, tags)
 
 
 def _order(row: Row) -> tuple[str, int, int]:

@@ -31,12 +31,14 @@ from prompt_toolkit.styles import Style
 
 from cortext.faces.cortext.browse import drawing as draw
 from cortext.faces.cortext.browse.state import FILTERS, State
-from cortext.faces.cortext.browse.work import Finder, Listed, Newest, Question, Reader, Wanted
+from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
 from cortext.safety import terminal
+from cortext.services.library.finder import Finder, Listed, Question
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
+from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list
 SMALLEST = (40, 10)  # columns and rows below which nothing useful fits
@@ -81,7 +83,8 @@ class Browser:
         self._output = create_output()
         self._preview_key: tuple[object, ...] = ()
         self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
-        finder, reader = Finder(folder, self._progress, later), Reader(folder)
+        finder = Finder(lambda: Stores(folder).listing(), lambda: Stores(folder).search(), self._progress, later)
+        reader = Reader(folder)
         self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
         self.state = State(here, self._find.ask, self._read.ask)

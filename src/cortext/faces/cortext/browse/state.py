@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cortext.errors import CortextError
-from cortext.faces.cortext.browse.work import Entry, Listed, Question, Wanted
+from cortext.faces.cortext.browse.work import Wanted
 from cortext.model.message import Message
+from cortext.services.library.finder import Entry, Listed, Question
 
 FILTERS = ("tool", "type", "status", "tag")
 

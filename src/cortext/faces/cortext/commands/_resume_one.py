@@ -33,7 +33,6 @@ from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 MOST_MATCHES = 20  # shown if several match
-MOST_PRICES = 3  # tools whose price a receipt names
 
 
 def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
@@ -45,25 +44,24 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if row is None:
         return 130
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
-    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
+        command = command_text(chosen.root, chosen.session.type, chosen.session.title)
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
         return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
     if not options.dry_run:
         chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
-    from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
+    from cortext.services.resume.handover import carry_out, take_back
+    from cortext.services.resume.planning import plan_for, price
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
     name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
-    topicless = command_text(chosen.root, chosen.session.type, "(the one of this conversation)")
-    plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
-    plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
-    plan.receipt.price = _price(listing, plan, options.model)
+    plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
+    plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
@@ -218,20 +216,6 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     else:
         print(terminal.block(packet.text()), end="")
     return 0
-
-
-def _price(listing: Listing, plan: Plan, model: str) -> str:
-    """Return what it costs to carry the conversation into the tool, and into others, as far as that is known."""
-    from cortext.services.cost.carrying import carrying, sentence
-    from cortext.services.cost.prices import Prices
-
-    prices = Prices()
-    session = plan.session
-    used = {session.origin.tool: session.agent_config.model} if session.origin.tool else {}
-    used |= listing.index.calls().models()
-    others = [name for name in dict.fromkeys((*used, *prices.assumed)) if tools.can_resume(name)]
-    wanted = [plan.receipt.target, *(name for name in others if name != plan.receipt.target)]
-    return sentence(carrying(plan.receipt.tokens, wanted, prices, model=model, used=used)[:MOST_PRICES])
 
 
 def _lines(plan: Plan) -> list[str]:
