@@ -16,7 +16,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -52,6 +52,9 @@ def main() -> int:
     collecting.add_argument("folder")
     collecting.add_argument("paths", nargs="+")
     collecting.add_argument("--most", type=int, default=800, help="questions of a set and part (default: 800)")
+    collecting.add_argument(
+        "--distilled", metavar="FOLDER", help="a table without training: for kinds it was trained on"
+    )
     collecting.add_argument("--part", choices=(TRAIN, TEST), help="only this part (default: both)")
     training = commands.add_parser("train")
     training.add_argument("folder")
@@ -59,8 +62,10 @@ def main() -> int:
     commands.add_parser("check")
     options = parser.parse_args()
     if options.command == "collect":
-        for path in options.paths:
-            collect(options.folder, read_set(path), options.most, [options.part] if options.part else [TRAIN, TEST])
+        parts = [options.part] if options.part else [TRAIN, TEST]
+        with distilled(options.distilled) if options.distilled else nullcontext():
+            for path in options.paths:
+                collect(options.folder, read_set(path), options.most, parts)
     elif options.command == "train":
         train(options.folder, options.out)
     else:
@@ -72,6 +77,20 @@ def main() -> int:
 
 
 # ── collecting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def distilled(folder: str) -> Iterator[None]:
+    """Use another table inside the `with` block, with the constants that belong to a table without training.
+
+    A table that was trained on the questions of a set makes meaning look better there than it is.
+    """
+    with (
+        mock.patch("cortext.index.search.embed.DATA", folder),
+        mock.patch.multiple("cortext.index.search.embed.StaticModel", near=0.1, far=0.25),
+        mock.patch.multiple("cortext.index.search.fuse", MEANING=0.3, MEANING_POWER=1.5),
+    ):
+        yield
 
 
 def collect(folder: str, questions: QuestionSet, most: int, parts: Sequence[str]) -> None:

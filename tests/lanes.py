@@ -26,6 +26,7 @@ MARKERS = {
     "tests/aur/": "long",
     "tests/faces/": "long",
     "tests/safety/": "long",
+    "tests/web/": "long",
     "tests/wording/": "long",
     "tests/test_adding_a_tool.py": "long",
     "tests/test_lanes.py": "long",

@@ -117,7 +117,12 @@ PROMISES: dict[str, str] = {
     "LOOK-01": "Help, errors and tables are short, and plain when piped; errors say what to do; exit codes are documented.",
     "LOOK-02": "Long work shows progress, can be interrupted, and continues where it stopped.",
     "LOOK-03": "Completion for bash, zsh and fish: commands and session ids.",
+    "PAGE-01": "`cortext web`: search, read, see, continue; loopback, token, no outside request; keyboard, phone size, screen readers.",
+    "PAGE-02": "A conversation as one self-contained HTML file, optionally encrypted.",
+    "LOOK-05": "A local page: search, read with tool calls folded, a timeline and activity plots; tested in a real browser.",
     "LOOK-04": "A terminal browser: type to search, read beside the list, resume with Enter; at 80 by 24 too.",
+    "COST-01": "Tokens and money per call, session, project, model, day, and per resume, offline, with a dated price table.",
+    "ORDER-01": "Tags, stars, notes and archive that merge between machines.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",

@@ -14,7 +14,7 @@ from cortext.errors import NotFound, UsageError
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety.addresses import is_address
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, order_filter
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Match, check_filters
 from cortext.services.library.search_times import timestamps
@@ -53,6 +53,7 @@ class Filters(TypedDict, total=False):
     status: str
     agent: str
     workspace: str  # its name or its folder
+    tag: str  # or several, separated by commas
     after: str  # 2026-11-15, yesterday, 7d
     before: str
 
@@ -108,6 +109,7 @@ class Library:
             after=times["after"],
             before=times["before"],
             limit=limit,
+            tags=order_filter(filters.get("tag", ""), "")["tags"],
         )
         return [self._found(row).session for row in rows]
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cortext.faces.cortext.browse import drawing as draw
-from cortext.faces.cortext.browse.work import Entry, Newest, Wanted, typed
+from cortext.faces.cortext.browse.work import Newest, Wanted
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
+from cortext.services.library.finder import Entry, typed
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 from tests.faces.pond import BOAT, HERONS, Pond, make_pond

@@ -98,8 +98,9 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
 @pytest.mark.parametrize(("typed", "near"), [("lsit", "list"), ("resum", "resume or rescue"), ("docter", "doctor")])
 def test_an_unknown_command_suggests_the_nearest(typed: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, typed)
-    assert done == Ran(2, "", f"cortext: error: unknown command '{typed}'\n  next: did you mean {near}?\n")
-    assert _here(capsys, "xyzzy").err.endswith("  next: see `cortext --help`\n")
+    hint = f"did you mean {near}? (to search for it: cortext search {typed})"
+    assert done == Ran(2, "", f"cortext: error: unknown command '{typed}'\n  next: {hint}\n")
+    assert _here(capsys, "--xyzzy").err.endswith("  next: see `cortext --help`\n")
 
 
 # ── JSON and colour ──────────────────────────────────────────────────────────────────────────────────
@@ -462,7 +463,7 @@ def test_bash_completes_commands_options_types_and_sessions(demo: Path) -> None:
         "011-learn-idempotenz-auf-deutsch",
     ]
     assert _bash(demo, "new", "") == ["brainstorm", "debug", "learn", "meeting", "plan", "review"]
-    assert _bash(demo, "list", "--s") == ["--sort", "--status"]
+    assert _bash(demo, "list", "--s") == ["--sort", "--starred", "--status"]
     assert _bash(demo, "stop", "--s") == ["--summary"]
 
 

@@ -30,7 +30,7 @@ OFFERED = {
     "cortext re": ["repair", "rescue", "restore", "resume"],
     "cortext show 01": TENS,
     "cortext new ": TYPES,
-    "cortext list --s": ["--sort", "--status"],
+    "cortext list --s": ["--sort", "--starred", "--status"],
     "cortext list --status ": ["active", "completed", "damaged", "idle", "interrupted", "paused"],
     "cortext resume --ai ": sorted(BUILT_IN),
     "cortext resume --type ": TYPES,

@@ -141,7 +141,12 @@ def test_chats_that_only_ran_our_commands_are_not_listed(workspace: Path) -> Non
 
 @pytest.mark.req("FLOW-08")
 @pytest.mark.parametrize(
-    ("version", "added"), [(8, ("asked", "project", "repository")), (9, ("project", "repository"))]
+    ("version", "added"),
+    [
+        (8, ("asked", "project", "repository", "tags", "starred", "archived")),
+        (9, ("project", "repository", "tags", "starred", "archived")),
+        (10, ("tags", "starred", "archived")),
+    ],
 )
 def test_the_state_of_an_earlier_version_is_migrated(workspace: Path, version: int, added: tuple[str, ...]) -> None:
     chat = _chat(workspace)
@@ -153,6 +158,8 @@ def test_the_state_of_an_earlier_version_is_migrated(workspace: Path, version: i
     with closing(sqlite3.connect(path)) as database:
         for column in added:
             database.execute(f"ALTER TABLE session DROP COLUMN {column}")
+        for table in ("call", "called", "call_name"):
+            database.execute(f"DROP TABLE {table}")
         database.execute(f"PRAGMA user_version = {version}")
     assert f"claude-{chat.key}" not in cortext("list", cwd=workspace).out
     assert all(row["project"] for row in cortext("list", "--here", "--json", cwd=workspace).json)

@@ -74,7 +74,6 @@ def test_invalid_numbers_are_refused(workspace: Path) -> None:
         _refused(cortext("fork", "001", f"--at={at}", cwd=workspace), f"has no message {at}", 1)
     for words in (
         ["list", "--limit=-3"],
-        ["list", "--limit", "0"],
         ["similar", "001", "--limit=-3"],
         ["search", "word", "--limit=-3"],
         ["show", "001", "--tail=-2"],

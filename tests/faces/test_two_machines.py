@@ -581,3 +581,42 @@ def _trust_codex(machine: Machine) -> None:
     settings = machine.home / ".codex" / "config.toml"
     settings.parent.mkdir()
     settings.write_text("\n".join(lines), encoding="utf-8")
+
+
+@pytest.mark.req("ORDER-01", "STORE-12")
+def test_tags_that_both_machines_set_merge_without_a_conflict(desk: Machine, laptop: Machine) -> None:
+    talk = _begin(desk)
+    talk.end()
+    (session,) = [row["id"] for row in desk.cortext("list", "--here", "--json").json]
+    assert desk.cortext("tag", session, "api", "draft").code == 0
+    desk.assert_committed()
+    desk.git("push", "-q")
+
+    laptop.switch_to()
+    git(laptop.workspace.parent, "clone", "-q", str(desk.workspace.parent.parent / "remote.git"), "notes")
+    assert laptop.cortext("list", "--here", "--tag", "api", "--json").json[0]["tags"] == ["api", "draft"]
+    assert laptop.cortext("tag", session, "draft", "--remove").code == 0
+    assert laptop.cortext("tag", session, "laptop").code == 0
+    assert laptop.cortext("note", session, "seen on the laptop").code == 0
+    laptop.assert_committed()
+
+    desk.switch_to()
+    assert desk.cortext("tag", session, "desk").code == 0
+    assert desk.cortext("star", session).code == 0
+    assert desk.cortext("note", session, "seen at the desk").code == 0
+    assert desk.cortext("archive", session).code == 0
+    desk.git("push", "-q")
+
+    laptop.switch_to()
+    laptop.git("pull", "-q", "--no-rebase", "--no-edit")
+    laptop.git("push", "-q")
+    desk.switch_to()
+    desk.git("pull", "-q", "--no-rebase", "--no-edit")
+    for machine in (laptop, desk):
+        machine.switch_to()
+        machine.assert_committed()
+        (row,) = machine.cortext("list", "--here", "--archived", "--json").json
+        assert (row["tags"], row["starred"], row["archived"]) == (["api", "desk", "laptop"], True, True)
+        notes = [note["text"] for note in machine.cortext("note", session, "--json").json]
+        assert notes == ["seen on the laptop", "seen at the desk"]
+    assert desk.metadata()["order"] == laptop.metadata()["order"]

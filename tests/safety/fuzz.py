@@ -30,7 +30,7 @@ from cortext.config.load import load
 from cortext.errors import CortextError
 from cortext.index.database import in_memory
 from cortext.index.search.words import searchable
-from cortext.index.sessions import _row, project_fields
+from cortext.index.sessions import _row, derived_fields
 from cortext.model.message import Message, Part, plain, thread
 from cortext.model.session import Change, Session
 from cortext.services.capture.capture import session_id_for
@@ -188,7 +188,7 @@ def show(store: FileStore, root: Path, session: Session, messages: list[Message]
         home = str(root)
         _downstream.extend((ClaudeCode(home, {}), Codex(home=home), GeminiCli(home, {}), OpenCode(home, {"PATH": ""})))
     database = in_memory()
-    row = (*_row(str(root), store.name, session), 0, 1, *project_fields(str(root), store.name, session))
+    row = (*_row(str(root), store.name, session), 0, 1, *derived_fields(str(root), store.name, session))
     database.execute(f"INSERT INTO session VALUES ({','.join('?' * len(row))})", row)
     database.close()
     for message in messages:

@@ -69,11 +69,12 @@ ID = "001-plan-herons"
 PRINTING = {
     "show": (ID,), "title": (ID,), "export": (ID,), "resume": (ID, "--print"), "list": (), "search": ("dawn",),
     "similar": (ID,), "stats": (), "doctor": (), "store": ("status",), "repair": (ID, "-n"), "index": ("status",),
+    "tag": (ID, "billing"), "star": (ID,), "note": (ID, "later"), "archive": (ID, "-n"), "cost": (),
     "type": ("list",), "completion": ("bash",), "tools": (), "import": (), "sync": (), "sweep": (), "trust": ("--yes",),
     "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
     "share": ("--help",), "unshare": ("--help",),  # there is no server here
-    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",),
+    "uninstall": (), "browse": (), "mcp": ("--help",), "rescue": ("-n",), "watch": ("--status",), "web": ("--help",),
     "why": ("x.md:1",), "touched": ("x.md",),
 }  # fmt: skip
 QUIET = {"sweep", "browse"}  # print nothing here: there is nothing to pause, and no screen
@@ -90,6 +91,7 @@ def test_every_command_reports_full_output(home: Path, tmp_path: Path) -> None:
     assert cortext("new", "plan", "Herons", cwd=folder).code == 0
     for number in range(4):
         WorkspaceStore(str(folder)).append(ID, Message(role="user", content=f"{number} herons at dawn"))
+    (folder / "x.md").write_text("A line that nobody asked about.\n", encoding="utf-8")
     calls = [("cortext", name, *words) for name, words in PRINTING.items()]
     calls += [("cortext", name, "--help") for name in PRINTING]
     calls += [(program, word) for program in ("cortext", "aur", "alfred") for word in ("--help", "--version")]

@@ -15,7 +15,7 @@ from tests.support.screen import Screen
 
 pytestmark = pytest.mark.req("TOOL-10")
 MEGABYTES = 60
-MOST = 200  # MB; those 60 MB take 350 as messages in memory
+MOST = 200  # MB
 SHORTENED = "tool result shortened"
 
 

@@ -74,7 +74,7 @@ class NpmProgram(Program):
     """
 
     def install(self, folder: Path) -> None:
-        _npm_install(f"{self.package}@{self.version}", folder)
+        npm_install(f"{self.package}@{self.version}", folder)
 
 
 class NodeProgram(NpmProgram):
@@ -208,7 +208,7 @@ def _install(program: Program) -> Path:
     return installed
 
 
-def _npm_install(package: str, prefix: Path) -> None:
+def npm_install(package: str, prefix: Path) -> None:
     command = [
         "npm",
         "install",

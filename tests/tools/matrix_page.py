@@ -33,6 +33,15 @@ LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, b
 - † something was changed or left out on the way, and the receipt says so (see [What was changed](#what-was-changed))
 - – not run"""
 
+# Why a pair does not pass, where that is known.
+REASONS = {
+    (
+        "codex",
+        "qwen",
+    ): "A defect of cortext: Codex records two calls at once as two messages, cortext writes them as two "
+    "answers, and Qwen Code then takes the first call for interrupted. The receipt does not say so."
+}
+
 
 class Row(msgspec.Struct, kw_only=True):
     """The result for one pair and one kind of home."""
@@ -76,8 +85,13 @@ def page(names: Sequence[str], rows: Sequence[Row]) -> str:
     lines += ["", "## What did not pass", ""]
     failed = [row for row in rows if not row.passed]
     if failed:
-        lines += _table("from", "to", "home", "what happened")
-        lines += [_line(row.source, row.target, row.home, _short(row.problem)) for row in failed]
+        lines += _table("from", "to", "home", "what happened", "why")
+        lines += [
+            _line(
+                row.source, row.target, row.home, _short(row.problem), REASONS.get((row.source, row.target), "unknown")
+            )
+            for row in failed
+        ]
     else:
         lines += ["Every run passed."]
     lines += ["", "## What was changed", "", "By the receipts, with the number of times in one conversation.", ""]

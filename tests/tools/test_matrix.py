@@ -108,6 +108,6 @@ def test_the_page_shows_what_passed_what_did_not_and_what_was_not_run() -> None:
     assert "1 of 4 pairs were run, 0 passed, on 2026-11-17." in lines
     assert "| claude | – | ✓ 9/9, 3/3 † |" in lines
     assert "| pi | ✗ 9/9, 3/3 | – |" in lines and "| pi | ✗ | – |" in lines
-    assert "| pi | claude | fresh | a text \\| is missing |" in lines
-    assert "| pi | claude | used | claude was stopped after 300 s |" in lines
+    assert "| pi | claude | fresh | a text \\| is missing | unknown |" in lines
+    assert "| pi | claude | used | claude was stopped after 300 s | unknown |" in lines
     assert "| pi | tool name changed | 2 | claude |" in lines

@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import files as fsio
 
-SCHEMA = 10
+SCHEMA = 11
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -24,12 +24,14 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
 -- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
--- and `repository` what is known of that as JSON, or empty.
+-- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks; `starred` and `archived`
+-- are 0 or 1.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
     straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
     project TEXT DEFAULT '', repository TEXT DEFAULT '',
+    tags TEXT DEFAULT '', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -46,6 +48,18 @@ INSERT INTO counter SELECT 0, lower(hex(randomblob(8))) WHERE NOT EXISTS (SELECT
 -- How far each store has been scanned.
 CREATE TABLE IF NOT EXISTS store (
     root TEXT PRIMARY KEY, kind TEXT, noted INTEGER, signs TEXT, scanned REAL
+) WITHOUT ROWID;
+"""
+# Filled by the first question about costs. `key` is a hash of the provider's ids of the call, or of the message's id.
+_CALLS = """
+CREATE TABLE IF NOT EXISTS called (
+    number INTEGER PRIMARY KEY, root TEXT, id TEXT, fingerprint TEXT, UNIQUE (root, id)
+);
+CREATE TABLE IF NOT EXISTS call_name (number INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE IF NOT EXISTS call (
+    number INTEGER, key INTEGER, at INTEGER, model INTEGER, tool INTEGER, input INTEGER, output INTEGER,
+    cache_read INTEGER, cache_write INTEGER, cache_write_1h INTEGER, reasoning INTEGER, cost REAL,
+    PRIMARY KEY (number, key)
 ) WITHOUT ROWID;
 """
 
@@ -158,7 +172,7 @@ def locked(error: sqlite3.DatabaseError) -> bool:
 def in_memory() -> Database:
     """Return an empty database in memory, for when none can be kept on disk."""
     connection = open_database(":memory:")
-    connection.executescript(_TABLES)
+    connection.executescript(_TABLES + _CALLS)
     return connection
 
 
@@ -166,7 +180,7 @@ def _open(path: str) -> Database:
     connection = open_database(path)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version in (8, 9):
+        if version in (8, 9, 10):
             version = _migrate(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("unsupported schema version")
@@ -175,7 +189,7 @@ def _open(path: str) -> Database:
         connection.execute("PRAGMA synchronous = NORMAL")
         if version == 0:
             # In one transaction: separate statements would be flushed a dozen times.
-            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {SCHEMA};COMMIT;")
+            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{_CALLS}PRAGMA user_version = {SCHEMA};COMMIT;")
     except BaseException:
         connection.close()
         raise
@@ -192,10 +206,18 @@ def _migrate(connection: Database) -> int:
     if version == 8:
         connection.execute("ALTER TABLE session ADD COLUMN asked INTEGER DEFAULT 0")
         version = 9
-    if version == 9:  # no other process was faster
+    if version == 9:
         connection.execute("ALTER TABLE session ADD COLUMN project TEXT DEFAULT ''")
         connection.execute("ALTER TABLE session ADD COLUMN repository TEXT DEFAULT ''")
         connection.execute("UPDATE session SET signs = '' WHERE kind IN ('home', 'workspace')")
+        version = 10
+    if version == 10:
+        connection.execute("ALTER TABLE session ADD COLUMN tags TEXT DEFAULT ''")
+        connection.execute("ALTER TABLE session ADD COLUMN starred INTEGER DEFAULT 0")
+        connection.execute("ALTER TABLE session ADD COLUMN archived INTEGER DEFAULT 0")
+        for statement in filter(str.strip, _CALLS.split(";")):
+            connection.execute(statement)
+        connection.execute("UPDATE session SET signs = '' WHERE kind = 'workspace'")  # git may have brought tags
         connection.execute("UPDATE store SET signs = '{}'")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA

@@ -16,7 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.errors import CortextError, UnsafePath
 from cortext.index.database import connect, in_memory, is_unwritable, recreate
@@ -24,9 +24,13 @@ from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.model import asking
 from cortext.model.ids import is_id
+from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.files import layout_paths
+
+if TYPE_CHECKING:
+    from cortext.index.calls import CallIndex
 
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
@@ -41,7 +45,7 @@ PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a sess
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
-    "straight", "project", "repository",
+    "straight", "project", "repository", "tags", "starred", "archived",
 )  # fmt: skip
 
 # What a table shows if the column is empty; the properties of `Row` do the same for one session.
@@ -70,12 +74,20 @@ class _Fields(NamedTuple):
     straight: int
     project: str = ""
     repository: str = ""
+    tags: str = ""  # separated by blanks
+    starred: int = 0
+    archived: int = 0
 
 
 class Row(_Fields):
     """A session as lists show it."""
 
     __slots__ = ()
+
+    @property
+    def tag_names(self) -> list[str]:
+        """Its tags."""
+        return self.tags.split()
 
     @property
     def name(self) -> str:
@@ -231,6 +243,12 @@ class SessionIndex:
                 found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
 
+    def calls(self) -> CallIndex:
+        """Return the calls of models in these sessions, for costs. Call it after `refresh`."""
+        from cortext.index.calls import CallIndex
+
+        return CallIndex(self._database)
+
     def close(self) -> None:
         self._database.close()
 
@@ -363,10 +381,10 @@ class _Refresh:
             for done, session_id in enumerate(ids[start : start + 200], start + 1):
                 try:
                     session = self.source.store.get(session_id)
-                    derived = (self._only_asks(session), *project_fields(root, kind, session))
+                    derived = (self._only_asks(session), *derived_fields(root, kind, session))
                     rows.append((*_row(root, kind, session), *derived))
                 except (UnsafePath, OSError):
-                    rows.append((*_unreadable(root, kind, session_id), 0, "", ""))
+                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
@@ -389,7 +407,7 @@ class _Refresh:
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
         self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
         self.database.executemany(
-            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 21)})",
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 24)})",
             ((*row[:_READ], changed, *row[_READ:]) for row in rows),
         )
         self.database.execute("COMMIT")
@@ -411,6 +429,9 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
             conditions.append("damage > 0")
         elif column == "projects":
             conditions.append("project IN (SELECT value FROM json_each(?))")
+            values.append(value)
+        elif column == "tag":
+            conditions.append("instr(' ' || tags || ' ', ' ' || ? || ' ') > 0")
             values.append(value)
         elif (column, value) == IN_USE:
             conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
@@ -478,11 +499,16 @@ def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
 
 
-def project_fields(root: str, kind: str, session: Session) -> tuple[str, str]:
-    """Return the folder that a session was held in, which for a workspace is that itself, and its repository."""
+def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, str, int, int]:
+    """Return the last columns of a row: project, repository, tags, starred, archived.
+
+    The project is the folder that a session was held in, which for a workspace is that itself.
+    """
     project, repository = session.extra.get("project"), session.extra.get("repository")
     folder = root if kind == "workspace" else project if isinstance(project, str) else ""
-    return _text(folder), json.dumps(repository) if isinstance(repository, dict) else ""
+    order = order_of(session.extra)
+    recorded = json.dumps(repository) if isinstance(repository, dict) else ""
+    return _text(folder), recorded, " ".join(order.tags), int(order.starred), int(order.archived)
 
 
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.model.order import ORDER, merged
 from cortext.model.status import ACTIVE, check_transition, shown
 
 
@@ -67,7 +68,8 @@ class Session(msgspec.Struct, kw_only=True):
 class Change(msgspec.Struct, kw_only=True):
     """A change of metadata: only the fields that are set change. `force` allows completed → active.
 
-    `last_active` only moves forward: a resume counts as activity before anything is said.
+    `last_active` only moves forward: a resume counts as activity before anything is said. Of `extra`, the keys that are
+    given change; the events in `order` are added to those that exist.
     """
 
     status: str | msgspec.UnsetType = msgspec.UNSET
@@ -93,6 +95,8 @@ class Change(msgspec.Struct, kw_only=True):
         }
         if "extra" in changed:
             changed["extra"] = {**session.extra, **changed["extra"]}
+            if ORDER in changed["extra"]:  # events are only ever added
+                changed["extra"][ORDER] = merged(session.extra.get(ORDER), changed["extra"][ORDER])
         if "last_active" in changed:
             changed["last_active"] = max(session.last_active, changed["last_active"])
         return msgspec.structs.replace(session, **changed)

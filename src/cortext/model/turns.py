@@ -402,6 +402,21 @@ def _answered_text(parts: list[Part]) -> str:
     return Message(role=TOOL, parts=parts).text
 
 
+def runs(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
+    """Yield the turns for a tool that wants each answer of the assistant whole, directly followed by its results.
+
+    Turns of the assistant in a row come together, all others on their own.
+    """
+    run: list[Turn] = []
+    for turn in turns:
+        if run and not (turn.role == run[-1].role == ASSISTANT):
+            yield run
+            run = []
+        run.append(turn)
+    if run:
+        yield run
+
+
 def tool_name(name: str) -> str:
     """Return the name without anything that a model API rejects."""
     if _TOOL_NAME.fullmatch(name):

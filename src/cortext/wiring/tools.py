@@ -41,6 +41,11 @@ def is_known(name: str) -> bool:
     return registry.is_known(name)
 
 
+def title(name: str) -> str:
+    """Return the name of a tool for people; an unknown one keeps its name."""
+    return registry.title_of(name) if name else ""
+
+
 def tool(name: str) -> TranscriptSource:
     """Return the adapter of one tool."""
     return registry.load(name)

@@ -221,7 +221,11 @@ def test_a_dollar_in_a_command_is_not_a_placeholder(tmp_path: Path) -> None:
     )
     files = Pi(str(tmp_path), {}).files([command], ["cortext"])
 
-    assert set(files) == {".pi/prompts/workspace.plan.md", ".pi/extensions/cortext.js"}
+    assert set(files) == {
+        ".pi/prompts/workspace.plan.md",
+        ".pi/extensions/cortext.js",
+        ".agents/skills/cortext/SKILL.md",
+    }
     assert files[".pi/prompts/workspace.plan.md"].decode() == (
         '---\ndescription: "Plan \\"it\\""\n---\nIt costs $\u20601 or $\u2060{x}: $ARGUMENTS\n\n'
         "<!-- cortext:command workspace.plan -->$ARGUMENTS<!-- cortext:end -->\n"

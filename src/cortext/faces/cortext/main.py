@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 from cortext import __version__
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process, unknown_command
+from cortext.faces.terminal.run import note_untrusted_workspace, resembles, run_command, run_process, unknown_command
 from cortext.safety import terminal
 
 PACKAGE = "cortext.faces.cortext.commands"
@@ -24,11 +25,15 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("complete", "complete", "save it and mark it as completed"),
             ("show", "show", "read it"),
             ("title", "title", "show or change its title"),
+            ("tag", "tag", "tag it; list all tags"),
+            ("star", "star", "mark it with a star"),
+            ("note", "note", "keep notes on it"),
+            ("archive", "archive", "hide it from lists; it is still found"),
             ("fork", "fork", "branch off at any of its messages"),
             ("prune", "prune", "move its older messages to the archive"),
             ("share", "share", "let others on the same server read or continue it"),
             ("unshare", "unshare", "end that"),
-            ("export", "export", "write it as markdown, JSON or a native session; secrets masked"),
+            ("export", "export", "write it as markdown, JSON, HTML or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
             ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),
         ),
@@ -42,7 +47,9 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("why", "why", "find the conversation behind a line or a commit"),
             ("touched", "touched", "list conversations that read or changed a file"),
             ("browse", "browse", "find, read and resume them on one screen"),
+            ("web", "web", "the same in your browser, on a local page"),
             ("stats", "stats", "count them by day, tool and type"),
+            ("cost", "cost", "show what they cost, by day, model, tool, project or session"),
             ("import", "import_", "import what your AI tools have stored"),
             ("sync", "sync", "import only what is new"),
             ("watch", "watch", "import what changes as soon as it changes"),
@@ -87,6 +94,7 @@ HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
 
 usage: cortext COMMAND [options]          `cortext help COMMAND` explains each one
+       cortext WORDS                      searches for words that are not a command
 {commands}
 
 Naming a conversation: 3 is the third row of the last list, 014 is its own number, an id may be
@@ -132,7 +140,11 @@ def run(words: list[str]) -> int:
         return 0
     modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] not in modules:
-        return unknown_command("cortext", words[0], list(modules))
+        if words[0].startswith("-") or resembles(words[0], [*modules, "help"]):
+            also = shlex.join(["cortext", "search", *words]) if not words[0].startswith("-") else ""
+            return unknown_command("cortext", words[0], list(modules), also=also)
+        print(terminal.line(f"Note: {words[0]!r} is not a command: searching for it"), file=sys.stderr)
+        words = ["search", *words]
     if words[0] not in WITHOUT_ADOPTION:
         adopt_current_workspace()
     if words[0] not in HIDDEN:

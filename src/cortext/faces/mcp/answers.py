@@ -24,6 +24,9 @@ class SessionData(msgspec.Struct, kw_only=True):
     last_active: str = ""
     message_count: int = 0
     summary: str = ""
+    tags: list[str] = []
+    starred: bool = False
+    archived: bool = False
 
 
 class PassageData(msgspec.Struct, kw_only=True):

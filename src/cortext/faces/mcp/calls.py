@@ -25,6 +25,7 @@ Type = Annotated[
     str, Meta(description="only conversations of this type: brainstorm, debug, plan, learn, meeting, review, …")
 ]
 Page = Annotated[str, Meta(description="for the next page: the next_cursor of the previous answer")]
+Tag = Annotated[str, Meta(description="only conversations with this tag; several are separated by commas")]
 LeftOut = Annotated[list[str], Meta(description="ids of sessions to leave out, such as the current one")]
 
 _NAMED = "the session's id or a prefix of it, its number (014), or its row in the last list (3)"
@@ -40,6 +41,7 @@ class SearchWorkspace(Call, frozen=True):
 
     query: Query
     type: Type = ""
+    tag: Tag = ""
     date_range: Annotated[
         str, Meta(description="when: 2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w, last month")
     ] = ""
@@ -78,6 +80,9 @@ class ListSessions(Call, frozen=True):
     project: Annotated[
         str, Meta(description="only sessions about the project in this folder (. is the current one), wherever it was")
     ] = ""
+    tag: Tag = ""
+    starred: Annotated[bool, Meta(description="only sessions that the user marked with a star")] = False
+    archived: Annotated[bool, Meta(description="only archived sessions, which are otherwise left out")] = False
     limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
 
@@ -105,6 +110,7 @@ class SearchSessions(Call, frozen=True):
     messages_per_session: Annotated[int, Meta(description="how many messages per session", ge=1, le=10)] = 3
     after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
     before: Annotated[str, Meta(description="only what was said until then")] = ""
+    tag: Tag = ""
     cursor: Page = ""
     leave_out: LeftOut = []
 

@@ -17,12 +17,14 @@ OMITTED = ("path", "project", "repository", "token_count", "damage")
 def session_data(row: Row) -> Json:
     """Return a session as data, without empty fields."""
     fields = {**session_json(row), "type": row.shown_type}
-    return {name: value for name, value in fields.items() if value != "" and name not in OMITTED}
+    known = {name: value for name, value in fields.items() if name not in OMITTED}
+    return {name: value for name, value in known.items() if value is not False and value not in ("", [])}
 
 
 def session_line(row: Row) -> str:
     """Return a session on one line, its id first, because the other tools take it."""
     facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status]
+    facts += [*(f"#{tag}" for tag in row.tag_names), "starred" if row.starred else ""]
     facts += [f"{row.message_count} messages", f"last active {row.last_active[:16]}"]
     return " · ".join(fact for fact in facts if fact)
 

@@ -27,7 +27,7 @@ from cortext.faces.mcp.pages import FRAME, Answer, Page, cursor_at, fenced, fit,
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, order_filter
 from cortext.services.library.recall import PASSAGE, Recall, SessionPassages, without_secrets
 from cortext.services.library.search import PER_SESSION, check_filters
 
@@ -53,7 +53,11 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
         raise NotFound(
             "this server was not started inside a workspace", hint="use search_sessions, which searches every store"
         )
-    filters = {**_filters(type=given.type), **dates.filters(given.date_range), "workspace": context.stores.workspace}
+    filters = {
+        **_filters(type=given.type, tag=given.tag),
+        **dates.filters(given.date_range),
+        "workspace": context.stores.workspace,
+    }
     start, limit = index_of(given.cursor), given.limit
     # One more than wanted, to know whether there is a next page.
     recall = context.recall
@@ -74,7 +78,7 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
     recall = context.recall
     found = recall.found(
         query,
-        filters=_filters(after=given.after, before=given.before),
+        filters=_filters(after=given.after, before=given.before, tag=given.tag),
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
@@ -165,7 +169,16 @@ def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
         raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
     kind, tool = given.type or None, given.tool or None
     projects = context.listing.projects_of(given.project) if given.project else None
-    rows = context.listing.rows(kind=kind, status=status or None, tool=tool, asking=False, projects=projects)
+    rows = context.listing.rows(
+        kind=kind,
+        status=status or None,
+        tool=tool,
+        asking=False,
+        projects=projects,
+        tags=order_filter(given.tag, "")["tags"],
+        starred=True if given.starred else None,
+        archived=given.archived,
+    )
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.cursor)

@@ -17,6 +17,7 @@ from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 
 OUTPUT_LOST = "everything that was stored; only the output is missing"
+LEAST_RESEMBLANCE = 0.75  # one wrong letter in four
 FREE_SPACE = "send the output elsewhere, or free some space"
 Command = Callable[[list[str]], int]
 
@@ -182,10 +183,15 @@ def note_untrusted_workspace() -> None:
         print(folded(terminal.line(f"Note: {why}"), sys.stderr), file=sys.stderr)
 
 
-def unknown_command(program: str, name: str, known: Sequence[str]) -> int:
-    """Report an unknown command with the nearest known ones; return the exit code."""
-    near = get_close_matches(name, known, n=2)
+def resembles(name: str, known: Sequence[str]) -> bool:
+    """Whether a word is so near to one of the known ones that it is rather a typing error."""
+    return bool(get_close_matches(name.lower(), known, n=1, cutoff=LEAST_RESEMBLANCE))
+
+
+def unknown_command(program: str, name: str, known: Sequence[str], *, also: str = "") -> int:
+    """Report an unknown command with the nearest known ones; return the exit code. `also` is what else may be meant."""
+    near = get_close_matches(name, known, n=2, cutoff=0.7) or get_close_matches(name, known, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see `{program} --help`"
-    error = UsageError(f"unknown command {name!r}", hint=hint)
+    error = UsageError(f"unknown command {name!r}", hint=f"{hint} (to search for it: {also})" if also else hint)
     report(program, error)
     return error.exit_status

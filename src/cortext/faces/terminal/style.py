@@ -53,6 +53,16 @@ def columns(stream: TextIO | None = None) -> int:
         return 80
 
 
+def rows_of_screen() -> int:
+    """Return the height of the screen; 0 if the output is not a terminal."""
+    if not sys.stdout.isatty():
+        return 0
+    try:
+        return int(os.environ.get("LINES") or os.get_terminal_size(sys.stdout.fileno()).lines)
+    except (ValueError, OSError):
+        return 24
+
+
 def folded(text: str, stream: TextIO | None = None, *, first: int = 0, indent: int = 0) -> str:
     """Return a text with its lines broken between words to fit the screen; unchanged if there is no screen.
 

@@ -69,9 +69,7 @@ def fused(
     for key in titles.keys() - sessions.keys():
         found[key, 0] = Signals(own=titles[key])  # only the name matches: show the session by its first message
     return {
-        at: found.get(at, _NOTHING)._replace(
-            beside=beside.get(at, 0.0), session=sessions.get(at[0], 0.0), name=titles.get(at[0], 0.0)
-        )
+        at: Signals(*found.get(at, _NOTHING)[:3], beside.get(at, 0.0), sessions.get(at[0], 0.0), titles.get(at[0], 0.0))
         for at in {**found, **beside}
     }
 

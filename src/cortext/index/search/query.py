@@ -13,7 +13,8 @@ from cortext.index.search.asked import asked
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model import clock
 
-FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "after", "before")
+FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "tag", "is", "after", "before")
+IS = ("starred", "unstarred", "archived", "unarchived")  # what `is:` accepts
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
 
@@ -107,6 +108,8 @@ def _is_stop(word: Word) -> bool:
 def _is_valid_filter(name: str, value: str) -> bool:
     if name == "project":
         return value.startswith(("/", "~", "."))  # else it is rather a word of the text
+    if name == "is":
+        return all(word in IS for word in value.lower().split(","))
     return name not in ("after", "before") or moment(value) > 0
 
 

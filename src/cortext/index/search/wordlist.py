@@ -65,26 +65,20 @@ class WordList:
     def similar(self, word: str, wrong: int, most: int = 6) -> list[str]:
         """Return words that differ from this one in at most so many letters, the most similar first.
 
-        A third of the word is assumed to be right, so that only words with one of the thirds are compared.
+        Only words are compared that begin or end like this one: with half of it, or with a third if two may be wrong.
         """
         words, wanted = self._all(), word.encode("utf-8", "replace")
-        size = max(2, len(wanted) // 3)
+        size = max(2, len(wanted) // (wrong + 1))
         found: dict[bytes, int] = {}
-        for start in (0, (len(wanted) - size) // 2, len(wanted) - size):
-            piece = wanted[start : start + size]
-            at = words.find(piece)
-            looked_at = 0
-            while at >= 0 and looked_at < LOOKED_AT:
-                begin, end = words.rfind(b"\n", 0, at) + 1, words.find(b"\n", at)
-                if end < 0:
-                    break
-                # An equal piece is at about the same position, in a word of about the same length.
-                if abs(end - begin - len(wanted)) <= wrong and abs(at - begin - start) <= wrong:
-                    other = words[begin:end]
-                    looked_at += 1
-                    if other not in found and other != wanted:
-                        found[other] = _distance(wanted, other)
-                at = words.find(piece, at + 1)
+        for pattern, at_start in ((b"\n" + wanted[:size], True), (wanted[-size:] + b"\n", False)):
+            at = words.find(pattern)
+            while at >= 0 and len(found) < LOOKED_AT:
+                begin = at + 1 if at_start else words.rfind(b"\n", 0, at) + 1
+                end = words.find(b"\n", begin)
+                other = words[begin:end]
+                if end > 0 and abs(len(other) - len(wanted)) <= wrong and other not in found and other != wanted:
+                    found[other] = _distance(wanted, other)
+                at = words.find(pattern, at + 1)
         nearest = sorted((far, other) for other, far in found.items() if far <= wrong)[:most]
         return [other.decode("utf-8", "replace") for _, other in nearest]
 

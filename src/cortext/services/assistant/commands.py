@@ -13,6 +13,7 @@ import msgspec
 
 from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
+from cortext.model.order import tag_name
 from cortext.model.session import Change
 from cortext.model.status import shown
 from cortext.safety.secrets.masking import mask
@@ -123,12 +124,18 @@ class Commands:
         return Answer(text)
 
     def do_sessions(self, chat: str, rest: str) -> Answer:
-        """`/sessions [all]`."""
-        everything = rest.lower() == "all"
-        rows = self._sessions.rows(0 if everything else SHOWN + 1)
+        """`/sessions [all|starred|archived|#TAG]`."""
+        wanted = rest.strip().lower()
+        everything = wanted == "all"
+        rows = self._sessions.rows(
+            0 if everything else SHOWN + 1,
+            tags=[tag_name(wanted)] if wanted not in ("", "all", "starred", "archived") else (),
+            starred=True if wanted == "starred" else None,
+            archived=wanted == "archived",
+        )
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows:
-            return Answer(NO_SESSIONS)
+            return Answer(NO_SESSIONS if not wanted or everything else f"No session is {wanted}, or has that tag.")
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
             (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _description(row))
@@ -314,7 +321,12 @@ COMMANDS = CommandTable[Callable[[Commands, str, str], Answer]](
             "continue a session of any tool: its row in /sessions, its id, or words from it",
             Commands.do_resume,
         ),
-        Command("sessions", "[all]", "list the sessions, most recently active first", Commands.do_sessions),
+        Command(
+            "sessions",
+            "[all|starred|archived|#TAG]",
+            "list the sessions, most recently active first",
+            Commands.do_sessions,
+        ),
         Command("session", "", "show the current session", Commands.do_session),
         Command("retry", "", "ask again for an answer to your last message", Commands.do_turn),
         Command("continue", "", "continue an answer that was cut off", Commands.do_turn),

@@ -129,9 +129,11 @@ class ChatSessions:
         listing.refresh()
         return listing
 
-    def rows(self, limit: int = SHOWN) -> list[Row]:
-        """Return the sessions of the assistant, most recently active first."""
-        return self.listing().rows(root=self.root, limit=limit)
+    def rows(
+        self, limit: int = SHOWN, *, tags: Sequence[str] = (), starred: bool | None = None, archived: bool | None = None
+    ) -> list[Row]:
+        """Return the sessions of the assistant, most recently active first; the others as in `Listing.cells`."""
+        return self.listing().rows(root=self.root, limit=limit, tags=tags, starred=starred, archived=archived)
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""

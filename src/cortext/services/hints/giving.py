@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cortext.model.message import Message
-from cortext.services.hints import muting
-from cortext.services.hints.hints import BAR, Hint, Hinter, failures_in, shown, text_of
-from cortext.services.hints.signs import errors_in, files_in, question_terms
-from cortext.services.library.listing import Listing
-from cortext.services.library.search import Search
+from cortext.services.hints.signs import errors_in, failures_in, files_in, question_terms
+
+if TYPE_CHECKING:  # imported in the functions: most prompts have nothing to look for
+    from cortext.services.hints.hints import Hint
+    from cortext.services.library.listing import Listing
+    from cortext.services.library.search import Search
 
 RECENT = 8  # messages at the end of a chat in which a command may have failed
 
@@ -38,7 +39,10 @@ def hint_for(
 ) -> Given | None:
     """Return a hint for a prompt in the conversation `current`; None if there is none."""
     if not (errors_in(prompt) or question_terms(prompt) or files_in(prompt, world.workspace) or failures_in(recent)):
-        return None  # before the search is imported
+        return None
+    from cortext.services.hints import muting
+    from cortext.services.hints.hints import Hinter, shown, text_of
+
     found = Hinter(
         world.listing(), world.search(), world.workspace, leave_out=[current], weights=muting.weights(world.workspace)
     ).hint(prompt, recent, given)
@@ -47,6 +51,9 @@ def hint_for(
 
 def mute(workspace: str, kind: str, source: str, arguments: str) -> str:
     """Lower a kind of hints; return the confirmation."""
+    from cortext.services.hints import muting
+    from cortext.services.hints.hints import BAR
+
     if arguments.strip() == "undo":
         muting.unmute(workspace)
         return "Hints of every kind are given as at first again."

@@ -10,12 +10,11 @@ import msgspec
 
 from cortext.errors import CortextError
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TOOL_RESULT, Message
+from cortext.model.message import ASSISTANT, Message
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of, is_answer
-from cortext.services.digest.calls import status_in
-from cortext.services.hints.signs import errors_in, files_in, kernel, phrase_of, question_terms
+from cortext.services.hints.signs import errors_in, failures_in, files_in, kernel, phrase_of, question_terms
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import edits_in
@@ -26,6 +25,7 @@ from cortext.services.text.sentences import sentences, terms
 ERROR, FILE, QUESTION = "error", "file", "question"
 KINDS = (ERROR, FILE, QUESTION)
 BAR = 0.5  # the least score of a hint
+MOST_SESSIONS = 3  # with the same error
 CANDIDATES = 6  # messages that are looked at for each sign
 AFTER_ERROR = 60  # messages in which a fix is looked for
 AFTER_QUESTION = 30  # messages in which the answer is looked for
@@ -116,7 +116,10 @@ class Hinter:
     def _errors(self, lines: Sequence[str]) -> Iterator[Hint]:
         for line in dict.fromkeys(lines):
             phrase = phrase_of(line)
-            for row, seq in self._messages(f'"{phrase}"') if len(phrase.split()) > 1 else ():
+            found = list(self._messages(f'"{phrase}"')) if len(phrase.split()) > 1 else []
+            if len({row.id for row, _ in found}) > MOST_SESSIONS:
+                continue  # what occurs everywhere is not specific
+            for row, seq in found:
                 messages = self._from(row, seq, AFTER_ERROR)
                 if messages and kernel(line) in (kernel(one) for one in messages[0].text.splitlines()):
                     hint = _fixed(row, messages, line)
@@ -150,17 +153,6 @@ class Hinter:
                 yield _hint(QUESTION, share, row, messages[0], ask_of(messages[0]), answer, answer.content)
 
 
-def failures_in(messages: Sequence[Message]) -> list[str]:
-    """Return the errors in the results of the calls that failed in these messages."""
-    return [
-        line
-        for message in messages
-        for part in message.parts or ()
-        if part.type == TOOL_RESULT and status_in(part) != "ok"
-        for line in errors_in(part.output)
-    ]
-
-
 def _fixed(row: Row, messages: Sequence[Message], line: str) -> Hint | None:
     """Return what fixed an error, if the conversation says so and the error did not come again."""
     wanted = kernel(line)
@@ -169,7 +161,12 @@ def _fixed(row: Row, messages: Sequence[Message], line: str) -> Hint | None:
         if fix is not None and message.role != ASSISTANT and wanted in kernel(message.text[:20_000]):
             fix = None  # it was not that
         if message.role == ASSISTANT and not message.partial and message.content:
-            said = [sentence for sentence in sentences(message.content) if _FIXED.search(sentence)]
+            # It must speak of this error, not of whatever else was fixed then.
+            said = [
+                sentence
+                for sentence in sentences(message.content)
+                if _FIXED.search(sentence) and not terms(sentence).isdisjoint(terms(line))
+            ]
             if said:
                 fix = (message, max(said, key=lambda sentence: len(terms(sentence))))
     if fix is None or len(terms(fix[1])) < 3:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
+from cortext.model.message import TOOL_RESULT, Message
+from cortext.services.digest.calls import status_in
 from cortext.services.text.sentences import COMMAND, terms
 
 LONGEST = 20_000  # characters that are looked at
 MOST_ERRORS = 3
 LEAST_WORDS = 3  # of an error, besides names that change from run to run
 LEAST_TERMS = 5  # of a question
+# As programs print it: a sentence that speaks of errors is none, nor is what a tool tells its model about a call.
 _ERROR = re.compile(
-    r"\b\w*(?:Error|Exception|Failure)\b|\b(?:error|fatal|panic|failed|cannot|can't|could not|undefined|unresolved"
-    r"|refused|denied|not found|no such|missing|invalid|unexpected|unable to)\b",
+    r"\b[\w.]*(?:Error|Exception|Failure|Fault)\b(?:\[\w+\])?:|(?:^|:\s*|\[)(?:error|fatal|panic|fail|failed|failure|E)\b(?=[\]:\s])"
+    r"|: (?:undefined|cannot|could not|no such|command not found|not found|permission denied|connection refused)\b",
     re.IGNORECASE,
 )
 # What differs between two occurrences of one error: paths, numbers, addresses, times.
@@ -27,9 +31,25 @@ def errors_in(text: str) -> list[str]:
     found = []
     for line in text[:LONGEST].splitlines():
         line = line.strip()
-        if 12 <= len(line) <= 300 and _ERROR.search(line) and len(kernel(line).split()) >= LEAST_WORDS:
+        if (
+            12 <= len(line) <= 300
+            and line[0] != "<"
+            and _ERROR.search(line)
+            and len(kernel(line).split()) >= LEAST_WORDS
+        ):
             found.append(line)
     return sorted(dict.fromkeys(found), key=lambda line: -len(kernel(line)))[:MOST_ERRORS]
+
+
+def failures_in(messages: Sequence[Message]) -> list[str]:
+    """Return the errors in the results of the calls that failed in these messages."""
+    return [
+        line
+        for message in messages
+        for part in message.parts or ()
+        if part.type == TOOL_RESULT and status_in(part) != "ok"
+        for line in errors_in(part.output)
+    ]
 
 
 def kernel(line: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.index.sessions import Row, project_fields
+from cortext.index.sessions import Row, derived_fields
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.base import Trashed
@@ -33,6 +33,9 @@ def session_json(row: Row) -> Json:
         "path": row.path,
         "project": row.project,
         "repository": json.loads(row.repository) if row.repository else None,
+        "tags": row.tag_names,
+        "starred": bool(row.starred),
+        "archived": bool(row.archived),
     }
     return {**fields, "damage": row.damage} if row.damage else fields
 
@@ -68,5 +71,5 @@ def row_of(session: Session, root: str, kind: str) -> Row:
         kind,
         session.damage,
         int(session.is_linear),
-        *project_fields(root, kind, session),
+        *derived_fields(root, kind, session),
     )

@@ -13,6 +13,7 @@ from cortext.errors import CortextError, StoreUnreachable
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.message import Message
+from cortext.model.order import tag_name
 from cortext.model.status import ACTIVE, INTERRUPTED
 from cortext.services.library.server_rows import ServerSource
 from cortext.services.library.stores import Found, NamedStore
@@ -39,6 +40,9 @@ class Wanted(TypedDict, total=False):
     before: str
     asking: bool
     projects: Sequence[str] | None
+    tags: Sequence[str]
+    starred: bool | None
+    archived: bool | None
 
 
 class Listing:
@@ -98,19 +102,24 @@ class Listing:
         return found
 
     def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
-        """Return (store, id) of sessions by tool, type, agent, status, project, `after` and `before` (timestamps)."""
+        """Return (store, id) of sessions by tool, type, agent, status, project, `after` and `before` (timestamps).
+
+        `tag` are tags separated by commas; `is` are words such as starred and archived.
+        """
         status = wanted.pop("status", "")
         project = wanted.pop("project", "")
+        order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
         projects = self.projects_of(project) if project else None
         if status in ("", "paused", "completed"):
             where = [*wanted.items(), *([("status", status)] if status else []), *_in_projects(projects)]
-            return self._index.pairs(roots, where)
+            return self._index.pairs(roots, [*where, *_in_order(**order)])
         rows = self.rows(
             kind=wanted.get("type"),
             tool=wanted.get("tool"),
             agent=wanted.get("agent"),
             status=status,
             projects=projects,
+            **order,
         )
         return [(row.root, row.id) for row in rows if row.root in roots]
 
@@ -121,6 +130,15 @@ class Listing:
 
             return messages(self.sources[row.root], row.id, row.path)
         return iter(self.named_store(row.root).store.read(row.id))
+
+    def message(self, row: Row, seq: int) -> Message | None:
+        """Return one message of a session, without decoding those before it; None if it does not exist."""
+        if row.root in self.sources:
+            from cortext.index.search.reading import around
+
+            return around(self.sources[row.root], row.id, row.path, seq).get(seq)
+        found = next(iter(self.named_store(row.root).store.read(row.id, seq)), None)
+        return found if found is not None and found.seq == seq else None
 
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due."""
@@ -150,12 +168,16 @@ class Listing:
         before: str = "",
         asking: bool = True,
         projects: Sequence[str] | None = None,
+        tags: Sequence[str] = (),
+        starred: bool | None = None,
+        archived: bool | None = None,
     ) -> list[tuple[Any, ...]]:
         """Return only these columns of the same sessions, for tables, which can be very long.
 
         `status` may also be one that is shown but not stored (interrupted, damaged). `roots` are the stores to list
         (None: all), `projects` the folders that sessions were held in (None: any), `after` and `before` timestamps of
-        the last activity. Without `asking`, chats that only ran our own commands are left out.
+        the last activity. Without `asking`, chats that only ran our own commands are left out. Sessions must have all
+        `tags`; None means that it does not matter whether they are starred or archived.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -175,15 +197,25 @@ class Listing:
         fetched = tuple(dict.fromkeys((*columns, *needed)))
         index_of = {name: index for index, name in enumerate(fetched)}
         most = limit + len(hidden) if limit > 0 and not status else 0
-        held_in = _in_projects(projects)
+        held_in = [*_in_projects(projects), *_in_order(tags, starred, archived)]
         found = self._index.cells(fetched, roots, [*times, *wanted, *held_in], limit=most, order=order)
         if hidden:
             found = [cells for cells in found if (cells[index_of["root"]], cells[index_of["id"]]) not in hidden]
-        # What the server cannot decide is decided here, and then every session is needed.
-        most = 0 if held_in or status in (INTERRUPTED, ACTIVE, "damaged") else limit
+        # What the server cannot decide is decided here, and then every session is needed. It knows nothing of tags and
+        # the archive, but most sessions are in no archive.
+        every = projects is not None or tags or starred or status in (INTERRUPTED, ACTIVE, "damaged")
+        most = 0 if every or not limit else limit if archived is None else 2 * limit + 50
         for server in served:
-            rows = self.from_server(server, [*times, *wanted], limit=most, order=order)
-            inside = [row for row in rows if projects is None or row.project in projects]
+            inside: list[Row] = []
+            for number in (most, 0):
+                rows = self.from_server(server, [*times, *wanted], limit=number, order=order)
+                inside = [
+                    row
+                    for row in rows
+                    if (projects is None or row.project in projects) and is_in_order(row, tags, starred, archived)
+                ]
+                if not number or len(rows) < number or len(inside) >= limit:
+                    break
             found += map(attrgetter(*fetched), inside)
         if status == INTERRUPTED:
             stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
@@ -275,6 +307,38 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
+
+
+class OrderFilter(TypedDict):
+    """A filter by tags, star and archive: see `Listing.cells`."""
+
+    tags: Sequence[str]
+    starred: bool | None
+    archived: bool | None
+
+
+def order_filter(tags: str, words: str) -> OrderFilter:
+    """Return the filter for tags, and for words such as starred; both separated by commas, and checked before."""
+    given = set(words.lower().split(","))
+    return OrderFilter(
+        tags=[tag_name(tag) for tag in tags.split(",") if tag.strip()],
+        starred=True if "starred" in given else False if "unstarred" in given else None,
+        archived=True if "archived" in given else False if "unarchived" in given else None,
+    )
+
+
+def is_in_order(row: Row, tags: Sequence[str], starred: bool | None, archived: bool | None) -> bool:
+    """Whether a session has these tags, and the star and the archive that are wanted."""
+    flags = starred in (None, bool(row.starred)) and archived in (None, bool(row.archived))
+    return flags and set(tags) <= set(row.tag_names)
+
+
+def _in_order(tags: Sequence[str], starred: bool | None, archived: bool | None) -> list[tuple[str, str]]:
+    """Return the conditions on tags, star and archive."""
+    flags = [
+        (name, str(int(value))) for name, value in (("starred", starred), ("archived", archived)) if value is not None
+    ]
+    return [*(("tag", tag) for tag in tags), *flags]
 
 
 def _in_projects(projects: Sequence[str] | None) -> list[tuple[str, str]]:

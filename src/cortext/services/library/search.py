@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 
-SESSION_FILTERS = ("tool", "type", "status", "agent", "project")
+SESSION_FILTERS = ("tool", "type", "status", "agent", "project", "tag", "is")
 BESIDE = ("neighbour",)  # why a message is shown that does not match itself
 FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
 PER_SESSION = 3

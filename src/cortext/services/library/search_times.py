@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from cortext.errors import UsageError
-from cortext.index.search.query import FILTERS, moment, timestamp
+from cortext.index.search.query import FILTERS, IS, moment, timestamp
 
 _TIMES = "use 2026, 2026-11, 2026-11-15, today, yesterday, 12h, 7d, 2w, 3m or 1y"
 
@@ -17,6 +17,8 @@ def check_filters(filters: Mapping[str, str], known: Collection[str] = FILTERS) 
             raise UsageError(f"unknown filter {name!r}", hint=f"use one of {', '.join(known)}")
         if name in ("after", "before") and value and moment(value) < 0:
             raise UsageError(f"invalid --{name} value {value!r}", kept="nothing was changed", hint=_TIMES)
+        if name == "is" and not set(value.lower().split(",")) <= {"", *IS}:
+            raise UsageError(f"unknown filter is:{value[:60]}", hint=f"use is:{', is:'.join(IS)}")
 
 
 def timestamps(after: str, before: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.assistant.backfill import Embedder, backfill, is_embedded
-from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing, is_in_order, order_filter
 from cortext.services.library.search import Found, Match, Search, session_filters
 from cortext.services.library.server_rows import ServerSource
 
@@ -125,5 +125,7 @@ def known_words(embedder: Embedder, text: str) -> str:
 
 def _matches_filters(query: Query, row: Row) -> bool:
     """Whether the filters of a query allow a session on a server."""
-    wanted = {name: value for name, value in session_filters(query).items() if name != "project"}
-    return all(getattr(row, name) == value for name, value in wanted.items())
+    wanted = session_filters(query)
+    wanted.pop("project", "")
+    order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
+    return is_in_order(row, **order) and all(getattr(row, name) == value for name, value in wanted.items())

@@ -42,6 +42,7 @@ class Stats:
         self.tools: dict[str, Tally] = {}
         self.types: dict[str, Tally] = {}
         self.statuses: dict[str, Tally] = {}
+        self.projects: dict[str, Tally] = {}  # by folder; conversations without one are not counted
         self.first = self.last = ""
         for row in rows:
             self._count(row)
@@ -60,6 +61,8 @@ class Stats:
             if name not in table:
                 table[name] = Tally()
             table[name].add(row)
+        if row.project:
+            self.projects.setdefault(row.project, Tally()).add(row)
         if row.created_at and (not self.first or row.created_at < self.first):
             self.first = row.created_at
         self.last = max(self.last, row.last_active)

@@ -81,7 +81,7 @@ class ChatResumer:
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if current is not None and current.session.status == ACTIVE:
             hidden.add((current.root, current.session.id))
-        return [row for row in self.listing.rows() if (row.root, row.id) not in hidden]
+        return [row for row in self.listing.rows(archived=False) if (row.root, row.id) not in hidden]
 
     def current(self) -> Found | None:
         """Return the conversation that this chat is part of, if any."""

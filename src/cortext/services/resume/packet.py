@@ -43,6 +43,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
     moved: dict[str, str] = {}  # the folders that paths were mapped from, each with the one that is named now
+    price: str = ""  # what carrying it costs, in the target and in other tools
 
     def lines(self) -> list[str]:
         """Return the receipt as lines for people."""
@@ -50,6 +51,7 @@ class Receipt(msgspec.Struct, kw_only=True):
         if self.attachments:
             counts += f", {self.attachments} attached file{'s' if self.attachments > 1 else ''}"
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
+        out += [f"price      {self.price}"] if self.price else []
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
         out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]
         out += [f"mapped     {old} to {new}" for old, new in self.moved.items()]

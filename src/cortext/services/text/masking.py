@@ -111,6 +111,11 @@ def change_texts(value: Any, change: Callable[[str], str]) -> Any:
     return _nested(value, lambda name, text: change(text))
 
 
+def change_struct(struct: AnyStruct, change: Callable[[str], str]) -> AnyStruct:
+    """Return a message or a session with every text in it changed, at any depth."""
+    return _changed(struct, lambda name, text: change(text))
+
+
 def disarm(struct: AnyStruct) -> AnyStruct:
     """Return a message or a session for a model, in which no text imitates our delimiters."""
     return _changed(struct, lambda name, text: framing.disarmed(text))

@@ -15,6 +15,7 @@ from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, S
 from cortext.io import files as fsio
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
+from cortext.model.order import ORDER
 from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
@@ -292,8 +293,10 @@ def fork(
 
 
 def _inherited(extra: dict[str, Any]) -> dict[str, Any]:
-    """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat."""
-    not_inherited = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
+    """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat, nor tags and star."""
+    not_inherited = (
+        "begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from", ORDER,
+    )  # fmt: skip
     return {name: value for name, value in extra.items() if name not in not_inherited}
 
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 from cortext.io import files as fsio
 from cortext.io.jsonl import blocks, split_lines
+from cortext.model.order import ORDER
+from cortext.model.order import merged as merged_events
 from cortext.store.files.fields import number_field
 from cortext.store.files.lines import BadLine, coerce, decode_value, derived_id, encode, encode_pretty
 
@@ -130,6 +132,8 @@ def merge_fields(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, A
         base_count, our_count, their_count = (number_field(fields, name) for fields in (base, ours, theirs))
         if name in ours and name in theirs:
             merged[name] = our_count + their_count - base_count if name in base else max(our_count, their_count)
+    if any(ORDER in fields for fields in (ours, theirs)):
+        merged[ORDER] = merged_events(ours.get(ORDER), theirs.get(ORDER))
     created = [str(fields["created_at"]) for fields in (ours, theirs) if fields.get("created_at")]
     if created:
         merged["created_at"] = min(created)

@@ -28,6 +28,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
+from cortext.model.usage import CALL
 from cortext.tools.base import About, Counts
 from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Record, attached_decoder
 from cortext.tools.shared.lines import WITHOUT_CONTENT, moment, note
@@ -159,15 +160,18 @@ class MessageBuilder:
             return messages
         if messages:
             if body.usage is not None:
-                self._count(messages[0], body.id or "", body.usage)
+                self._count(messages[0], body.id or "", body.usage, record.requestId or "")
             for message in messages:
                 message.model = body.model or ""
             if body.model and not (self.aside or record.isSidechain):
                 self.about.model = body.model
         return messages
 
-    def _count(self, message: Message, answer: str, usage: dict[str, Any]) -> None:
-        """Set the usage of an answer once, although each of its records repeats it; after that, only what was added."""
+    def _count(self, message: Message, answer: str, usage: dict[str, Any], request: str) -> None:
+        """Set the usage of an answer once, although each of its records repeats it; after that, only what was added.
+
+        A fork or a resumed session copies records: by the ids of the answer and its request, they are counted once.
+        """
         output = usage.get("output_tokens")
         tokens = output if isinstance(output, int) else None
         if not answer or answer != self.answer:
@@ -176,6 +180,8 @@ class MessageBuilder:
         elif tokens is not None and tokens > self.counted:
             message.usage, message.tokens = {"output_tokens": tokens - self.counted}, tokens - self.counted
             self.counted = tokens
+        if message.usage is not None and answer:
+            message.extra = {**(message.extra or {}), CALL: f"{answer}:{request}"}
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -128,6 +128,7 @@ class Record(msgspec.Struct, gc=False):
     parentUuid: str | None = None
     logicalParentUuid: str | None = None
     timestamp: str | None = None
+    requestId: str | None = None
     sessionId: str | None = None
     cwd: str | None = None
     isSidechain: bool | None = None

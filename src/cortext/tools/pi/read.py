@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from cortext.model.message import (
     ASSISTANT,
     IMAGE,
@@ -29,13 +27,13 @@ from cortext.tools.pi.records import (
     Block,
     Body,
     Content,
-    Mark,
     Record,
     blocks_of,
     decoder,
 )
 from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.lines import WITHOUT_CONTENT, derived_id, moment, note
+from cortext.tools.shared.mark import RunMark
 from cortext.tools.shared.tree import TreeReading
 from cortext.tools.shared.typed import is_resume_block, typed_command
 
@@ -159,16 +157,13 @@ class PiReading(TreeReading[Record]):
 
     # ── entries that we wrote ────────────────────────────────────────────────────────────────────────
 
-    def _marked(self, record: Record, mark: Mark, identity: str) -> list[Message]:
+    def _marked(self, record: Record, mark: RunMark, identity: str) -> list[Message]:
         """Return an entry that we wrote as the messages that it was made from."""
         if mark.added or record.message is None:
             note(self.counts.skipped, "added by cortext" if mark.added else WITHOUT_CONTENT)
             return []
         literal = self.literal(record, record.message, identity)
-        if mark.messages is None:
-            found = [mark.restored(literal, self.counts.damaged)]
-        else:
-            found = msgspec.convert(mark.messages, list[Message])
+        found = mark.all_restored(literal, self.counts.damaged)
         for message in found:
             if message.role == ASSISTANT and message.model:
                 self.about.model = message.model

@@ -6,20 +6,12 @@ from typing import Any
 
 import msgspec
 
-from cortext.tools.shared import mark
+from cortext.tools.shared.mark import RunMark
 
 # Entries that are Pi's own bookkeeping: known, and not part of the conversation.
 BOOKKEEPING = frozenset(("model_change", "thinking_level_change", "usage", "context_edit", "custom", "label"))
 MESSAGE, INJECTED, BRANCH_SUMMARY = "message", "custom_message", "branch_summary"
 SESSION, TITLE, COMPACTION, EDIT = "session", "session_info", "compaction", "context_edit"
-
-
-class Mark(mark.Mark, omit_defaults=True):
-    """`messages` are the originals if an entry and those after it, which are `added`, stand for several messages, or
-    if one message became several entries.
-    """
-
-    messages: list[Any] | None = None
 
 
 class Block(msgspec.Struct, gc=False):
@@ -69,7 +61,7 @@ class Record(msgspec.Struct, gc=False):
     name: str | None = None
     targetId: str | None = None
     replacement: Any = None
-    cortext: Mark | None = None
+    cortext: RunMark | None = None
 
 
 decoder = msgspec.json.Decoder(Record)

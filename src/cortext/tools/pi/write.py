@@ -18,11 +18,12 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
-from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, standalone
+from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
 from cortext.tools.base import Transcript, Written
 from cortext.tools.pi.read import PiReading
-from cortext.tools.pi.records import MESSAGE, SESSION, TITLE, Mark, Record
+from cortext.tools.pi.records import MESSAGE, SESSION, TITLE, Record
 from cortext.tools.shared.lines import one_line_each
+from cortext.tools.shared.mark import RunMark
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
@@ -53,29 +54,17 @@ def write_session(
 def _lines(header: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:
     yield _line(header)
     chain = _Chain(str(header["timestamp"]))
-    for run in _runs(turns):
+    for run in runs(turns):
         bodies = list(_bodies(run, chain))
         messages = [turn.message for turn in run if turn.message is not None]
         for number, body in enumerate(bodies):
             entry = chain.entry(MESSAGE, messages[0] if messages else None, message=body)
-            mark = Mark(added=True) if number else _mark(entry, messages, len(bodies), chain)
+            mark = RunMark(added=True) if number else _mark(entry, messages, len(bodies), chain)
             yield _line({**entry, "cortext": msgspec.to_builtins(mark)})
     if title:
         yield _line(chain.entry(TITLE, None, name=title))
     if model:
         yield _line(chain.entry("model_change", None, **model))
-
-
-def _runs(turns: Sequence[Turn]) -> Iterator[list[Turn]]:
-    """Yield the turns that become one message of Pi: each on its own, and assistant turns in a row together."""
-    run: list[Turn] = []
-    for turn in turns:
-        if run and not (turn.role == run[-1].role == ASSISTANT):
-            yield run
-            run = []
-        run.append(turn)
-    if run:
-        yield run
 
 
 class _Chain:
@@ -149,14 +138,12 @@ def _block(block: Block) -> Json:
     return {"type": "text", "text": block.whole if isinstance(block, Text) else block.output}
 
 
-def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain) -> Mark:
+def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain) -> RunMark:
     if len(messages) == entries == 1:
         record = msgspec.convert(entry, Record)
         assert record.message is not None
-        return Mark.made_from(messages[0], chain.reading.literal(record, record.message, ""))
-    if not messages:
-        return Mark(added=True)
-    return Mark(messages=[msgspec.to_builtins(standalone(message)) for message in messages])
+        return RunMark.made_from(messages[0], chain.reading.literal(record, record.message, ""))
+    return RunMark.made_from_all(messages)
 
 
 def _line(entry: Json) -> bytes:

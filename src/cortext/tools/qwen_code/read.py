@@ -191,15 +191,16 @@ class QwenReading(TreeReading[Record]):
     # ── records that we wrote ────────────────────────────────────────────────────────────────────────
 
     def _marked(self, record: Record, parts: Sequence[ContentPart], identity: str) -> list[Message]:
-        """Return a record that we wrote as the message that it was made from."""
+        """Return a record that we wrote as the messages that it was made from."""
         mark = record.cortext
         if mark is None or mark.added:
             note(self.counts.skipped, "added by cortext")
             return []
-        message = mark.restored(self.literal(record, parts, identity), self.counts.damaged)
-        if mark.model and message.role == model.ASSISTANT:
-            self.about.model = mark.model
-        return [message]
+        found = mark.all_restored(self.literal(record, parts, identity), self.counts.damaged)
+        for message in found:
+            if message.role == model.ASSISTANT and message.model:
+                self.about.model = message.model
+        return found
 
     def literal(self, record: Record, parts: Sequence[ContentPart], identity: str) -> Message:
         """Return a record as one message, its texts unchanged."""

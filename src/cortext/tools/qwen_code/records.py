@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.shared.google_parts import Content
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.mark import RunMark
 
 # Kinds of system records that are Qwen Code's own bookkeeping: known, and not part of the conversation.
 _BOOKKEEPING = """
@@ -64,7 +64,7 @@ class Record(msgspec.Struct, gc=False):
     usageMetadata: dict[str, Any] | None = None
     toolCallResult: CallStatus | None = None
     systemPayload: msgspec.Raw = msgspec.Raw(b"null")
-    cortext: Mark | None = None
+    cortext: RunMark | None = None
 
 
 decoder = msgspec.json.Decoder(Record)

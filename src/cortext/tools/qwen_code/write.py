@@ -1,7 +1,8 @@
 """Writes a session of Qwen Code, never over an existing one, and verifies it by reading it back.
 
 Each message becomes one record, with a field of our own that names the message, so that a conversation comes back with
-its original ids. Qwen Code only appends to the file, and copies unknown fields when it forks a session.
+its original ids. Qwen Code only appends to the file, and copies unknown fields when it forks a session. It invents a
+result for a call that is not answered by the next record, so a run of assistant messages becomes one record.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import msgspec
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Block, Call, Result, Text, Turn, Turns
+from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
 from cortext.tools.base import Transcript, Written
 from cortext.tools.qwen_code import records
 from cortext.tools.qwen_code.read import QwenReading
 from cortext.tools.qwen_code.records import Record
 from cortext.tools.shared.google_parts import parts_of
 from cortext.tools.shared.lines import one_line_each
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.mark import RunMark
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
@@ -60,13 +61,19 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
     parent: str | None = None
     stamp = now = clock.now()
     used: set[str] = set()
-    for number, turn in enumerate(turns):
-        identity = _record_id(turn, number, parent, used)
-        stamp = (clock.normalise(turn.message.timestamp) if turn.message else "") or now
-        record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(turn, model), **common}
-        typed = msgspec.convert(record, Record)
-        literal = reading.literal(typed, parts_of(typed.message.parts if typed.message else None), identity)
-        yield _line({**record, "cortext": msgspec.to_builtins(Mark.made_from(turn.message, literal))})
+    for number, run in enumerate(runs(turns)):
+        sources = [turn.message for turn in run if turn.message is not None]
+        first = sources[0] if sources else None
+        identity = _record_id(first, number, parent, used)
+        stamp = (clock.normalise(first.timestamp) if first else "") or now
+        record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(run, model), **common}
+        if len(sources) > 1:
+            mark = RunMark.made_from_all(sources)
+        else:
+            typed = msgspec.convert(record, Record)
+            parts = parts_of(typed.message.parts if typed.message else None)
+            mark = RunMark.made_from(first, reading.literal(typed, parts, identity))
+        yield _line({**record, "cortext": msgspec.to_builtins(mark)})
         parent = identity
     if title:
         record = {"uuid": str(uuid.uuid5(_NAMES, f"title {parent} {title}")), "parentUuid": parent, "timestamp": stamp}
@@ -78,9 +85,9 @@ def _line(record: Json) -> bytes:
     return one_line_each(encode(record)) + b"\n"
 
 
-def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> str:
+def _record_id(source: Message | None, number: int, parent: str | None, used: set[str]) -> str:
     """Return the record's id, always the same for the same message."""
-    name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
+    name = source.id if source and source.id else f"{parent} {number}"
     identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
     if identity in used:
         identity = str(uuid.uuid5(_NAMES, f"{identity} {number}"))
@@ -88,14 +95,14 @@ def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> s
     return identity
 
 
-def _content(turn: Turn, model: str) -> Json:
+def _content(run: Sequence[Turn], model: str) -> Json:
     """Return the fields of a record that differ between the user, the model and the results of its calls."""
-    parts = [_part(block) for block in turn.blocks]
-    if turn.role == ASSISTANT:
-        name = (turn.message.model if turn.message else "") or model
+    parts = [_part(block) for turn in run for block in turn.blocks]
+    if run[0].role == ASSISTANT:
+        name = next((turn.message.model for turn in run if turn.message and turn.message.model), model)
         fields: Json = {"type": records.ASSISTANT, "provenance": "assistant_output", "model": name or "unknown"}
         return {**fields, "message": {"role": "model", "parts": parts}}
-    kind, origin = (records.TOOL_RESULT, "tool_result") if turn.results else (records.USER, "real_user")
+    kind, origin = (records.TOOL_RESULT, "tool_result") if run[0].results else (records.USER, "real_user")
     return {"type": kind, "provenance": origin, "message": {"role": "user", "parts": parts}}
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import msgspec
 
 from cortext.model.message import Message
-from cortext.model.turns import essence
+from cortext.model.turns import essence, standalone
 
 
 class Mark(msgspec.Struct, omit_defaults=True, gc=False):
@@ -55,3 +56,26 @@ class Mark(msgspec.Struct, omit_defaults=True, gc=False):
         message.model, message.tokens, message.usage = self.model, self.tokens, self.usage
         message.timestamp = self.timestamp or literal.timestamp
         return message
+
+
+class RunMark(Mark, omit_defaults=True, gc=False):
+    """The mark of a record that may stand for several messages, such as a run of messages of the assistant.
+
+    `messages` are the originals then, and also if one message became several records, of which all but the first are
+    `added`.
+    """
+
+    messages: list[Any] | None = None
+
+    @classmethod
+    def made_from_all(cls, messages: Sequence[Message]) -> Self:
+        """Return the mark of a record that was made from these messages, which it cannot tell apart."""
+        if not messages:
+            return cls(added=True)
+        return cls(messages=[msgspec.to_builtins(standalone(message)) for message in messages])
+
+    def all_restored(self, literal: Message, damaged: dict[str, int]) -> list[Message]:
+        """Return the messages that a record was made from."""
+        if self.messages is None:
+            return [self.restored(literal, damaged)]
+        return msgspec.convert(self.messages, list[Message])

@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from cortext.faces.cortext.browse.work import Entry, Wanted
+from cortext.faces.cortext.browse.work import Wanted
 from cortext.faces.terminal.table import cut, pad, width
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
+from cortext.services.library.finder import Entry
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 
@@ -30,7 +31,7 @@ def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[L
     row = entry.row
     mark = "›" if chosen else " "
     style = "class:chosen" if chosen else "class:name"
-    name = terminal.line(row.name)
+    name = terminal.line(f"★ {row.name}" if row.starred else row.name)
     if not wide:
         facts = cut(terminal.line(_few_facts(row, cells)), 36)
         room = max(8, cells - width(facts) - 4)
@@ -57,6 +58,7 @@ def _facts(row: Row) -> str:
         row.status,
         row.last_active[:10],
         f"{row.message_count} messages",
+        *(f"#{tag}" for tag in row.tag_names),
     ]
     return " · ".join(fact for fact in facts if fact)
 

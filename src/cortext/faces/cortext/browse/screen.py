@@ -31,12 +31,14 @@ from prompt_toolkit.styles import Style
 
 from cortext.faces.cortext.browse import drawing as draw
 from cortext.faces.cortext.browse.state import FILTERS, State
-from cortext.faces.cortext.browse.work import Finder, Listed, Newest, Question, Reader, Wanted
+from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
 from cortext.safety import terminal
+from cortext.services.library.finder import Finder, Listed, Question
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
+from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list
 SMALLEST = (40, 10)  # columns and rows below which nothing useful fits
@@ -49,9 +51,10 @@ _STYLE = Style.from_dict(
     }
 )  # fmt: skip
 KEYS = (
-    "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  ^T tool  ^K type  ^S status  ^G here"
+    "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  "
+    "^T tool  ^K type  ^S status  ^L tag  ^G here"
 )
-SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^G filter  PgDn scroll  Esc leave"
+SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^L ^G filter  PgDn scroll  Esc leave"
 EMPTY = "Nothing is stored yet: `cortext import` imports what your AI tools have stored."
 NO_MATCH = "No session matches. Shorten the query, or change the filters with the keys below."
 
@@ -80,7 +83,8 @@ class Browser:
         self._output = create_output()
         self._preview_key: tuple[object, ...] = ()
         self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
-        finder, reader = Finder(folder, self._progress, later), Reader(folder)
+        finder = Finder(lambda: Stores(folder).listing(), lambda: Stores(folder).search(), self._progress, later)
+        reader = Reader(folder)
         self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
         self.state = State(here, self._find.ask, self._read.ask)
@@ -143,6 +147,7 @@ class Browser:
         on("c-k", "f3", do=lambda: state.next_filter("type"))
         on("c-s", "f4", do=lambda: state.next_filter("status"))
         on("c-g", "f5", do=state.only_here)
+        on("c-l", "f6", do=lambda: state.next_filter("tag"))
         on("tab", do=state.fold)
         on("c-o", do=lambda: setattr(state, "choosing", state.chosen is not None))
         on("enter", do=lambda: self._choose(""))
@@ -241,6 +246,8 @@ class Browser:
         spans: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(note)}")]
         for name in FILTERS:
             value = getattr(question, name)
+            if name == "tag" and not value and not state.choices[name]:
+                continue  # nothing has a tag
             spans.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
         here = terminal.line(os.path.basename(question.root)) if question.root else "all"
         spans.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cortext.errors import CortextError
-from cortext.faces.cortext.browse.work import Entry, Listed, Question, Wanted
+from cortext.faces.cortext.browse.work import Wanted
 from cortext.model.message import Message
+from cortext.services.library.finder import Entry, Listed, Question
 
-FILTERS = ("tool", "type", "status")
+FILTERS = ("tool", "type", "status", "tag")
 
 
 class State:
@@ -73,7 +74,7 @@ class State:
             self.problem = _on_one_line(answer)
             return
         self.entries, self.cursor = answer.entries, 0
-        self.choices = {"tool": answer.tools, "type": answer.types, "status": answer.statuses}
+        self.choices = {"tool": answer.tools, "type": answer.types, "status": answer.statuses, "tag": answer.tags}
         self._read_chosen()
 
     def take_messages(self, wanted: Wanted, answer: Sequence[Message] | Exception) -> None:

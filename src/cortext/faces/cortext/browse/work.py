@@ -1,51 +1,19 @@
-"""Searching and reading for the browser, in threads of their own; only the newest request counts."""
+"""The threads of the browser, in which it searches and reads; only the newest request counts."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from cortext.model.message import Message
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.search import Match, Search
 from cortext.wiring.stores import Stores
 
 Request = TypeVar("Request")
 Result = TypeVar("Result")
 
-MOST_LISTED = 500  # sessions without a query
-MOST_FOUND = 60  # sessions with a query
 BEFORE, AFTER = 4, 40  # messages of a preview around the match
-WEAKEST = 0.5  # of the best score, for matches by meaning alone
-FRESH = 5.0  # seconds for which the list counts as up to date
-
-
-class Question(NamedTuple):
-    """A query and filters."""
-
-    text: str = ""
-    tool: str = ""
-    type: str = ""
-    status: str = ""
-    root: str = ""
-
-
-class Entry(NamedTuple):
-    """A session of the list, with its matches."""
-
-    row: Row
-    matches: Sequence[Match] = ()
-
-
-class Listed(NamedTuple):
-    """The answer to a question, and the values to filter by."""
-
-    entries: list[Entry]
-    tools: list[str]
-    types: list[str]
-    statuses: list[str]
 
 
 class Wanted(NamedTuple):
@@ -88,60 +56,6 @@ class Newest(Generic[Request, Result]):
                 result = error
             if not self.is_superseded:
                 self._done(request, result)
-
-
-class Finder:
-    """Lists and searches. Used in one thread only, because its databases belong to that thread."""
-
-    def __init__(self, folder: str, progress: Callable[[str, int, int], None], later: Callable[[], None]) -> None:
-        self._folder, self._progress, self._later = folder, progress, later
-        self._listing: Listing | None = None
-        self._search: Search | None = None
-        self._listed_at = self._searched_at = -FRESH
-        self._values: list[list[str]] = []
-
-    def find(self, question: Question) -> Listed:
-        """Return the sessions that match a question, newest or best first."""
-        if self._listing is None:
-            self._listing = Stores(self._folder).listing()
-        if time.monotonic() - self._listed_at > FRESH:
-            self._listing.refresh()
-            found = self._listing.cells(("tool", "type", "status"))
-            self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
-            self._listed_at = time.monotonic()
-        entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
-        return Listed(entries, *self._values)
-
-    def _newest(self, listing: Listing, question: Question) -> list[Entry]:
-        rows = listing.rows(
-            root=question.root,
-            kind=question.type,
-            status=question.status,
-            tool=question.tool,
-            limit=MOST_LISTED,
-            asking=False,
-        )
-        return [Entry(row) for row in rows]
-
-    def _searched(self, question: Question) -> list[Entry]:
-        if self._search is None:
-            self._search = Stores(self._folder).search()
-        if time.monotonic() - self._searched_at > FRESH:
-            self._search.refresh(self._progress)
-            if self._search.more_to_do and self._searched_at < 0:
-                self._later()
-            self._searched_at = time.monotonic()
-        filters = {"tool": question.tool, "type": question.type, "status": question.status, "workspace": question.root}
-        found = self._search.search(typed(question.text), filters=filters, limit=MOST_FOUND, fresh=False)
-        # While typing, matches by meaning alone that are far behind the best are noise.
-        least = WEAKEST * max((item.score for item in found), default=0.0)
-        relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
-        return [Entry(item.session, item.matches) for item in relevant]
-
-
-def typed(text: str) -> str:
-    """Return the query for a text that is being typed: its last word may be incomplete."""
-    return f"{text}*" if text[-1:].isalnum() and text[-1:].isascii() and text.count('"') % 2 == 0 else text
 
 
 class Reader:

@@ -20,6 +20,8 @@ FILTERS = {
     "role": "only messages of this role (user, assistant, tool, system)",
     "workspace": "only this workspace or store, by its name or folder",
     "project": "only conversations about the project in this folder, wherever it was held",
+    "tag": "only conversations with this tag, or with all of several: a,b",
+    "is": "only conversations that are starred or archived (or unstarred, unarchived)",
     "after": "only messages since then: 2026-11-15, yesterday, 7d, 2w, 3m",
     "before": "only messages until then",
 }

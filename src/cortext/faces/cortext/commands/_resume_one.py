@@ -44,24 +44,24 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if row is None:
         return 130
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
-    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
+        command = command_text(chosen.root, chosen.session.type, chosen.session.title)
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
         return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
     if not options.dry_run:
         chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
-    from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
+    from cortext.services.resume.handover import carry_out, take_back
+    from cortext.services.resume.planning import plan_for, price
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
     name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
-    topicless = command_text(chosen.root, chosen.session.type, "(the one of this conversation)")
-    plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
-    plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
+    plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
+    plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.

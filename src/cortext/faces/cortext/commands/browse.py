@@ -31,8 +31,8 @@ def run(arguments: list[str]) -> int:
             "the browser needs a terminal", hint="without one, use `cortext search WORDS` or `cortext list`"
         )
     from cortext.faces.cortext.browse.screen import Browser
-    from cortext.faces.cortext.browse.work import Question
     from cortext.faces.cortext.commands._finding import index_later
+    from cortext.services.library.finder import Question
     from cortext.wiring import tools
     from cortext.wiring.stores import Stores
 

@@ -10,6 +10,7 @@ from cortext.safety import terminal
 
 _TAKES_SESSION = (
     "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",
+    "tag", "star", "note", "archive",
 )  # fmt: skip
 
 
@@ -43,6 +44,8 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
     """Return the values that the preceding option, or else the command, accepts; none if it accepts anything."""
     for action in actions:
         if words[-2] in action.option_strings and action.nargs != 0:
+            if action.dest == "tag":
+                return _tags()
             return _types() if action.dest == "type" else [str(choice) for choice in action.choices or ()]
         if len(words) == 2 and action.choices and not action.option_strings:
             return [str(choice) for choice in action.choices]
@@ -56,6 +59,13 @@ def _sessions() -> list[str]:
     from cortext.wiring.stores import Stores
 
     return [cells[0] for cells in fresh_listing(Stores()).cells(("id",))]
+
+
+def _tags() -> list[str]:
+    from cortext.faces.cortext.commands._listing import fresh_listing
+    from cortext.wiring.stores import Stores
+
+    return sorted({tag for row in fresh_listing(Stores()).rows() for tag in row.tag_names})
 
 
 def _types() -> list[str]:

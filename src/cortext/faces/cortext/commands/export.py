@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable
 
+from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
@@ -21,18 +22,26 @@ def parser() -> ArgumentParser:
     """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext export",
-        description="Write a conversation as markdown or JSON to standard output, or as a native session of a tool. "
-        "Secrets (keys, tokens, passwords) are masked; how many is reported on standard error.",
-        epilog="example:  cortext export 014 --format json",
+        description="Write a conversation as markdown, JSON or one HTML file to standard output, or as a native "
+        "session of a tool. Secrets (keys, tokens, passwords) are masked; how many is reported on standard error.",
+        epilog="examples:  cortext export 014 --format json  ·  cortext export 014 --format html --encrypt > talk.html",
     )
-    made.add_argument("session", nargs="+", help=HELP)
-    made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown", help="default: markdown")
+    made.add_argument("session", nargs="*", help=HELP)
+    formats = ("markdown", "json", "html", "native")
+    made.add_argument("--format", choices=formats, default="markdown", help="default: markdown")
     made.add_argument(
         "--ai",
         type=tools.target_name,
         choices=tools.target_names(),
         help="with --format native: the tool to write it for",
     )
+    made.add_argument("--full", action="store_true", help="with --format html: do not cut long tool calls and results")
+    about = "with --format html: a file that only a passphrase opens (asked for, or in CORTEXT_EXPORT_PASSPHRASE)"
+    made.add_argument("--encrypt", action="store_true", help=about)
+    about = "with --format html: remove `paths` (home folders), `names` (user and machine), or any text; repeatable"
+    made.add_argument("--redact", action="append", default=[], metavar="RULE", help=about)
+    about = "with --format html: every conversation, as a folder of pages with a search"
+    made.add_argument("--all", default="", metavar="DIR", help=about)
     made.add_argument("--unmasked", action="store_true", help="do not mask secrets")
     return made
 
@@ -41,9 +50,20 @@ def run(arguments: list[str]) -> int:
     """Write it."""
     options = parser().parse_args(arguments)
     stores = Stores()
-    found = which(stores, " ".join(options.session))
-    messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
+    _check(options)
     kinds: Counter[str] = Counter()
+    if options.all:
+        from cortext.faces.cortext.commands._export_html import export_all
+
+        export_all(stores, options, kinds)
+        return _report(kinds)
+    found = which(stores, " ".join(options.session))
+    if options.format == "html":
+        from cortext.faces.cortext.commands._export_html import export_one
+
+        export_one(found, options, kinds)
+        return _report(kinds)
+    messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
@@ -62,6 +82,20 @@ def run(arguments: list[str]) -> int:
         _write(json_chunks(found, messages, unmasked=options.unmasked))
     else:
         _write(markdown_chunks(found.session, messages, unmasked=options.unmasked))
+    return _report(kinds)
+
+
+def _check(options: Namespace) -> None:
+    """Raise UsageError if the options do not belong together."""
+    given = [name for name in ("full", "encrypt", "redact", "all") if getattr(options, name)]
+    if given and options.format != "html":
+        raise UsageError(f"--{given[0]} needs --format html", kept="nothing was written", hint="add --format html")
+    if bool(options.session) == bool(options.all):
+        problem = "both a conversation and --all were given" if options.all else "no conversation was given"
+        raise UsageError(problem, kept="nothing was written", hint="name one, or use --all DIR")
+
+
+def _report(kinds: Counter[str]) -> int:
     for kind, count in kinds.items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return 0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
+from cortext.faces.cortext.commands._columns import NAMES, chosen_columns, own_table, shown_tags
+from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
+from cortext.faces.cortext.commands._listing import listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count_or_none
-from cortext.faces.terminal.style import columns, folded
+from cortext.faces.terminal.style import columns, folded, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
@@ -24,7 +26,12 @@ ORDERS = {"active": "last_active", "created": "created_at", "messages": "message
 KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
 SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 # Fields of a session that the table shows.
-SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "root")
+SHOWN = (
+    "id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "tags", "starred",
+    "root",
+)  # fmt: skip
+NO_SESSIONS = "No sessions yet. Try `cortext import` or `cortext demo`."
+OTHER_LINES = 4  # of the screen: the headings, what is not shown, a note, and the prompt
 
 
 def parser() -> ArgumentParser:
@@ -32,24 +39,18 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext list",
         formatter_class=Help,
-        description="List the sessions of every store on this machine, most recently active first.",
-        epilog="example:  cortext list --here --type debug --after 7d",
+        description="List the sessions of every store on this machine, most recently active first: on a screen, "
+        "without a filter, as many as fit. Archived sessions are left out.",
+        epilog="examples:  cortext list --here --type debug --after 7d  ·  cortext list --columns title,tokens,cost",
     )
-    made.add_argument("--type", help="only conversations of this type (brainstorm, debug, …)")
-    made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
-    made.add_argument("--tool", help="only sessions of this AI tool (see `cortext tools`)")
-    made.add_argument("--agent", help="only sessions with this agent")
-    made.add_argument("--workspace", help="only this workspace or store, by its name or folder")
-    about = "only conversations about the project in this folder (default: the current one), wherever it was held"
-    made.add_argument("--project", nargs="?", const=".", default="", metavar="PATH", help=about)
-    made.add_argument("--after", default="", help="only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
-    made.add_argument("--before", default="", help="only sessions last active until then")
+    add_filters(made)
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="sort order (default: active)")
     about = f"at most N sessions (default: all; {SERVED} if some are on a server; 0: all)"
     made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
-    made.add_argument("--here", action="store_true", help="only the current workspace")
-    about = "include chats that consist only of /workspace.resume or /workspace.stop-conversation"
-    made.add_argument("--all", action="store_true", help=about)
+    about = "all sessions, also those that do not fit the screen and chats that consist only of /workspace.resume or "
+    made.add_argument("--all", action="store_true", help=f"{about}/workspace.stop-conversation")
+    about = f"the columns of the table, separated by commas: {', '.join(NAMES)}"
+    made.add_argument("--columns", default="", metavar="NAMES", help=about)
     made.add_argument("--json", action="store_true", help="print a JSON array of sessions")
     return made
 
@@ -57,27 +58,19 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
+    names = chosen_columns(options.columns)
     stores = Stores()
-    after, before = _times(options)
     listing, notes = listing_with_notes(stores)
     listing.partial = True
     limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
     by_title = options.sort == "title"
     wanted: Wanted = {
-        "root": stores.here() if options.here else "",
-        "kind": options.type,
-        "status": options.status,
-        "tool": options.tool,
-        "agent": options.agent,
+        **wanted_of(options, stores, listing),
         "limit": 0 if by_title else limit,
         "order": ORDERS[options.sort],
-        "roots": listing.roots(options.workspace) if options.workspace else None,
-        "after": after,
-        "before": before,
         "asking": options.all,
-        "projects": listing.projects_of(options.project) if options.project else None,
     }
-    if by_title or options.json:
+    if by_title or options.json or names:
         rows = listing.rows(**wanted)
         if by_title:  # from A to Z; the other orders are descending
             rows.sort(key=lambda row: (row.name.casefold(), row.id))
@@ -85,15 +78,20 @@ def run(arguments: list[str]) -> int:
         if options.json:
             print_rows(rows)
             return _report_missing(listing)
+        if names and rows:
+            print(own_table(rows, names, listing))
+            shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
         found = list(map(attrgetter(*SHOWN), rows))
     else:
         found = listing.cells(SHOWN, **wanted)
-    if found:
-        print_table(found, listing, stores.workspace)
-    elif not listing.missing:
-        properties = ("type", "status", "tool", "agent", "here", "workspace", "project", "after", "before")
-        filtered = any(getattr(options, name) for name in properties)
-        print("No session matches." if filtered else "No sessions yet. Try `cortext import` or `cortext demo`.")
+    if found and not names:
+        everything = options.all or options.limit is not None or is_filtered(options)
+        fitting = len(found) if everything else _fitting(len(found))
+        print_table(found[:fitting], listing, stores.workspace)
+        if fitting < len(found):
+            print(f"… and {len(found) - fitting:,} more: --all shows them")
+    elif not found and not listing.missing:
+        print("No session matches." if is_filtered(options) else NO_SESSIONS)
     if options.limit is None and 0 < limit == len(found):
         notes = [*notes, f"only the first {limit} sessions are shown: use --limit 0 for all"]
     for line in notes:
@@ -108,14 +106,10 @@ def _report_missing(listing: Listing) -> int:
     return report_missing(listing.missing)
 
 
-def _times(options: Namespace) -> tuple[str, str]:
-    """Return `--after` and `--before` as timestamps."""
-    if not options.after and not options.before:
-        return "", ""
-    from cortext.services.library.search_times import timestamps
-
-    times = timestamps(options.after, options.before)
-    return times.get("after", ""), times.get("before", "")
+def _fitting(count: int) -> int:
+    """Return how many sessions to show: what fits the screen, or all if the output is not a screen."""
+    room = max(5, rows_of_screen() - OTHER_LINES)
+    return count if not rows_of_screen() or count <= room + 1 else room
 
 
 def print_rows(rows: list[Row]) -> None:
@@ -140,7 +134,7 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
     screen = columns()
     if screen:
         return _screen_table(found, listing, here, screen)
-    ids, types, tools, statuses, times, counts, titles, damage, _ = zip(*found, strict=True)
+    ids, types, tools, statuses, times, counts, titles, damage, *_ = zip(*found, strict=True)
     cells = (
         ids,
         types,
@@ -156,9 +150,11 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
 
 def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, screen: int) -> str:
     """Return a table of number, title and short id, with as many other columns as fit."""
-    ids, types, tools, statuses, times, counts, titles, damage, roots = zip(*found, strict=True)
+    ids, types, tools, statuses, times, counts, titles, damage, tags, starred, roots = zip(*found, strict=True)
     short = _short_ids(ids, roots, listing, here)
-    names = [title or name for title, name in zip(titles, ids, strict=True)]
+    names = [
+        f"★ {title or name}" if star else title or name for title, name, star in zip(titles, ids, starred, strict=True)
+    ]
     table_columns = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column("TITLE", names),
@@ -169,6 +165,8 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
         Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]
+    if any(tags):
+        table_columns.append(Column("TAGS", map_values(shown_tags, tags), rank=7, style="magenta"))
     if len(set(roots)) > 1:
         table_columns.append(
             Column("WORKSPACE", map_values(lambda root: listing.labels.get(root, root), roots), rank=3)

@@ -69,14 +69,15 @@ def run(arguments: list[str]) -> int:
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False)
+        found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False, archived=False)
         if found:
             print_table(found, listing, stores.workspace)
         else:
             print(_nothing_found(options))
         return 0
-    # A chat that only asked for a conversation is not listed, but can be named.
-    rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what))
+    # A chat that only asked for a conversation is not listed, but can be named; so is one in the archive.
+    archived = None if options.what else False
+    rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what), archived=archived)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
         return _list(rows, options)

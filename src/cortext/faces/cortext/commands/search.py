@@ -30,7 +30,8 @@ def parser() -> ArgumentParser:
         prog="cortext search",
         formatter_class=Help,
         description="Find what was said, by words and by meaning, in every session of every tool. "
-        'The query may contain "a phrase", prefix*, +required, -excluded, and filters: tool:claude after:7d.',
+        'The query may contain "a phrase", prefix*, +required, -excluded, and filters: tool:claude tag:billing '
+        "is:starred after:7d. Archived conversations are found too.",
         epilog="examples:  cortext search retry budget  ·  cortext search '\"connection refused\" -docker' --after 2w",
     )
     made.add_argument("words", nargs="+", help="the query")

@@ -13,7 +13,11 @@ from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.order import order_of
 from cortext.safety import terminal
+from cortext.services.cost.prices import Prices
+from cortext.services.cost.report import money, session_cost
+from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
 WIDEST = 100  # columns of a line of prose: longer ones are hard to read
@@ -61,7 +65,16 @@ def run(arguments: list[str]) -> int:
             f"{session.message_count} messages",
             f"last active {clock.ago(session.last_active)}",
         ]
+        order = order_of(session.extra)
+        facts += [
+            _cost(found) if options.tail is None else "",
+            "★" if order.starred else "",
+            "archived" if order.archived else "",
+        ]
+        facts += [f"#{tag}" for tag in order.tags]
         pager.write(_folded(" · ".join(fact for fact in facts if fact), "dim"))
+        for number, note in enumerate(order.notes, 1):
+            pager.write(_folded(f"note {number}: {note.text} ({clock.short(note.at)})", "yellow"))
         if session.summary:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for message in messages:
@@ -72,6 +85,14 @@ def run(arguments: list[str]) -> int:
             todo = f"see `cortext repair {session.id} --dry-run`"
             pager.write(f"\n{paint('damaged', 'red')}: parts of this session cannot be read; {todo}")
     return 0
+
+
+def _cost(found: Found) -> str:
+    """Return what the conversation cost, from its own messages; empty if it has no recorded tokens."""
+    entry = session_cost(found.store.read(found.session.id), Prices())
+    return (
+        f"{money(entry.cost, entry.unpriced)} for {entry.tokens.total:,} tokens in {entry.calls} calls" if entry else ""
+    )
 
 
 def _prose(text: str) -> str:

@@ -20,7 +20,7 @@ def run(arguments: list[str]) -> int:
         print(f"{paint('Workspace', 'bold')} {terminal.line(stores.workspace)}")
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
-    rows = listing.rows()
+    rows = listing.rows(archived=False)
     if not rows:
         print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
         print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")

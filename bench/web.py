@@ -1,0 +1,146 @@
+"""`cortext web` with many conversations and a long one: what the server takes for a page, warm, and its memory.
+
+python -m bench.web [--many 10000] [--long 10000] [--rounds 60] [--realtime 0]
+
+With `--realtime 1` only the server runs under `chrt -f 10` (as root): other processes stay out of the measurement.
+The first page in a browser is measured too, if Chromium and Playwright are installed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from bench.common import arguments, in_turns, print_table, texts, work_folder
+from bench.faces import home_environment, session
+from bench.list import fill
+from cortext.faces.web.library import store_key
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.store.files.workspace import WorkspaceStore
+
+TARGETS = {"home": 100, "filter": 100, "search": 150, "conversation": 150, "piece": 150}  # p95 in ms
+WORDS = ("retry budget", "clear error", "topic 4711", "three tries", "why does the path not exist")
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", many=10_000, long=10_000, rounds=60, realtime=0)
+    with work_folder() as base:
+        folder, home = os.path.join(base, "folder"), os.path.join(base, "home")
+        os.mkdir(home)
+        fill(folder, options.many)
+        long_id = add_long(folder, options.many + 1, options.long)
+        prefix = ["chrt", "-f", "10"] if options.realtime else []
+        command = [*prefix, sys.executable, "-m", "cortext.faces.cortext.main", "web", "--no-open", "--json"]
+        process = subprocess.Popen(command, cwd=folder, env=home_environment(home), stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            started = json.loads(process.stdout.readline())
+            link = f"/c/{store_key(folder)}/{long_id}"
+            measure(started["address"], started["process"], link, options.long, options.rounds)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def add_long(folder: str, number: int, count: int) -> str:
+    """Add a conversation of many messages, half of them calls and results; return its id."""
+    store = WorkspaceStore(folder)
+    made = store.create(session(number))
+    messages = []
+    for index, text in enumerate(texts(count)):
+        when = f"2026-10-{1 + index * 28 // count:02}T10:{index % 60:02}:00Z"
+        message = Message(role=("user", "assistant", "assistant", "tool")[index % 4], content=text, timestamp=when)
+        if index % 4 == 2:
+            call = Part(TOOL_CALL, id=f"c{index}", name="Bash", input={"command": text[:200]})
+            message.content, message.parts = "", [call]
+        elif index % 4 == 3:
+            message.content, message.parts = "", [Part(TOOL_RESULT, call_id=f"c{index - 1}", output=text)]
+        messages.append(message)
+    store.append(made.id, *messages)
+    return made.id
+
+
+def measure(address: str, process: int, link: str, long: int, rounds: int) -> None:
+    """Ask for each kind of page in turns, and print the times."""
+    parts = urlsplit(address)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=600)
+
+    def get(path: str, cookie: str = "") -> tuple[http.client.HTTPResponse, str]:
+        connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+
+    answer, _ = get(f"{parts.path}?{parts.query}")
+    cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
+    generator = random.Random(1)
+
+    def timed(path: Callable[[int], str]) -> Callable[[int], float]:
+        def run(number: int) -> float:
+            begin = time.perf_counter()
+            answer, text = get(path(number), cookie)
+            seconds = time.perf_counter() - begin
+            if answer.status != 200:
+                raise SystemExit(f"{path(number)}: {answer.status} {text[:200]}")
+            time.sleep(0.02)  # a person is slower than the limit on requests
+            return seconds
+
+        return run
+
+    while "data-again" in get("/results?q=retry", cookie)[1]:  # the index is being built
+        time.sleep(1)
+    contenders = {
+        "home": timed(lambda number: "/"),
+        "filter": timed(lambda number: f"/results?type=plan&after={1 + number % 300}d"),
+        "search": timed(lambda number: f"/results?q={WORDS[number % len(WORDS)].replace(' ', '+')}"),
+        "conversation": timed(lambda number: f"{link}?at={generator.randrange(long)}"),
+        "piece": timed(lambda number: f"{link}/messages?from={generator.randrange(long)}"),
+    }
+    in_turns(contenders, len(WORDS))
+    seconds = in_turns(contenders, rounds)
+    rows = []
+    for name, values in seconds.items():
+        ordered = sorted(value * 1000 for value in values)
+        p50, p95 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
+        rows.append((name, f"{p50:.0f}", f"{p95:.0f}", f"{ordered[-1]:.0f}", f"{TARGETS[name]}"))
+    print_table(("page, ms", "p50", "p95", "most", "target p95"), rows)
+    with open(f"/proc/{process}/status", encoding="utf-8") as status:
+        resident = next(line for line in status if line.startswith("VmRSS:"))
+    print(f"memory of the server: {int(resident.split()[1]) // 1024} MB")
+    in_browser(parts.netloc, cookie)
+
+
+def in_browser(host: str, cookie: str) -> None:
+    """Print how long the first page takes in a browser, from the request to the load event."""
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None or importlib.util.find_spec("playwright") is None:
+        print("no browser here")
+        return
+    from playwright.sync_api import sync_playwright
+
+    name, _, value = cookie.partition("=")
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        context = browser.new_context()
+        context.add_cookies([{"name": name, "value": value, "url": f"http://{host}"}])
+        page = context.new_page()
+        page.set_default_timeout(120_000)
+        times = []
+        for _ in range(7):
+            page.goto(f"http://{host}/")
+            times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+        browser.close()
+    times.sort()
+    print(f"first page in the browser, ms: {times[3]:.0f} ({times[0]:.0f}..{times[-1]:.0f})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The filters by which `list` and the commands for many conversations choose sessions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from cortext.faces.cortext.commands._listing import STATUSES
+from cortext.services.library.listing import Listing, Wanted, order_filter
+from cortext.wiring.stores import Stores
+
+NAMES = (
+    "type",
+    "status",
+    "tool",
+    "agent",
+    "workspace",
+    "project",
+    "tag",
+    "starred",
+    "archived",
+    "after",
+    "before",
+    "here",
+)
+
+
+def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> None:
+    """Add the options for the filters, except some."""
+    about = "only conversations about the project in this folder (default: the current one), wherever it was held"
+    options = {
+        "type": {"help": "only conversations of this type (brainstorm, debug, …)"},
+        "status": {"choices": STATUSES, "help": "only sessions with this status"},
+        "tool": {"help": "only sessions of this AI tool (see `cortext tools`)"},
+        "agent": {"help": "only sessions with this agent"},
+        "workspace": {"help": "only this workspace or store, by its name or folder"},
+        "project": {"nargs": "?", "const": ".", "default": "", "metavar": "PATH", "help": about},
+        "tag": {"action": "append", "default": [], "help": "only sessions with this tag; repeat it for several"},
+        "starred": {"action": "store_true", "help": "only sessions with a star"},
+        "archived": {"action": "store_true", "help": "only archived sessions, which are otherwise left out"},
+        "after": {"default": "", "help": "only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m"},
+        "before": {"default": "", "help": "only sessions last active until then"},
+        "here": {"action": "store_true", "help": "only the current workspace"},
+    }
+    for name, fields in options.items():
+        if name not in without:
+            parser.add_argument(f"--{name}", **fields)  # type: ignore[arg-type]
+
+
+def is_filtered(options: Namespace) -> bool:
+    """Whether any filter was given."""
+    return any(getattr(options, name, None) for name in NAMES)
+
+
+def wanted_of(options: Namespace, stores: Stores, listing: Listing) -> Wanted:
+    """Return which sessions the filters choose. Archived ones are chosen only by `--archived`."""
+    after, before = _times(options)
+    order = order_filter(",".join(getattr(options, "tag", ())), "")
+    return {
+        "root": stores.here() if options.here else "",
+        "kind": options.type,
+        "status": options.status,
+        "tool": getattr(options, "tool", None),
+        "agent": options.agent,
+        "roots": listing.roots(options.workspace) if options.workspace else None,
+        "after": after,
+        "before": before,
+        "projects": listing.projects_of(options.project) if options.project else None,
+        "tags": order["tags"],
+        "starred": True if options.starred else None,
+        "archived": options.archived,
+    }
+
+
+def _times(options: Namespace) -> tuple[str, str]:
+    """Return `--after` and `--before` as timestamps."""
+    given = getattr(options, "after", ""), getattr(options, "before", "")
+    if not any(given):
+        return "", ""
+    from cortext.services.library.search_times import timestamps
+
+    times = timestamps(*given)
+    return times.get("after", ""), times.get("before", "")

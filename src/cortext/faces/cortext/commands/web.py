@@ -1,0 +1,65 @@
+"""`cortext web`: find, read and continue conversations on a local page."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from argparse import ArgumentParser
+
+from cortext.errors import UsageError
+
+MOST_PORT = 65_535
+
+
+def parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext web",
+        description="Find, read and continue conversations on a page in your browser, until Ctrl-C. Only this machine "
+        "can reach it, and only with the address that is printed, which works once. Secrets are masked until you click "
+        "them.",
+        epilog="example:  cortext web --port 8137 --no-open",
+    )
+    made.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: a free one)")
+    made.add_argument("--no-open", action="store_true", help="print the address, but do not open a browser")
+    about = "listen on this address, for other machines; asks for a password, or takes it from CORTEXT_WEB_PASSWORD"
+    made.add_argument("--host", default="", help=about)
+    made.add_argument("--json", action="store_true", help="print the address as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Serve until Ctrl-C."""
+    options = parser().parse_args(arguments)
+    if not 0 <= options.port <= MOST_PORT:
+        raise UsageError(f"invalid --port value {options.port}", hint=f"use a number from 1 to {MOST_PORT}")
+    # The page is a face of its own: imported by name, as every command is.
+    __import__("cortext.faces.html.extra", fromlist=["require"]).require(server=True)
+    from cortext.faces.cortext.commands._finding import index_later
+
+    password = _password() if options.host else ""
+    serve = __import__("cortext.faces.web.main", fromlist=["serve"]).serve
+    status: int = serve(
+        index_later,
+        port=options.port,
+        host=options.host,
+        password=password,
+        opening=not options.no_open,
+        as_json=options.json,
+    )
+    return status
+
+
+def _password() -> str:
+    """Return the password for a page that other machines can reach. Raises UsageError if there is none."""
+    password = os.environ.get("CORTEXT_WEB_PASSWORD", "")
+    if not password and sys.stdin.isatty():
+        password = getpass.getpass("A password for this page: ")
+    if len(password) < 8:
+        raise UsageError(
+            "--host needs a password of at least 8 characters",
+            kept="nothing was started",
+            hint="set CORTEXT_WEB_PASSWORD, or leave --host out",
+        )
+    return password

@@ -1,0 +1,195 @@
+"""Messages as a reader sees them: prose, folded thinking, and each tool call together with its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from html import escape
+from typing import NamedTuple, Protocol
+
+from markupsafe import Markup
+
+from cortext.faces.html import diff, markdown
+from cortext.faces.html.code import spans
+from cortext.faces.html.secrets import Marks
+from cortext.faces.html.templates import environment
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.safety import terminal
+from cortext.services.digest.calls import Call, calls_in, status_of
+from cortext.services.text.edits import edits_of
+
+CUT = 6_000  # characters of a result or a call that are shown at first
+SUMMARY = 140  # characters of the line that stands for a folded call
+_ROLES = {USER: "You", ASSISTANT: "Assistant", "system": "System", TOOL: "Tool"}
+
+
+class Addresses(Protocol):
+    """Where the links of a message lead. An empty address means that there is no such link."""
+
+    def message(self, seq: int) -> str:
+        """Return the permanent address of a message."""
+
+    def reveal(self, seq: int) -> str:
+        """Return where the message is shown with its secrets."""
+
+    def full(self, seq: int) -> str:
+        """Return where the message is shown in full."""
+
+
+class Block(NamedTuple):
+    """A part of a message as HTML; `summary` stands for it while it is folded."""
+
+    kind: str
+    html: Markup
+    summary: str = ""
+    detail: str = ""
+    status: str = ""
+    more: str = ""  # the address that shows the rest of it
+    left: int = 0  # characters that are not shown
+    seqs: Sequence[int] = ()  # other messages that this part shows: the results of a call
+
+
+class Item(NamedTuple):
+    """A message to be shown."""
+
+    seq: int
+    role: str
+    label: str
+    timestamp: str
+    link: str
+    notes: list[str]
+    blocks: list[Block]
+
+    @property
+    def time(self) -> str:
+        """The time, in its shortest clear form."""
+        return clock.short(self.timestamp)
+
+
+def items(messages: Sequence[Message], addresses: Addresses, *, full: Collection[int] = ()) -> Iterator[Item]:
+    """Yield the messages; a result is shown with its call, if that is among them. `full` are shown without cuts."""
+    calls = {id(call.part): call for call in calls_in(messages)}
+    home = {id(part): message.seq for message in messages for part in message.parts or ()}
+    answered = {id(call.result) for call in calls.values() if call.result is not None}
+    for message in messages:
+        blocks = list(_Shown(message, addresses, calls, home, answered, complete=message.seq in full).blocks())
+        if not blocks:
+            continue
+        notes = [text for text, applies in (("cut off", message.partial), ("aside", message.aside)) if applies]
+        label = _ROLES.get(message.role, message.role)
+        if message.role == ASSISTANT and message.model:
+            notes.insert(0, message.model)
+        link = addresses.message(message.seq)
+        role = message.role if message.role in _ROLES else "other"
+        yield Item(message.seq, role, label, message.timestamp, link, notes, blocks)
+
+
+def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:
+    """Return the messages as HTML."""
+    return Markup(environment().get_template("html/messages.html").render(items=list(shown)))
+
+
+class _Shown:
+    """One message while its blocks are made."""
+
+    def __init__(
+        self,
+        message: Message,
+        addresses: Addresses,
+        calls: dict[int, Call],
+        home: dict[int, int],
+        answered: set[int],
+        *,
+        complete: bool,
+    ) -> None:
+        self._message, self._addresses, self._calls, self._complete = message, addresses, calls, complete
+        self._home, self._answered = home, answered
+        self._marks = Marks(addresses.reveal(message.seq))
+
+    def blocks(self) -> Iterator[Block]:
+        parts = self._message.parts or ()
+        if self._message.content and not any(part.type == TEXT and part.text for part in parts):
+            yield self._prose(self._message.content)
+        for part in parts:
+            if part.type == TEXT and part.text.strip():
+                yield self._prose(part.text)
+            elif part.type == THINKING and part.text.strip():
+                beginning = " ".join(part.text[: SUMMARY * 2].split())[:SUMMARY]
+                html = markdown.render(self._marks.hide(part.text))
+                yield Block("thinking", self._marks.show(html), "Thinking", beginning)
+            elif part.type == TOOL_CALL:
+                yield self._call(self._calls[id(part)])
+            elif part.type == TOOL_RESULT and id(part) not in self._answered:
+                name = part.name or "Result"
+                html, left = self._output(part)
+                status = "failed" if part.is_error else ""
+                yield Block("call", html, name, "result", status, self._more(left), left)
+            elif part.ref:
+                name = part.name or part.media_type or part.type
+                yield Block("reference", Markup("{}: {}").format(part.type, terminal.line(name)), part.ref)
+
+    def _prose(self, text: str) -> Block:
+        return Block("prose", self._marks.show(markdown.render(self._marks.hide(text))))
+
+    def _more(self, left: int) -> str:
+        return self._addresses.full(self._message.seq) if left else ""
+
+    def _call(self, call: Call) -> Block:
+        edits = edits_of(call.part)
+        pieces, left = [], 0
+        if edits:
+            for edit in edits:
+                pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}</p>')
+                # Before it is cut into lines: a mark has no line break, so hiding cannot join or split any.
+                lines = [line._replace(text=self._marks.hide(line.text)) for line in edit.lines]
+                pieces.append(diff.render(edit._replace(lines=lines)))
+        elif call.command:
+            pieces.append(self._code(call.command, "bash"))
+        elif call.part.input is not None:
+            pieces.append(self._code(_json(call.part.input), "json"))
+        html = self._marks.show("".join(pieces))
+        seqs: list[int] = []
+        if call.result is not None:
+            output, left = self._output(call.result)
+            html += output
+            if (seq := self._home[id(call.result)]) != self._message.seq:
+                seqs.append(seq)
+        status = status_of(call)
+        if edits and status in ("", "ok"):
+            status = f"+{sum(edit.added for edit in edits)} −{sum(edit.removed for edit in edits)}"
+        detail = self._summary(call, [edit.path for edit in edits])
+        return Block("edit" if edits else "call", html, call.part.name, detail, status, self._more(left), left, seqs)
+
+    def _code(self, text: str, language: str) -> str:
+        shown = text if self._complete else text[:CUT]
+        rest = f"\n… {len(text) - len(shown):,} more characters" if len(shown) < len(text) else ""
+        code = spans(terminal.block(self._marks.hide(shown)), language)
+        return f'<pre class="code" tabindex="0"><code>{code}{rest}</code></pre>'
+
+    def _summary(self, call: Call, edited: list[str]) -> str:
+        """Return the line for a folded call: the command, the files, or the beginning of its input."""
+        text = call.command or ", ".join(dict.fromkeys(edited or [use.path for use in call.files]))
+        text = text or (_json(call.part.input) if call.part.input else "")
+        text = terminal.line(" ".join(text[: SUMMARY * 3].split()))
+        return text if len(text) <= SUMMARY else f"{text[: SUMMARY - 1]}…"
+
+    def _output(self, result: Part) -> tuple[Markup, int]:
+        """Return a result, and how many characters of it are left out."""
+        text = result.output
+        shown = text if self._complete else text[:CUT]
+        # A mark that is cut in two would not be recognised.
+        if len(shown) < len(text) and (open_mark := shown.rfind("[masked ", -60)) >= 0 and "]" not in shown[open_mark:]:
+            shown = shown[:open_mark]
+        kind = "output failed" if result.is_error else "output"
+        body = self._marks.show(escape(terminal.block(self._marks.hide(shown))))
+        if not text.strip():
+            body = Markup('<span class="quiet">no output</span>')
+        return Markup('<pre class="{}" tabindex="0">{}</pre>').format(kind, body), len(text) - len(shown)
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)

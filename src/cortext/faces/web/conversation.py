@@ -1,0 +1,237 @@
+"""A conversation: a window of its messages, a timeline, its branches, and pieces that the script adds while reading."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from cortext.errors import NotFound, UsageError
+from cortext.faces.html import message as messages
+from cortext.faces.web.home import short_path
+from cortext.faces.web.library import Library
+from cortext.faces.web.pages import address, library, number, page, shown
+from cortext.model import clock
+from cortext.model.message import Message
+from cortext.model.order import Order, order_of
+from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
+from cortext.services.library.listing import Row
+from cortext.services.library.windows import Ask, Window, Windows
+from cortext.services.text.masking import mask_messages, mask_session
+from cortext.services.text.threads import StoredThread
+from cortext.wiring import tools
+
+SHOWN = 40  # messages of the first window and of each that is added
+MOST = 200  # messages of one request
+FINDS = 50  # results of the search in a conversation
+ASKS = 40  # entries of the timeline
+CHARACTERS = 64  # of each
+DOWNLOADS = {"markdown": ("text/markdown", "md"), "json": ("application/json", "json"), "html": ("text/html", "html")}
+
+
+class _Addresses:
+    """The links of a message on this server."""
+
+    def __init__(self, row: Row, branch: int) -> None:
+        self._row, self._branch = row, branch if branch >= 0 else ""
+
+    def message(self, seq: int) -> str:
+        return address(self._row, at=seq, branch=self._branch) + f"#m{seq}"
+
+    def reveal(self, seq: int) -> str:
+        return address(self._row, at=seq, branch=self._branch, reveal=seq) + f"#m{seq}"
+
+    def full(self, seq: int) -> str:
+        return address(self._row, at=seq, branch=self._branch, full=seq) + f"#m{seq}"
+
+
+async def _row(request: Request) -> Row:
+    return await library(request).row(request.path_params["store"], request.path_params["session"])
+
+
+def render(
+    row: Row, shown_messages: list[Message], branch: int, reveal: Collection[int], full: Collection[int]
+) -> Markup:
+    """Return messages as HTML, without secrets except in those that are revealed."""
+    masked, _ = mask_messages(shown_messages)
+    clear = [old if old.seq in reveal else new for old, new in zip(shown_messages, masked, strict=True)]
+    return messages.html(messages.items(clear, _Addresses(row, branch), full=full))
+
+
+async def conversation(request: Request) -> Response:
+    """Show the page of a conversation, at its beginning, at a message, or at its end."""
+    row = await _row(request)
+    services = library(request)
+    at, branch = number(request, "at"), number(request, "branch")
+    wanted = " ".join(request.query_params.get("find", "")[:200].split())
+    reveal, full = {number(request, "reveal")}, {number(request, "full")}
+
+    def made() -> dict[str, Any]:
+        windows = services.windows(row, branch)
+        if branch >= 0 and windows.leaf != branch:
+            raise NotFound(f"{row.id} has no branch that ends in message {branch}", hint="open the conversation itself")
+        start = _start(windows, at, number(request, "from"))
+        window = windows.window(start, SHOWN)
+        found = services.found(row)
+        return {
+            **_frame(services, row, branch),
+            "session": mask_session(found.session),
+            "messages": render(row, window.messages, branch, reveal, full),
+            "window": window,
+            "asks": [_entry(row, branch, ask) for ask in windows.asks(ASKS)],
+            "find": wanted,
+            "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
+            "note": request.query_params.get("note", "")[:200],
+            "branches": _branches(row, windows, branch),
+            "order": _order(found.session.extra),
+            "forked_from": _forked_from(found.session.extra),
+            "last": window.messages[-1].seq if window.messages else -1,
+            "at": at,
+            **_steps(row, branch, window),
+        }
+
+    return page(request, "conversation.html", await services.in_reader(made))
+
+
+def _start(windows: Windows, at: int, start: int) -> int:
+    """Return the position of the first message to show: some before the wanted one, for context."""
+    if start >= 0:
+        return start
+    return max(0, windows.position(at) - SHOWN // 4) if at >= 0 else 0
+
+
+def _frame(services: Library, row: Row, branch: int) -> dict[str, Any]:
+    """Return what the head of the page shows."""
+    return {
+        "row": row,
+        "title": shown(row.name),
+        "tool": tools.title(row.tool),
+        "place": short_path(row.project) if row.project else services.label(row.root),
+        "here": address(row),
+        "branch": branch,
+        "ago": clock.ago(row.last_active),
+    }
+
+
+def _steps(row: Row, branch: int, window: Window) -> dict[str, str]:
+    """Return the addresses of the windows before and after, for readers without a script."""
+    name = branch if branch >= 0 else ""
+    before = {"from": max(0, window.start - SHOWN), "branch": name}
+    after = {"from": window.end, "branch": name}
+    return {
+        "earlier": address(row, **before) if window.start > 0 else "",
+        "later": address(row, **after) if window.end < window.total else "",
+    }
+
+
+def _entry(row: Row, branch: int, ask: Ask) -> dict[str, str | int]:
+    text = shown(ask.text)
+    text = text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
+    link = _Addresses(row, branch).message(ask.seq)
+    return {"seq": ask.seq, "text": text or "(no text)", "link": link, "time": clock.short(ask.timestamp)}
+
+
+def _branches(row: Row, windows: Windows, branch: int) -> list[dict[str, Any]]:
+    """Return the branches as entries of a small tree; empty if there is only one."""
+    found = windows.branches
+    if len(found) < 2:
+        return []
+    ends = {each.leaf: each for each in found}
+    current = branch if branch >= 0 else found[-1].leaf
+    return [
+        {
+            "link": address(row, branch=leaf if leaf != found[-1].leaf else "", at=max(0, each.after)),
+            "current": leaf == current,
+            "newest": leaf == found[-1].leaf,
+            "after": each.after,
+            "messages": each.messages,
+            "time": clock.short(each.timestamp),
+        }
+        for leaf, each in ends.items()
+    ]
+
+
+def _order(extra: dict[str, Any]) -> Order:
+    """Return the tags, star and notes; a note may hold what was not recognised as a secret when it was written."""
+    found = order_of(extra)
+    return found._replace(notes=tuple(note._replace(text=shown(note.text)) for note in found.notes))
+
+
+def _forked_from(extra: dict[str, Any]) -> str:
+    forked = extra.get("forked_from")
+    name = forked.get("session") if isinstance(forked, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+async def pieces(request: Request) -> Response:
+    """Send the messages from a position on, for the script that loads them while a person scrolls."""
+    row = await _row(request)
+    services = library(request)
+    branch, start = number(request, "branch"), number(request, "from", 0)
+    count = min(number(request, "count", SHOWN), MOST)
+
+    def made() -> tuple[Window, Markup]:
+        window = services.windows(row, branch).window(start, count)
+        return window, render(row, window.messages, branch, (), ())
+
+    window, html = await services.in_reader(made)
+    headers = {"X-Start": str(window.start), "X-End": str(window.end), "X-Total": str(window.total)}
+    return Response(html, media_type="text/html", headers=headers)
+
+
+async def one(request: Request) -> Response:
+    """Send one message again: revealed, in full, or as markdown to copy."""
+    row = await _row(request)
+    services = library(request)
+    seq, branch = int(request.path_params["seq"]), number(request, "branch")
+    how = request.query_params.get("as", "")
+    if how not in ("", "revealed", "full", "markdown"):
+        raise UsageError(f"unknown form {how[:40]!r}", hint="follow a link of the page")
+
+    def made() -> str:
+        windows = services.windows(row, branch)
+        window = windows.window(windows.position(seq), 1)
+        found = [message for message in window.messages if message.seq >= seq] or window.messages
+        if not found or found[0].seq != seq:
+            raise NotFound(f"{row.id} has no message {seq}", hint="open the conversation itself")
+        if how == "markdown":
+            masked, _ = mask_messages(found[:1])
+            text = "".join(markdown_chunks(services.found(row).session, masked))
+            return text.partition("\n## ")[2].partition("\n")[2].strip() + "\n"
+        revealed = {message.seq for message in found} if how == "revealed" else ()
+        # With its results: they are shown inside it.
+        return str(render(row, found, branch, revealed, {seq} if how in ("full", "revealed") else ()))
+
+    text = await services.in_reader(made)
+    if how == "markdown":
+        return PlainTextResponse(text)
+    return Response(text, media_type="text/html")
+
+
+async def download(request: Request) -> Response:
+    """Send the conversation as a document, without secrets, as `cortext export` writes it."""
+    row = await _row(request)
+    kind = request.query_params.get("format", "markdown")
+    if kind not in DOWNLOADS:
+        raise UsageError(f"unknown format {kind[:40]!r}", hint=f"use one of {', '.join(DOWNLOADS)}")
+    services = library(request)
+    media_type, suffix = DOWNLOADS[kind]
+
+    def made() -> Any:
+        from collections import Counter
+
+        found = services.found(row)
+        thread = StoredThread(found.store, found.session.id, whole=True)
+        clean = mask_lazily(thread, Counter())
+        if kind == "html":
+            from cortext.faces.html.document import document_chunks
+
+            return document_chunks(mask_session(found.session), clean)
+        return json_chunks(found, clean) if kind == "json" else markdown_chunks(found.session, clean)
+
+    chunks = await services.in_reader(made)
+    headers = {"Content-Disposition": f'attachment; filename="{row.id}.{suffix}"'}
+    return StreamingResponse(chunks, media_type=f"{media_type}; charset=utf-8", headers=headers)

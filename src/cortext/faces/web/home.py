@@ -1,0 +1,157 @@
+"""The first page: the newest conversations, filters in the address, and the search."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from cortext.errors import UsageError
+from cortext.faces.web.library import PAGE, Library
+from cortext.faces.web.pages import address, library, number, page, shown
+from cortext.model import clock
+from cortext.model.order import tag_name
+from cortext.services.library.finder import ARCHIVED, STARRED, Entry, Listed, Question
+from cortext.services.library.listing import Row
+from cortext.services.library.search import Match
+from cortext.wiring import tools
+
+MOST_PROJECTS = 200  # in the filter
+FOUND = 20  # results of a search: each is read from its conversation
+MOST_QUERY = 500  # characters
+MOST_SHOWN = 5_000  # conversations that "more" leads to; further ones are found by filters
+FILTERS = ("tool", "project", "type", "status", "tag", "after", "before")
+STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
+PERIODS = (
+    ("", "any time"),
+    ("today", "today"),
+    ("7d", "7 days"),
+    ("30d", "30 days"),
+    ("3m", "3 months"),
+    ("1y", "a year"),
+)
+_KEY = re.compile(r"[\w.:-]{1,200}")
+
+
+class Card(NamedTuple):
+    """A conversation as the list shows it."""
+
+    row: Row
+    link: str
+    title: str
+    summary: str
+    tool: str
+    project: str
+    ago: str
+    why: str
+    matches: list[tuple[str, Match, Markup]]
+
+
+async def home(request: Request) -> Response:
+    """Show the whole page."""
+    if "token" in request.query_params:  # a reload of the printed address, in a browser that has the key already
+        return RedirectResponse("/", 303)
+    return page(request, "home.html", {**await _answer(request), **await _undo(request), "current": "home"})
+
+
+async def results(request: Request) -> Response:
+    """Show only the list, for the script that replaces it while a person types."""
+    return page(request, "results.html", await _answer(request))
+
+
+async def _answer(request: Request) -> dict[str, Any]:
+    asked = request.query_params
+    text = asked.get("q", "")[:MOST_QUERY]
+    question = Question(text, *(asked.get(name, "")[:MOST_QUERY] for name in ("tool", "type", "status")))
+    question = question._replace(
+        **{name: asked.get(name, "")[:MOST_QUERY] for name in ("project", "tag", "after", "before")}
+    )
+    if question.status and question.status not in STATUSES:
+        raise UsageError(f"unknown status {question.status!r}", hint=f"use one of {', '.join(STATUSES)}")
+    if question.tag not in ("", STARRED, ARCHIVED) and question.tag.startswith("#"):
+        tag_name(question.tag)  # raises if it cannot be one
+    elif question.tag not in ("", STARRED, ARCHIVED):
+        raise UsageError(f"unknown tag {question.tag[:60]!r}", hint="use #name, starred or archived")
+    limit = min(max(PAGE, number(request, "show", PAGE)), MOST_SHOWN)
+    services = library(request)
+    found = await services.find(question, FOUND if text.strip() else limit + 1)
+    entries = found.entries if found is not None else []
+    given = {name: value for name in ("q", *FILTERS) if (value := asked.get(name, ""))}
+    more = f"/?{urlencode({**given, 'show': limit + PAGE})}" if len(entries) > limit and not text.strip() else ""
+    ago = clock.Ago()
+    return {
+        "q": text,
+        "filters": {name: asked.get(name, "") for name in FILTERS},
+        "filtered": any(asked.get(name) for name in FILTERS),
+        "waiting": services.progress or "Building the search index" if found is None else "",
+        "again": f"/?{urlencode(given)}",
+        "cards": [_card(services, entry, ago, searched=bool(text.strip())) for entry in entries[:limit]],
+        "more": more,
+        "total": found.total if found is not None else 0,
+        "only_near": found is not None and found.only_near and bool(entries),
+        "choices": _choices(found) if found is not None else {},
+        "periods": PERIODS,
+        "statuses": STATUSES,
+    }
+
+
+def _choices(found: Listed) -> dict[str, list[tuple[str, str]]]:
+    """Return the values of the filters, each with its name for people."""
+    return {
+        "tool": [(name, tools.title(name)) for name in found.tools],
+        "type": [(name, name) for name in found.types],
+        "project": [(path, short_path(path)) for path in found.projects[:MOST_PROJECTS]],
+        "tag": [(name, name) for name in found.tags],
+    }
+
+
+def short_path(path: str) -> str:
+    """Return the last two folders of a path."""
+    return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) -> Card:
+    row = entry.row
+    matches = [(address(row, at=match.seq) + f"#m{match.seq}", match, highlighted(match)) for match in entry.matches]
+    by_words = any(match.highlights for match in entry.matches)
+    why = ("words" if by_words else "meaning") if searched else ""
+    project = short_path(row.project) if row.project else services.label(row.root)
+    summary = shown(row.summary[:600].partition("\n")[0]) if not matches else ""
+    link = matches[0][0] if matches else address(row)
+    title = shown(row.name)
+    return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), why, matches)
+
+
+def highlighted(match: Match) -> Markup:
+    """Return the snippet with its words marked; one with a secret is masked instead, because that moves the words."""
+    safe = shown(match.snippet)
+    if safe != match.snippet:
+        return Markup("{}").format(safe)
+    cuts = sorted({0, len(safe)}.union(*match.highlights))
+    parts = []
+    for start, end in pairwise(cuts):
+        is_word = any(begin <= start < stop for begin, stop in match.highlights)
+        parts.append(Markup("<mark>{}</mark>" if is_word else "{}").format(safe[start:end]))
+    return Markup("").join(parts)
+
+
+async def _undo(request: Request) -> dict[str, Any]:
+    """Return what was just deleted, if the address says so and it is still in the trash."""
+    key = request.query_params.get("trashed", "")
+    if not _KEY.fullmatch(key):
+        return {"undo": None}
+    services = library(request)
+
+    def trashed() -> object:
+        for named_store in services.stores.all():
+            for item in named_store.store.trash():
+                if item.key == key:
+                    return item
+        return None
+
+    return {"undo": await services.in_reader(trashed)}

@@ -1,0 +1,166 @@
+"""The services behind the page, each in a thread of its own: a slow search keeps nobody from reading.
+
+The list, the search and the reading of conversations are the services that the commands use. Their databases are used
+by one thread at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from cortext.errors import session_not_found
+from cortext.services.library.finder import Finder, Listed, Question
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.stores import Found
+from cortext.services.library.windows import Windows
+from cortext.wiring.stores import Stores
+
+Result = TypeVar("Result")
+
+FRESH = 0.5  # seconds for which the list counts as up to date: a new message must be seen within two
+PATIENCE = 4.0  # seconds that a reader waits for a search while the index is being built
+LOCATED = 10.0  # seconds after which new workspaces are looked for
+KEPT = 8  # conversations whose outline is kept
+PAGE = 50  # conversations on a page of the list
+
+State = tuple[object, ...]  # changes whenever what is shown would
+
+
+class Library:
+    """What the page asks. Every method that answers is called in the event loop and works in a thread."""
+
+    def __init__(self, later: Callable[[], None], folder: str = "") -> None:
+        self.folder = folder or os.getcwd()
+        self.stores = Stores(self.folder)
+        self._list = ThreadPoolExecutor(1, "list")
+        self._search = ThreadPoolExecutor(1, "search")
+        self._read = ThreadPoolExecutor(2, "read")
+        self._lister = self._finder(later)
+        self._searcher = self._finder(later)
+        self._roots: dict[int, tuple[float, list[str]]] = {}
+        self.progress = ""  # of the index, while it is being built
+        self._local = threading.local()
+        self._windows: OrderedDict[tuple[object, ...], Windows] = OrderedDict()
+
+    def _finder(self, later: Callable[[], None]) -> Finder:
+        return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=FRESH)
+
+    def _located(self, finder: Finder) -> Finder:
+        """Return the finder, with the stores that exist by now. Called in its thread."""
+        at, roots = self._roots.get(id(finder), (-math.inf, []))
+        if time.monotonic() - at > LOCATED:
+            now = [location.root for location in self.stores.locations() if location.exists]
+            if at > -math.inf and now != roots:
+                finder.renew()
+            self._roots[id(finder)] = (time.monotonic(), now)
+        return finder
+
+    def _note(self, label: str, done: int, total: int) -> None:
+        self.progress = f"{label}: {done:,} of {total:,}" if done < total else ""
+
+    def close(self) -> None:
+        """Stop the threads; what they are doing now is not waited for."""
+        for pool in (self._list, self._search, self._read):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def in_reader(self, work: Callable[[], Result]) -> Result:
+        """Run something that reads or changes conversations in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._read, work)
+
+    def changed(self) -> None:
+        """Show the next reader what was just changed here."""
+        for finder in (self._lister, self._searcher):
+            finder.expire()
+
+    async def find(self, question: Question, limit: int) -> Listed | None:
+        """Answer a question; None if the search index is being built and that takes long."""
+        loop = asyncio.get_running_loop()
+        if not question.text.strip():
+            return await loop.run_in_executor(self._list, lambda: self._located(self._lister).find(question, limit))
+        answer = loop.run_in_executor(self._search, self._searched, question, limit)
+        try:
+            return await asyncio.wait_for(asyncio.shield(answer), PATIENCE)
+        except TimeoutError:
+            answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+            return None
+
+    def _searched(self, question: Question, limit: int) -> Listed:
+        try:
+            return self._located(self._searcher).find(question, limit)
+        finally:
+            self.progress = ""
+
+    async def rows(self) -> list[Row]:
+        """Return every session, for the statistics."""
+
+        def all_rows() -> list[Row]:
+            return self._lister.listing.rows()
+
+        return await asyncio.get_running_loop().run_in_executor(self._list, all_rows)
+
+    async def state(self) -> State:
+        """Return a value that changes with the list."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._list, lambda: tuple(self._located(self._lister).listing.index.counter())
+        )
+
+    async def row(self, store: str, session_id: str) -> Row:
+        """Return the session with this id in the store with this key. Raises SessionNotFound.
+
+        Both come from an address: they are only compared with what is known, and never part of a path.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._list, self._row, store, session_id)
+
+    def _row(self, store: str, session_id: str) -> Row:
+        listing = self._lister.listing
+        for root in (*listing.sources, *listing.servers):
+            if store_key(root) != store:
+                continue
+            if root in listing.sources:
+                row = listing.index.named([(root, session_id)]).get((root, session_id))
+            else:
+                row = next((row for row in listing.servers[root].rows() if row.id == session_id), None)
+            if row is not None:
+                return row
+        raise session_not_found(session_id[:80])
+
+    def label(self, root: str) -> str:
+        """Return the name of a store."""
+        return self._lister.listing.labels.get(root, root)
+
+    def found(self, row: Row) -> Found:
+        """Return a session with its store, opened for the thread that asks."""
+        return self.reading(row.root).found(row)
+
+    def reading(self, root: str) -> Listing:
+        """Return the stores of the thread that asks; one that appeared since is among them."""
+        listing: Listing | None = getattr(self._local, "listing", None)
+        if listing is None or root not in (*listing.sources, *listing.servers):
+            listing = self._local.listing = self.stores.listing()
+        return listing
+
+    def windows(self, row: Row, leaf: int = -1) -> Windows:
+        """Return a conversation to read in windows; kept while it does not change."""
+        key = (row.root, row.id, row.message_count, row.last_active, row.straight, leaf)
+        made = self._windows.get(key)
+        if made is None:
+            made = Windows(self.reading(row.root), row, leaf)
+            self._windows[key] = made
+        self._windows.move_to_end(key)
+        while len(self._windows) > KEPT:
+            self._windows.popitem(last=False)
+        return made
+
+
+def store_key(root: str) -> str:
+    """Return the name of a store in addresses: short, and without its path."""
+    return hashlib.blake2b(root.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()

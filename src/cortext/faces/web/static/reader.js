@@ -1,0 +1,260 @@
+// Reading a conversation: windows of messages while scrolling, jumps between one's own messages, folds, live updates.
+
+import { $, $$, follow, get, isTyping, parsed, say } from "./common.js";
+import { addCopyButtons } from "./copying.js";
+
+const COUNT = 40; // messages that are loaded at a time
+const MOST = 240; // messages in the document; the farthest are removed
+
+export function startReader() {
+  const reader = $(".reader");
+  const section = $(".messages");
+  const list = $("#messages");
+  const state = {
+    start: Number(section.dataset.start),
+    end: Number(section.dataset.end),
+    total: Number(section.dataset.total),
+  };
+  const here = reader.dataset.here;
+  const branch = reader.dataset.branch ? `&branch=${reader.dataset.branch}` : "";
+  let open = false;
+  if (matchMedia("(max-width: 60rem)").matches) $(".timeline").open = Boolean($("#find").value);
+  let busy = null;
+
+  // ── windows ────────────────────────────────────────────────────────────────────────────────────
+
+  // Change the document without moving what is being read.
+  function steadily(change) {
+    const kept = $$("article", list).find((each) => each.getBoundingClientRect().bottom > 0);
+    const before = kept?.getBoundingClientRect().top;
+    change();
+    if (kept?.isConnected) scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
+  }
+
+  async function piece(from, count) {
+    const answer = await get(`${here}/messages?from=${from}&count=${count}${branch}`);
+    const number = (name) => Number(answer.headers.get(name));
+    const content = parsed(await answer.text());
+    if (open) for (const fold of $$("details.fold", content)) fold.open = true;
+    addCopyButtons(content);
+    return { start: number("X-Start"), end: number("X-End"), total: number("X-Total"), content };
+  }
+
+  function once(work) {
+    busy ??= work().catch(() => {}).finally(() => { busy = null; });
+    return busy;
+  }
+
+  const later = () => state.end < state.total && once(async () => {
+    const got = await piece(state.end, COUNT);
+    steadily(() => {
+      merge(got.content);
+      state.end = got.end;
+      prune(true);
+    });
+    update(got.total);
+  });
+
+  const earlier = () => state.start > 0 && once(async () => {
+    const from = Math.max(0, state.start - COUNT);
+    const got = await piece(from, state.start - from);
+    steadily(() => {
+      const known = new Set($$("article", list).map((each) => each.id));
+      const fresh = [...got.content.children].filter((each) => !known.has(each.id));
+      list.prepend(...fresh);
+      state.start = got.start;
+      prune(false);
+    });
+    update(got.total);
+  });
+
+  // Replace messages that are here already (a result may have arrived), and append the others.
+  function merge(content) {
+    for (const article of [...content.children]) {
+      const known = document.getElementById(article.id);
+      if (known?.tagName === "ARTICLE") {
+        if (known.textContent !== article.textContent && !$("[data-revealed]", known.parentNode)) {
+          for (const [index, fold] of $$("details.fold", known).entries()) {
+            const twin = $$("details.fold", article)[index];
+            if (twin) twin.open = fold.open;
+          }
+          known.replaceWith(article);
+        }
+      } else if (!known) {
+        list.append(article);
+      }
+    }
+  }
+
+  // Positions are those of messages, some of which are shown inside others: count with the numbers of the anchors.
+  function prune(fromTop) {
+    const articles = $$("article", list);
+    const excess = articles.length - MOST;
+    if (excess <= 0) return;
+    const gone = fromTop ? articles.slice(0, excess) : articles.slice(-excess);
+    let count = 0;
+    for (const article of gone) {
+      count += 1 + $$(".anchor", article).length;
+      article.remove();
+    }
+    if (fromTop) state.start += count;
+    else state.end -= count;
+  }
+
+  function update(total) {
+    state.total = total;
+    const text = `${total.toLocaleString("en")} message${total === 1 ? "" : "s"}`;
+    $("[data-count]").textContent = text;
+    $("[data-earlier]")?.closest(".step").toggleAttribute("hidden", state.start <= 0);
+    const place = $("[data-later-place]");
+    place.replaceChildren();
+    if (state.end < state.total) {
+      const link = document.createElement("a");
+      link.href = `${here}?from=${state.end}${branch}`;
+      link.dataset.later = "";
+      link.textContent = `${(state.total - state.end).toLocaleString("en")} later messages`;
+      place.append(link);
+    }
+  }
+
+  // Load before the edge is reached; again while it is still near, because observers only report changes.
+  const ends = new IntersectionObserver((entries) => {
+    if (entries.some((each) => each.isIntersecting)) nearEdge();
+  }, { rootMargin: "1200px 0px" });
+  async function nearEdge() {
+    const height = innerHeight + 1200;
+    if (state.end < state.total && $("[data-later-place]").getBoundingClientRect().top < height) await later();
+    else if (state.start > 0 && list.getBoundingClientRect().top > -1200 && !settling) await earlier();
+    else return;
+    requestAnimationFrame(nearEdge);
+  }
+  let settling = true; // until the browser has gone to the message in the address
+  requestAnimationFrame(() => requestAnimationFrame(() => {
+    settling = false;
+    ends.observe($("[data-later-place]"));
+    const first = $("[data-earlier]")?.closest(".step");
+    if (first) ends.observe(first);
+    addEventListener("scroll", () => { nearEdge(); markTick(); }, { passive: true });
+  }));
+
+  // ── moving ─────────────────────────────────────────────────────────────────────────────────────
+
+  async function jump(by) {
+    for (let tries = 0; tries < 60; tries += 1) {
+      const mine = $$("article.user", list);
+      const at = document.activeElement?.closest?.("#messages article") ?? $("article:target", list);
+      const box = at?.getBoundingClientRect();
+      const edge = box && box.bottom > 0 && box.top < innerHeight ? box.top : 90;
+      const found = by > 0
+        ? mine.find((each) => each.getBoundingClientRect().top > edge + 5)
+        : mine.findLast((each) => each.getBoundingClientRect().top < edge - 5);
+      if (found) {
+        found.focus({ preventScroll: true });
+        found.scrollIntoView({ block: "start" });
+        return;
+      }
+      const loading = by > 0 ? later() : earlier();
+      if (!loading) break;
+      await loading;
+    }
+    say(by > 0 ? "That is the last of your messages." : "That is the first of your messages.");
+  }
+
+  async function toEnd() {
+    if (state.end < state.total) location.assign(`${here}?from=${Math.max(0, state.total - COUNT)}${branch}`);
+    else scrollTo(0, document.body.scrollHeight);
+  }
+
+  function fold() {
+    open = !open;
+    for (const each of $$("details.fold", list)) each.open = open;
+    const button = $("[data-folds]");
+    button.textContent = open ? "Fold all calls" : "Open all calls";
+    button.setAttribute("aria-pressed", String(open));
+  }
+
+  const folds = $("[data-folds]");
+  folds.hidden = false;
+  folds.addEventListener("click", fold);
+  document.addEventListener("keydown", (event) => {
+    if (isTyping(event) || $("#keys").open) return;
+    if (event.key === "j") jump(1);
+    else if (event.key === "k") jump(-1);
+    else if (event.key === "o") fold();
+    else if (event.key === "g") state.start > 0 ? location.assign(`${here}?from=0${branch}`) : scrollTo(0, 0);
+    else if (event.key === "G") toEnd();
+    else return;
+    event.preventDefault();
+  });
+
+  function markTick() {
+    const top = $$("article", list).find((each) => each.getBoundingClientRect().bottom > 120);
+    const seq = Number(top?.dataset.seq ?? -1);
+    let current = null;
+    for (const tick of $$("[data-tick]")) {
+      if (Number(tick.dataset.tick) <= seq) current = tick;
+      tick.removeAttribute("aria-current");
+    }
+    current?.setAttribute("aria-current", "true");
+  }
+  markTick();
+
+  // The address names a message that is inside a folded call: open it.
+  function openTarget() {
+    const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+    const inside = target && target.closest("details.fold");
+    if (inside) {
+      inside.open = true;
+      inside.scrollIntoView({ block: "center" });
+    }
+  }
+  openTarget();
+  addEventListener("hashchange", openTarget);
+
+  // ── one message ────────────────────────────────────────────────────────────────────────────────
+
+  list.addEventListener("click", async (event) => {
+    const link = event.target.closest("a[data-reveal], a[data-full]");
+    const article = link?.closest("article");
+    if (!article) {
+      const permanent = event.target.closest("a.link");
+      if (permanent) navigator.clipboard?.writeText(permanent.href).then(() => say("The link was copied."), () => {});
+      return;
+    }
+    event.preventDefault();
+    const how = link.matches("[data-reveal]") ? "revealed" : "full";
+    const answer = await get(`${here}/m/${article.dataset.seq}?as=${how}${branch}`);
+    const content = parsed(await answer.text());
+    const fresh = $("article", content);
+    for (const [index, each] of $$("details.fold", article).entries()) {
+      const twin = $$("details.fold", fresh)[index];
+      if (twin) twin.open = each.open || link.closest("details.fold") === each;
+    }
+    addCopyButtons(content);
+    fresh.dataset.revealed = how;
+    article.replaceWith(fresh);
+    fresh.focus({ preventScroll: true });
+  });
+
+  // ── live ───────────────────────────────────────────────────────────────────────────────────────
+
+  async function changed() {
+    const wasAtEnd = state.end >= state.total;
+    const nearBottom = innerHeight + scrollY > document.body.scrollHeight - 160;
+    const from = wasAtEnd ? Math.max(state.start, state.end - 4) : state.end;
+    const got = await piece(from, 200);
+    if (got.total < state.end) {
+      location.reload(); // the conversation went back: this branch is no longer the current one
+      return;
+    }
+    if (wasAtEnd) {
+      merge(got.content);
+      state.end = got.end;
+      if (nearBottom && got.total > state.total) scrollTo({ top: document.body.scrollHeight });
+      $(".messages .empty")?.remove();
+    }
+    update(got.total);
+  }
+  follow(`${here}/live`, () => changed().catch(() => {}));
+  addCopyButtons(list);
+}

@@ -1,0 +1,60 @@
+// Results as you type, filters without a reload, and a list that follows what is captured.
+
+import { $, follow, get, parsed } from "./common.js";
+
+const PAUSE = 90; // milliseconds after a key
+
+export function startSearch() {
+  const form = $("form.search");
+  const results = $("#results");
+  let waiting, running, again;
+
+  const query = () => {
+    const fields = [...new FormData(form)].filter(([, value]) => value);
+    return new URLSearchParams(fields).toString();
+  };
+
+  async function refresh(address = query(), keep = false) {
+    running?.abort();
+    running = new AbortController();
+    const mine = running;
+    results.setAttribute("aria-busy", "true");
+    try {
+      const answer = await get(`/results?${address}`, { signal: mine.signal });
+      const html = await answer.text();
+      if (mine !== running) return;
+      const focused = document.activeElement?.closest(".card h2 a")?.getAttribute("href");
+      results.replaceChildren(parsed(html));
+      if (focused) $(`.card h2 a[href="${CSS.escape(focused)}"]`)?.focus();
+      if (!keep) history.replaceState(null, "", address ? `/?${address}` : "/");
+      clearTimeout(again);
+      if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
+    } catch (error) {
+      if (error.name !== "AbortError" && mine === running) {
+        results.replaceChildren(parsed('<div class="empty"><h2>That did not work</h2><p>The filter may be invalid, or the server has stopped.</p></div>'));
+      }
+    } finally {
+      if (mine === running) results.setAttribute("aria-busy", "false");
+    }
+  }
+
+  form.addEventListener("submit", (event) => { event.preventDefault(); refresh(); });
+  form.addEventListener("input", (event) => {
+    clearTimeout(waiting);
+    if (event.target.tagName === "SELECT") {
+      event.target.classList.toggle("on", Boolean(event.target.value));
+      refresh();
+    } else {
+      waiting = setTimeout(refresh, PAUSE);
+    }
+  });
+  results.addEventListener("click", (event) => {
+    const more = event.target.closest("[data-more]");
+    if (!more) return;
+    event.preventDefault();
+    refresh(new URL(more.href).search.slice(1), true);
+  });
+  if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
+  // While a person reads results of a search, the list stays as it is.
+  follow("/live", () => { if (!$("#q").value && scrollY < 200) refresh(location.search.slice(1), true); });
+}

@@ -1,0 +1,182 @@
+"""The calls of models in all sessions, with their tokens: read from the logs once, and again if a session changed.
+
+Disposable like the rest of the catalogue. A call that several sessions contain (forks and resumed chats copy it) is
+stored for each of them and counted for the one that was created first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
+from typing import NamedTuple
+
+from cortext.index.database import in_memory, is_unwritable
+from cortext.index.sessions import Row
+from cortext.model import clock
+from cortext.model.message import Message
+from cortext.model.usage import CALL, Tokens, is_addition, used
+
+AT_ONCE = 200  # sessions per transaction
+RECENT = 50  # sessions that show which models are in use
+Key = tuple[str, str]  # the store's root and the session's id
+
+
+class Call(NamedTuple):
+    """One call of a model. `at` is in seconds since 1970, 0 if unknown; `tool` is empty if the record does not say."""
+
+    at: int
+    model: str
+    tool: str
+    tokens: Tokens
+    cost: float | None  # as the tool recorded it, in dollars
+
+
+class CallIndex:
+    """The calls in the sessions of a catalogue."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def update(
+        self,
+        rows: Iterable[Row],
+        messages: Callable[[Row], Iterable[Message]],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Read the sessions that changed, and forget those that are not among the rows.
+
+        If the catalogue cannot be written (a read-only disk), everything is read into memory instead.
+        """
+        rows = list(rows)
+        try:
+            self._update(rows, messages, progress)
+        except sqlite3.DatabaseError as error:
+            if not is_unwritable(error):
+                raise
+            if self._database.in_transaction:
+                self._database.rollback()
+            self._database = in_memory()
+            self._update(rows, messages, progress)
+
+    def _update(
+        self,
+        rows: Iterable[Row],
+        messages: Callable[[Row], Iterable[Message]],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        stored = {
+            (root, name): (number, fingerprint)
+            for number, root, name, fingerprint in self._database.execute("SELECT * FROM called")
+        }
+        existing = {(row.root, row.id): row for row in rows}
+        gone = [(number,) for key, (number, _) in stored.items() if key not in existing]
+        if gone:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("DELETE FROM call WHERE number = ?", gone)
+            self._database.executemany("DELETE FROM called WHERE number = ?", gone)
+            self._database.execute("COMMIT")
+        changed = [row for key, row in existing.items() if stored.get(key, (0, ""))[1] != _fingerprint(row)]
+        for start in range(0, len(changed), AT_ONCE):
+            found = []
+            for done, row in enumerate(changed[start : start + AT_ONCE], start + 1):
+                found.append((row, calls_in(messages(row))))
+                if progress:
+                    progress(done, len(changed))
+            self._put(found)
+
+    def _put(self, found: Iterable[tuple[Row, dict[int, Call]]]) -> None:
+        self._database.execute("BEGIN IMMEDIATE")
+        names = {name: number for number, name in self._database.execute("SELECT number, name FROM call_name")}
+        for row, calls in found:
+            for name in {text for call in calls.values() for text in (call.model, call.tool)} - names.keys():
+                inserted = self._database.execute("INSERT INTO call_name (name) VALUES (?) RETURNING number", (name,))
+                names[name] = inserted.fetchone()[0]
+            self._database.execute(
+                "INSERT INTO called (root, id, fingerprint) VALUES (?, ?, ?) "
+                "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint",
+                (row.root, row.id, _fingerprint(row)),
+            )
+            (number,) = self._database.execute(
+                "SELECT number FROM called WHERE root = ? AND id = ?", (row.root, row.id)
+            ).fetchone()
+            self._database.execute("DELETE FROM call WHERE number = ?", (number,))
+            self._database.executemany(
+                f"INSERT INTO call VALUES ({','.join('?' * 12)})",
+                (
+                    (number, key, call.at, names[call.model], names[call.tool], *call.tokens, call.cost)
+                    for key, call in calls.items()
+                ),
+            )
+        self._database.execute("COMMIT")
+
+    def calls(self, rows: Iterable[Row], *, after: float = 0, before: float = 0) -> Iterator[tuple[Row, Call]]:
+        """Yield the calls of these sessions within a time (in seconds since 1970; 0: no limit), each of them once.
+
+        Of the sessions that contain a call, the one that was created first has it; if that is not among the rows, the
+        call is left out, so that the parts of a whole add up.
+        """
+        sessions = {(row.root, row.id): row for row in rows}
+        numbers = {
+            number: row
+            for number, root, name in self._database.execute("SELECT number, root, id FROM called")
+            if (row := sessions.get((root, name))) is not None
+        }
+        names = dict(self._database.execute("SELECT number, name FROM call_name"))
+        owners = self._owners()
+        query = "SELECT * FROM call WHERE at >= ? AND at <= ?"
+        for number, key, at, model, tool, *tokens, cost in self._database.execute(query, (after, before or 2**62)):
+            row = numbers.get(number)
+            if row is not None and owners.get(key, number) == number:
+                yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost)
+
+    def models(self) -> dict[str, str]:
+        """Return the model that each tool used last, in the sessions that were active last and were read."""
+        query = f"""
+        SELECT tool.name, model.name, max(at)
+        FROM (SELECT root, id FROM session ORDER BY last_active DESC LIMIT {RECENT})
+        JOIN called USING (root, id) JOIN call USING (number)
+        JOIN call_name AS tool ON tool.number = call.tool JOIN call_name AS model ON model.number = call.model
+        WHERE tool.name != '' AND model.name != '' GROUP BY tool.name
+        """
+        return {tool: model for tool, model, _ in self._database.execute(query)}
+
+    def _owners(self) -> dict[int, int]:
+        """Return, for every call that several sessions contain, the session that was created first."""
+        repeated = "SELECT key FROM call GROUP BY key HAVING count(*) > 1"
+        query = f"""
+        SELECT key, number FROM call JOIN called USING (number) LEFT JOIN session USING (root, id)
+        WHERE key IN ({repeated}) ORDER BY session.created_at IS NULL, session.created_at, id, root
+        """
+        owners: dict[int, int] = {}
+        for key, number in self._database.execute(query):
+            owners.setdefault(key, number)
+        return owners
+
+
+def _fingerprint(row: Row) -> str:
+    """Return what changes with the log of a session, in a store of any kind."""
+    return f"{row.message_count} {row.token_count} {row.last_active} {row.path}"
+
+
+def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
+    """Return the calls of a session. What an answer grew by after its first record is added to its call."""
+    calls: dict[int, Call] = {}
+    for message in messages:
+        found = used(message.usage)
+        if found is None:
+            continue
+        call = message.extra.get(CALL) if message.extra else None
+        key = _number(call if isinstance(call, str) and call else message.id)
+        known = calls.get(key)
+        if known is None:
+            at = int(clock.to_epoch(message.timestamp) or 0)
+            calls[key] = Call(at, message.model, found.tool, found.tokens, found.cost)
+        elif is_addition(message.usage):
+            calls[key] = known._replace(tokens=known.tokens.plus(found.tokens))
+    return calls
+
+
+def _number(text: str) -> int:
+    """Return 63 bits of a hash, which SQLite stores as an integer."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1

@@ -1,0 +1,210 @@
+"""Costs by day, week, five-hour window, model, tool, project or session: the sums that every face shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cortext.errors import UsageError
+from cortext.index.calls import Call, calls_in
+from cortext.model import clock
+from cortext.model.message import Message
+from cortext.model.usage import Tokens
+from cortext.services.cost.prices import Prices
+from cortext.services.library.listing import Listing, Row
+
+HOUR = 3_600
+DAY = 86_400
+WINDOW = 5 * HOUR
+UNKNOWN = "unknown"
+# Kinds of entries that follow one another in time; the others are ranked by what they cost.
+TIMES = ("day", "week", "month", "window")
+KINDS = (*TIMES, "model", "tool", "project", "session")
+
+Progress = Callable[[int, int], None]
+
+
+class Priced(NamedTuple):
+    """A call with its session, the tool that made it, and its price; None if that is unknown."""
+
+    row: Row
+    call: Call
+    tool: str
+    cost: float | None
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """The sum of some calls. `cost` covers those with a known price, and is None if there is none.
+
+    `unpriced` counts the calls of models without a price; they are part of the tokens.
+    """
+
+    name: str
+    calls: int = 0
+    tokens: Tokens = Tokens()
+    cost: float | None = None
+    unpriced: int = 0
+    row: Row | None = None  # by session
+    start: int = 0  # by time, in seconds since 1970
+    end: int = 0
+
+    def add(self, tokens: Tokens, cost: float | None) -> None:
+        """Add one call."""
+        self.calls += 1
+        self.tokens = self.tokens.plus(tokens)
+        if cost is None:
+            self.unpriced += 1
+        else:
+            self.cost = (self.cost or 0.0) + cost
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry for `--json`; the schema is stable. An unknown cost is null."""
+        fields: dict[str, Any] = {"name": self.name, "calls": self.calls, **self.tokens._asdict()}
+        fields |= {"total_tokens": self.tokens.total, "cost": _rounded(self.cost), "unpriced_calls": self.unpriced}
+        if self.end:
+            fields |= {"start": clock.from_epoch(self.start), "end": clock.from_epoch(self.end)}
+        if self.row is not None:
+            row = self.row
+            fields |= {"session": row.id, "title": row.title, "tool": row.tool, "workspace": row.root}
+        return fields
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """The entries of one kind, their sum, and the models without a price with how often they were called."""
+
+    by: str
+    entries: list[Entry]
+    total: Entry
+    unpriced: dict[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report for `--json`; the schema is stable."""
+        return {
+            "by": self.by,
+            "currency": "USD",
+            "entries": [entry.as_dict() for entry in self.entries],
+            "total": self.total.as_dict(),
+            "unpriced_models": [{"model": name, "calls": count} for name, count in self.unpriced.items()],
+        }
+
+
+class Ledger:
+    """The calls of all sessions of a listing with their prices, brought up to date when it is made."""
+
+    def __init__(self, listing: Listing, prices: Prices, progress: Progress | None = None) -> None:
+        self._listing, self._prices = listing, prices
+        self._rows = listing.rows()
+        self._calls = listing.index.calls()
+        self._calls.update(self._rows, listing.messages, progress)
+
+    def calls(self, rows: Iterable[Row] | None = None, *, after: str = "", before: str = "") -> Iterable[Priced]:
+        """Yield the calls of these sessions (None: all) between two timestamps, each of them once, in no order."""
+        first, last = (clock.to_epoch(moment) or 0 if moment else 0 for moment in (after, before))
+        for row, call in self._calls.calls(self._rows if rows is None else rows, after=first, before=last):
+            tool = call.tool or row.tool or _own_program(row)
+            yield Priced(row, call, tool, self._prices.cost(call.model, call.tokens, call.at, call.cost))
+
+    def by_session(self, rows: Iterable[Row] | None = None) -> dict[tuple[str, str], Entry]:
+        """Return the sum of each session that made a call, by store and id."""
+        sums: dict[tuple[str, str], Entry] = {}
+        for row, call, _, cost in self.calls(rows):
+            entry = sums.get((row.root, row.id))
+            if entry is None:
+                entry = sums[row.root, row.id] = Entry(name=row.name, row=row)
+            entry.add(call.tokens, cost)
+        return sums
+
+
+def session_cost(messages: Iterable[Message], prices: Prices) -> Entry | None:
+    """Return the sum of the calls in one conversation, also those that it has from another; None without any."""
+    entry = Entry(name="total")
+    for call in calls_in(messages).values():
+        entry.add(call.tokens, prices.cost(call.model, call.tokens, call.at, call.cost))
+    return entry if entry.calls else None
+
+
+def report(calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "") -> Report:
+    """Return the sums of these calls by day, model and so on; `tool` and `model` leave out all others."""
+    if by not in KINDS:
+        raise UsageError(f"unknown kind {by!r}", hint=f"use one of {', '.join(KINDS)}")
+    wanted = [
+        priced for priced in calls if (not tool or priced.tool == tool) and (not model or priced.call.model == model)
+    ]
+    total = Entry(name="total")
+    unpriced: dict[str, int] = {}
+    for _, call, _, cost in wanted:
+        total.add(call.tokens, cost)
+        if cost is None:
+            unpriced[call.model or UNKNOWN] = unpriced.get(call.model or UNKNOWN, 0) + 1
+    entries = _windows(wanted) if by == "window" else _grouped(wanted, by)
+    ranked = dict(sorted(unpriced.items(), key=lambda pair: (-pair[1], pair[0])))
+    return Report(by=by, entries=entries, total=total, unpriced=ranked)
+
+
+def _grouped(calls: Iterable[Priced], by: str) -> list[Entry]:
+    entries: dict[object, Entry] = {}
+    for priced in calls:
+        key, name, start, end = _place(priced, by)
+        entry = entries.get(key)
+        if entry is None:
+            row = priced.row if by == "session" else None
+            entry = entries[key] = Entry(name=name, row=row, start=start, end=end)
+        entry.add(priced.call.tokens, priced.cost)
+    if by in TIMES:
+        return sorted(entries.values(), key=lambda entry: entry.name)
+    return sorted(entries.values(), key=lambda entry: (-(entry.cost or 0), -entry.tokens.total, entry.name))
+
+
+def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
+    """Return the key and the name of the entry that a call belongs to, and when it begins and ends, for times."""
+    row, call = priced.row, priced.call
+    if by == "session":
+        return (row.root, row.id), row.name, 0, 0
+    if by in ("model", "tool", "project"):
+        name = {"model": call.model, "tool": priced.tool, "project": row.project}[by] or UNKNOWN
+        return name, name, 0, 0
+    if not call.at:
+        return UNKNOWN, UNKNOWN, 0, 0
+    start = call.at // DAY * DAY
+    if by == "month":
+        name = clock.from_epoch(start)[:7]
+        return name, name, 0, 0
+    if by == "week":
+        start -= (call.at // DAY + 3) % 7 * DAY  # 1970 began on a Thursday, a week begins on Monday
+    name = clock.from_epoch(start)[:10]
+    return name, name, start, start + (7 * DAY if by == "week" else DAY)
+
+
+def _windows(calls: Iterable[Priced]) -> list[Entry]:
+    """Return the five-hour windows of each tool: one begins with the full hour of the first call after the last."""
+    entries: list[Entry] = []
+    latest: dict[str, int] = {}
+    for priced in sorted((priced for priced in calls if priced.call.at), key=lambda priced: priced.call.at):
+        at, tool = priced.call.at, priced.tool or UNKNOWN
+        index = latest.get(tool)
+        if index is None or at >= entries[index].end:
+            start = at // HOUR * HOUR
+            name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {tool}"
+            entries.append(Entry(name=name, start=start, end=start + WINDOW))
+            index = latest[tool] = len(entries) - 1
+        entries[index].add(priced.call.tokens, priced.cost)
+    return sorted(entries, key=lambda entry: (entry.start, entry.name))
+
+
+def _own_program(row: Row) -> str:
+    """Return our own program that held a session without an AI tool."""
+    return {"spawn": "aur", "chat": "alfred"}.get(row.kind, "")
+
+
+def _rounded(cost: float | None) -> float | None:
+    return None if cost is None else round(cost, 6)
+
+
+def money(cost: float | None, unpriced: int = 0) -> str:
+    """Return an amount for people: to the cent, or with two significant digits below that."""
+    if cost is None:
+        return UNKNOWN
+    text = f"${cost:,.2f}" if cost >= 0.1 or not cost else f"${cost:.2g}" if cost >= 0.0001 else "$0.00"
+    return f"{text} + {UNKNOWN}" if unpriced else text

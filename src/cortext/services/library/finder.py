@@ -1,0 +1,176 @@
+"""What a screen or a page asks while a person types: the newest sessions, or the best ones for a text, with filters."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from cortext.errors import UsageError
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.search import Match, Search
+from cortext.services.library.search_times import timestamps
+
+MOST_LISTED = 500  # sessions without a query
+MOST_FOUND = 60  # sessions with a query
+WEAKEST = 0.5  # of the best score, for matches by meaning alone
+STARRED, ARCHIVED = "starred", "archived"
+FRESH = 5.0  # seconds for which the list counts as up to date
+
+
+class Question(NamedTuple):
+    """A query and filters. `after` and `before` are as a person writes them: 7d, yesterday, 2026-11-15."""
+
+    text: str = ""
+    tool: str = ""
+    type: str = ""
+    status: str = ""
+    root: str = ""
+    tag: str = ""  # a tag with #, or STARRED or ARCHIVED
+    project: str = ""
+    after: str = ""
+    before: str = ""
+
+
+class Entry(NamedTuple):
+    """A session of the list, with its matches."""
+
+    row: Row
+    matches: Sequence[Match] = ()
+
+
+class Listed(NamedTuple):
+    """The answer to a question, and the values to filter by. `total` counts all sessions, whatever was asked."""
+
+    entries: list[Entry]
+    tools: list[str]
+    types: list[str]
+    statuses: list[str]
+    tags: list[str]
+    projects: Sequence[str] = ()
+    total: int = 0
+    only_near: bool = False  # no message has the words: the results are only near in meaning
+
+
+class Finder:
+    """Lists and searches. Used by one thread at a time, because its databases are not made for more."""
+
+    def __init__(
+        self,
+        listing: Callable[[], Listing],
+        search: Callable[[], Search],
+        progress: Callable[[str, int, int], None] | None,
+        later: Callable[[], None],
+        *,
+        fresh: float = FRESH,
+    ) -> None:
+        self._make_listing, self._make_search = listing, search
+        self._progress, self._later, self._fresh = progress, later, fresh
+        self._listing: Listing | None = None
+        self._search: Search | None = None
+        self._listed_at = -math.inf
+        self._searched_at = -math.inf
+        self._has_searched = False
+        self._values: list[list[str]] = []
+        self._values_of: tuple[str, int] = ("", -1)
+        self._total = 0
+
+    @property
+    def listing(self) -> Listing:
+        """The list of sessions, up to date."""
+        if self._listing is None:
+            self._listing = self._make_listing()
+        if time.monotonic() - self._listed_at > self._fresh:
+            self._listing.refresh()
+            self._listed_at = time.monotonic()
+        return self._listing
+
+    def renew(self) -> None:
+        """Open the stores again before the next answer: there may be others by now."""
+        self._listing = self._search = None
+        self.expire()
+
+    def expire(self) -> None:
+        """Look at the stores again before the next answer: something was changed."""
+        self._listed_at = self._searched_at = -math.inf
+
+    def find(self, question: Question, limit: int = 0) -> Listed:
+        """Return the sessions that match a question, newest or best first. Raises UsageError for an invalid filter."""
+        listing = self.listing
+        self._note_values(listing)
+        if question.project and question.project not in self._values[4]:
+            # Only folders that conversations were held in: what is asked never reaches the file system.
+            raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
+        if question.text.strip():
+            entries = self._searched(question, limit or MOST_FOUND)
+            only_near = self._search is not None and self._search.by_meaning
+        else:
+            entries, only_near = self._newest(listing, question, limit or MOST_LISTED), False
+        tools, types, statuses, tags, projects = self._values
+        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near)
+
+    def _note_values(self, listing: Listing) -> None:
+        """Collect the values to filter by, if the list has changed."""
+        state = listing.index.counter()
+        if state == self._values_of and not listing.servers:
+            return
+        found = listing.cells(("tool", "type", "status", "project", "tags", "starred", "archived"))
+        self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
+        self._values.append(tag_choices([cells[4:] for cells in found]))
+        used = Counter(cells[3] for cells in found if cells[3])
+        self._values.append([project for project, _ in used.most_common()])
+        self._total, self._values_of = len(found), state
+
+    def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
+        times = timestamps(question.after, question.before)
+        rows = listing.rows(
+            root=question.root,
+            kind=question.type,
+            status=question.status,
+            tool=question.tool,
+            limit=limit,
+            asking=False,
+            after=times["after"],
+            before=times["before"],
+            projects=listing.projects_of(question.project) if question.project else None,
+            tags=[question.tag[1:]] if question.tag.startswith("#") else (),
+            starred=True if question.tag == STARRED else None,
+            archived=question.tag == ARCHIVED,
+        )
+        return [Entry(row) for row in rows]
+
+    def _searched(self, question: Question, limit: int) -> list[Entry]:
+        if self._search is None:
+            self._search = self._make_search()
+        if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
+            self._search.refresh(self._progress)
+            if self._search.more_to_do and not self._has_searched:
+                self._later()
+            self._searched_at, self._has_searched = time.monotonic(), True
+        timestamps(question.after, question.before)  # raises if one is invalid
+        names = ("tool", "type", "status", "project", "after", "before")
+        filters = {name: getattr(question, name) for name in names} | {"workspace": question.root}
+        filters["tag" if question.tag.startswith("#") else "is"] = question.tag.removeprefix("#")
+        given = {name: value for name, value in filters.items() if value}
+        found = self._search.search(typed(question.text), filters=given, limit=limit, fresh=False)
+        # While typing, matches by meaning alone that are far behind the best are noise.
+        least = WEAKEST * max((item.score for item in found), default=0.0)
+        relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
+        return [Entry(item.session, item.matches) for item in relevant]
+
+
+def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
+    """Return the values of the filter by tag for sessions, each with its columns tags, starred and archived."""
+    flags = ((STARRED, any(cells[1] for cells in found)), (ARCHIVED, any(cells[2] for cells in found)))
+    stored = {cells[0] for cells in found} - {""}
+    return [
+        *(name for name, some in flags if some),
+        *sorted({f"#{tag}" for tags in stored for tag in tags.split()}),
+    ]
+
+
+def typed(text: str) -> str:
+    """Return the query for a text that is being typed: its last word may be incomplete."""
+    return f"{text}*" if text[-1:].isalnum() and text[-1:].isascii() and text.count('"') % 2 == 0 else text

@@ -1,0 +1,128 @@
+"""A long conversation in windows: a reader gets the messages around one place, and what is needed to reach the others.
+
+Only the messages of the window are read. Which messages a branch consists of comes from outlines, read once for as long
+as the conversation does not change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from cortext.model.message import TOOL, USER, Message
+from cortext.services.library.branches import Branch, Threads
+from cortext.services.library.listing import Listing, Row
+from cortext.store.capabilities import Outlines
+
+TOGETHER = 40  # messages that a window may grow by, so that calls are shown with their results
+
+
+class Window(NamedTuple):
+    """Messages of a branch by their positions in it: from `start` up to `end`, of `total`."""
+
+    messages: list[Message]
+    start: int
+    end: int
+    total: int
+
+
+class Ask(NamedTuple):
+    """A message of the user, as an entry of the timeline."""
+
+    seq: int
+    timestamp: str
+    text: str
+
+
+class Windows:
+    """One branch of a conversation (`leaf` is its last message; -1: the current one), as it was when this was made."""
+
+    def __init__(self, listing: Listing, row: Row, leaf: int = -1) -> None:
+        self._listing, self._row = listing, row
+        self._store, self._id = listing.named_store(row.root).store, row.id
+        self._asks: list[Ask] | None = None
+        outlines = self._outlines()
+        self._roles = {each.seq: each.role for each in outlines if each.role in (USER, TOOL) and not each.aside}
+        self._times = {each.seq: each.timestamp for each in outlines if each.role == USER and not each.aside}
+        if row.straight and leaf < 0:
+            self._path: Sequence[int] = range(outlines[0].seq, outlines[-1].seq + 1) if outlines else range(0)
+            self.branches: list[Branch] = []
+        else:
+            threads = Threads(outlines)
+            self._path = threads.path(leaf)
+            self.branches = threads.branches()
+
+    def _outlines(self) -> list[Message]:
+        store = self._store
+        return list(store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id))  # type: ignore[arg-type]
+
+    @property
+    def total(self) -> int:
+        """How many messages the branch has."""
+        return len(self._path)
+
+    @property
+    def leaf(self) -> int:
+        """The number of the last message; -1 if there is none."""
+        return self._path[-1] if self._path else -1
+
+    def position(self, seq: int) -> int:
+        """Return the position of a message in this branch, or of the next one if it is not in it."""
+        return min(bisect_left(self._path, seq), max(0, self.total - 1))
+
+    def window(self, start: int, count: int) -> Window:
+        """Return up to `count` messages from a position on, and a few more, so that no call loses its result."""
+        start = max(0, min(start, self.total))
+        end = min(self.total, start + count)
+        least, most = max(0, start - TOGETHER), min(self.total, end + TOGETHER)
+        while start > least and self._roles.get(self._path[start]) == TOOL:
+            start -= 1
+        while end < most and self._roles.get(self._path[end]) == TOOL:
+            end += 1
+        return Window(list(self._read(start, end)), start, end, self.total)
+
+    def asks(self, most: int) -> list[Ask]:
+        """Return the user's messages with their beginnings; of very many, a selection that covers all of it."""
+        if self._asks is None:
+            self._asks = self._selected(most)
+        return self._asks
+
+    def _selected(self, most: int) -> list[Ask]:
+        own = [seq for seq in self._path if self._roles.get(seq) == USER]
+        if len(own) > most:
+            own = [own[index * len(own) // most] for index in range(most)]
+        found = []
+        for seq in own:
+            message = self._listing.message(self._row, seq)
+            text = " ".join(message.text[:400].split()) if message is not None else ""
+            found.append(Ask(seq, self._times.get(seq, ""), text))
+        return found
+
+    def search(self, text: str, most: int) -> list[Ask]:
+        """Return the messages of this branch that contain a text, in order; letters match in either case."""
+        wanted = text.casefold()
+        inside = set(self._path)
+        found: list[Ask] = []
+        for message in self._listing.messages(self._row):
+            if message.seq not in inside:
+                continue
+            flat = " ".join(message.text.split())
+            at = flat.casefold().find(wanted)
+            if at >= 0:
+                start = max(0, at - 40)
+                shown = flat[start : at + len(text) + 80]
+                found.append(Ask(message.seq, message.timestamp, f"…{shown}" if start else shown))
+            if len(found) == most:
+                break
+        return found
+
+    def _read(self, start: int, end: int) -> Iterator[Message]:
+        """Yield the messages at these positions, a run of consecutive numbers at a time."""
+        while start < end:
+            run = start + 1
+            while run < end and self._path[run] == self._path[run - 1] + 1:
+                run += 1
+            yield from islice(iter(self._store.read(self._id, self._path[start])), run - start)
+            start = run

@@ -1,0 +1,142 @@
+"""`cortext cost` from start to end: transcripts of tools, an import, forks, an import again, and a resume."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Ran, cortext
+
+MODEL = "claude-opus-4-5-20251101"
+USAGE = {
+    "input_tokens": 10,
+    "cache_creation_input_tokens": 3_000,
+    "cache_read_input_tokens": 20_000,
+    "cache_creation": {"ephemeral_5m_input_tokens": 2_000, "ephemeral_1h_input_tokens": 1_000},
+    "output_tokens": 1,
+}
+# 10 input, 400 output, 20,000 read, 2,000 written for five minutes and 1,000 for an hour, per million tokens.
+PRICE = (10 * 5 + 400 * 25 + 20_000 * 0.5 + 2_000 * 6.25 + 1_000 * 10) / 1e6
+
+
+class Desk:
+    """A HOME in which Claude Code was used."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.project = home / "project"
+        self.project.mkdir(parents=True)
+
+    def cortext(self, *words: str) -> Ran:
+        """Run a command that must succeed."""
+        done = cortext(*words, cwd=self.project, env={"HOME": str(self.home)})
+        assert done.code == 0, (words, done.out, done.err)
+        return done
+
+    def cost(self, *words: str) -> Any:
+        """Return the report as JSON."""
+        return self.cortext("cost", "--json", *words).json
+
+    def chat(self, key: str, *answers: str, day: str = "2026-11-02", model: str = MODEL) -> None:
+        """Write a transcript: for each answer a question, and the answer in two records that repeat its usage."""
+        records: list[dict[str, Any]] = []
+        for number, answer in enumerate(answers):
+            stamp = f"{day}T10:{number:02}:00.000Z"
+            common = {"sessionId": key, "cwd": str(self.project), "timestamp": stamp}
+            asked = {
+                "type": "user",
+                "uuid": f"{key}-{answer}-q",
+                "message": {"role": "user", "content": f"Ask {answer}"},
+            }
+            records.append({**common, **asked})
+            for part, output in enumerate((1, 400)):
+                body = {
+                    "id": f"msg_{answer}", "role": "assistant", "model": model,
+                    "content": [{"type": "text", "text": f"{answer} part {part}"}],
+                    "usage": {**USAGE, "output_tokens": output},
+                }  # fmt: skip
+                name = f"{key}-{answer}-{part}"
+                records.append(
+                    {**common, "type": "assistant", "uuid": name, "requestId": f"req_{answer}", "message": body}
+                )
+        folder = self.home / ".claude" / "projects" / str(self.project).replace("/", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{key}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+FIRST, FORK, OTHER = (f"{number}" * 8 + "-1111-4111-8111-" + f"{number}" * 12 for number in (1, 2, 3))
+
+
+@pytest.mark.req("COST-01")
+def test_every_call_is_counted_once_and_survives_another_import(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.chat(FIRST, "a", "b")
+    desk.cortext("import")
+    total = desk.cost()["total"]
+    assert (total["calls"], total["input"], total["output"]) == (2, 20, 800)
+    assert (total["cache_read"], total["cache_write"], total["cache_write_1h"]) == (40_000, 4_000, 2_000)
+    assert total["cost"] == pytest.approx(2 * PRICE)
+
+    # A fork copies the records under new ids of its own; what it adds is new.
+    desk.chat(FORK, "a", "b", "c", day="2026-11-03")
+    desk.chat(OTHER, "d", day="2026-11-09", model="a-model-of-ones-own")
+    desk.cortext("import")
+    desk.cortext("import")
+    report = desk.cost()
+    assert report["total"]["calls"] == 4 and report["total"]["cost"] == pytest.approx(3 * PRICE)
+    days = {entry["name"]: (entry["calls"], entry["cost"]) for entry in report["entries"]}
+    assert days["2026-11-02"] == (2, pytest.approx(2 * PRICE)) and days["2026-11-03"] == (1, pytest.approx(PRICE))
+    assert days["2026-11-09"] == (1, None), "an unknown price is null, not 0"
+    assert report["unpriced_models"] == [{"model": "a-model-of-ones-own", "calls": 1}]
+    assert report["prices"]["date"] and all(source["as_of"] for source in report["prices"]["sources"])
+
+    sessions = {entry["session"]: entry["calls"] for entry in desk.cost("--by", "session")["entries"]}
+    assert sessions == {f"claude-{FIRST}": 2, f"claude-{FORK}": 1, f"claude-{OTHER}": 1}
+    assert desk.cost("--since", "2026-11-03", "--until", "2026-11-05")["total"]["calls"] == 1
+    assert [entry["name"] for entry in desk.cost("--by", "tool")["entries"]] == ["claude"]
+    assert [entry["name"] for entry in desk.cost("--by", "project")["entries"]] == [str(desk.project)]
+    assert desk.cost("--model", MODEL)["total"]["calls"] == 3
+
+    prices = tmp_path / "prices.json"
+    prices.write_text('{"models": {"a-model-of-ones-own": {"input": 1, "output": 1000}}}', encoding="utf-8")
+    priced = desk.cost("--prices", str(prices), "--by", "model")
+    assert priced["unpriced_models"] == [] and priced["total"]["unpriced_calls"] == 0
+    shown = desk.cortext("cost")
+    assert "unknown" in shown.out and "a-model-of-ones-own (1 calls)" in shown.err and "list prices of" in shown.err
+
+
+@pytest.mark.req("COST-01")
+def test_the_cost_is_in_lists_in_show_and_in_the_receipt_of_a_resume(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.chat(FIRST, "a")
+    desk.chat(OTHER, "d", day="2026-11-01", model="a-model-of-ones-own")
+    desk.cortext("import")
+    lines = desk.cortext("list", "--columns", "id,calls,cost").out.splitlines()
+    assert sorted(line.split() for line in lines[1:]) == [
+        [f"claude-{FIRST}", "1", f"${PRICE:.2g}"],
+        [f"claude-{OTHER}", "1", "unknown"],
+    ]
+    assert f"${PRICE:.2g} for 23,410 tokens in 1 calls" in desk.cortext("show", f"claude-{FIRST}").out
+    planned = desk.cortext(
+        "resume", f"claude-{FIRST}", "--ai", "codex", "--model", "gpt-5.5-pro", "--dry-run", "--json"
+    ).json
+    assert (
+        "carrying this costs about" in planned["receipt"]["price"]
+        and "in codex (gpt-5.5-pro)" in planned["receipt"]["price"]
+    )
+    assert f"in claude ({MODEL})" in planned["receipt"]["price"], "the model that was used there last"
+
+
+def test_bad_options_are_explained(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    assert "No tokens are recorded yet" in desk.cortext("cost").out
+    for words, code, text in (
+        (("list", "--columns", "id,nonsense"), 2, "unknown column 'nonsense'"),
+        (("cost", "--since", "soon"), 2, "invalid --after value 'soon'"),
+        (("cost", "--prices", "missing.json"), 1, "cannot read the prices"),
+    ):
+        done = cortext(*words, cwd=desk.project, env={"HOME": str(desk.home)})
+        assert done.code == code and text in done.err, done

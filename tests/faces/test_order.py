@@ -1,0 +1,131 @@
+"""Tags, stars, notes and the archive from start to end, and how a word that is no command is treated."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faces.pond import Pond, make_pond
+from tests.support.cli import SCRIPTS, Ran, cortext
+from tests.support.screen import Screen
+
+
+@pytest.fixture
+def pond(tmp_path: Path) -> Pond:
+    return make_pond(tmp_path)
+
+
+def _run(pond: Pond, *words: str, code: int = 0) -> Ran:
+    done = cortext(*words, cwd=pond.folder, env=pond.env)
+    assert done.code == code, (words, done.out, done.err)
+    return done
+
+
+def _ids(pond: Pond, *filters: str) -> set[str]:
+    return {row["id"] for row in _run(pond, "list", "--json", *filters).json}
+
+
+@pytest.mark.req("ORDER-01")
+def test_a_conversation_is_tagged_starred_noted_archived_and_back(pond: Pond) -> None:
+    everything = _ids(pond)
+    one, other, *_ = sorted(everything)
+    done = _run(pond, "tag", one, "Billing", "#later")
+    assert "billing, later" in done.out and f"Undo: cortext tag {one} billing later --remove" in done.out
+    assert _ids(pond, "--tag", "billing") == _ids(pond, "--tag", "billing", "--tag", "later") == {one}
+    assert "Nothing to change." in _run(pond, "tag", one, "billing").out
+    _run(pond, "tag", one, "later", "--remove")
+    assert _ids(pond, "--tag", "later") == set() and _run(pond, "tag", one).out == "billing\n"
+    assert _run(pond, "tag", "--json").json == [{"tag": "billing", "sessions": 1}]
+
+    _run(pond, "star", one, other)
+    assert _ids(pond, "--starred") == {one, other}
+    _run(pond, "star", other, "--remove")
+    assert _ids(pond, "--starred") == {one}
+
+    _run(pond, "note", one, "waits", "for", "legal; ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3hJ6")
+    _run(pond, "note", one, "legal said yes")
+    notes = _run(pond, "note", one).out
+    assert "1. waits for legal; [masked" in notes and "2. legal said yes" in notes and "ghp_" not in notes
+    shown = _run(pond, "show", one, "--tail", "1").out
+    assert "#billing" in shown and "★" in shown and "note 2: legal said yes" in shown
+    _run(pond, "note", one, "--remove", "1")
+    assert [note["text"] for note in _run(pond, "note", one, "--json").json] == ["legal said yes"]
+    assert "has no note 2" in _run(pond, "note", one, "--remove", "2", code=1).err
+
+    assert f"Undo: cortext archive {one} --remove" in _run(pond, "archive", one).out
+    assert _ids(pond) == everything - {one} and _ids(pond, "--archived") == {one}
+    assert one not in _run(pond, "resume", "--list", "--json").out and _run(pond, "show", one, "--tail", "1").out
+    _run(pond, "archive", one, "--remove")
+    assert _ids(pond) == everything
+
+
+@pytest.mark.req("ORDER-01")
+def test_what_is_archived_is_still_found_and_survives_another_import_and_a_new_index(pond: Pond) -> None:
+    found = _run(pond, "search", "heron", "--json").json
+    session = found[0]["session"]["id"]
+    for words in (("tag", session, "birds"), ("archive", session), ("star", session)):
+        _run(pond, *words)
+    for filters in ((), ("--tag", "birds"), ("--is", "archived"), ("--is", "archived,starred", "--tag", "birds")):
+        hits = _run(pond, "search", "heron", "--json", *filters).json
+        assert session in {hit["session"]["id"] for hit in hits}, filters
+    assert session in {
+        hit["session"]["id"] for hit in _run(pond, "search", "heron tag:birds is:starred", "--json").json
+    }
+    for filters in (("--tag", "fish"), ("--is", "unarchived")):
+        done = cortext("search", "heron", "--json", *filters, cwd=pond.folder, env=pond.env)
+        assert session not in {hit["session"]["id"] for hit in done.json}, filters
+    assert "unknown filter is:nice" in _run(pond, "search", "heron", "--is", "nice", code=2).err
+    _run(pond, "import")
+    for path in Path(pond.env["HOME"]).rglob("catalogue.db*"):
+        path.unlink()
+    (row,) = [row for row in _run(pond, "list", "--archived", "--json").json if row["id"] == session]
+    assert (row["tags"], row["starred"], row["archived"]) == (["birds"], True, True)
+
+
+@pytest.mark.req("ORDER-01")
+def test_many_are_changed_by_filters_after_a_dry_run(pond: Pond) -> None:
+    claude = _ids(pond, "--tool", "claude")
+    assert len(claude) == 2
+    done = _run(pond, "tag", "--tool", "claude", "review", "--dry-run")
+    assert "Would tag 2 conversations: review" in done.out and all(name in done.out for name in claude)
+    assert _ids(pond, "--tag", "review") == set()
+    assert "Tagged 2 conversations: review" in _run(pond, "tag", "--tool", "claude", "review").out
+    assert _ids(pond, "--tag", "review") == claude
+    changed = _run(pond, "archive", "--tag", "review", "--json").json
+    assert {item["id"] for item in changed["changed"]} == claude and not changed["dry_run"]
+    assert "2 conversations" in _run(pond, "archive", "--tag", "review", "--remove").out
+    assert _ids(pond, "--tag", "review") == claude
+    assert "name one by its number or id" in _run(pond, "archive", code=2).err
+    assert "both conversations and filters" in _run(pond, "star", "1", "--tool", "claude", code=2).err
+    assert "invalid tag" in _run(pond, "tag", "1", "a,b", code=2).err
+
+
+@pytest.mark.req("LOOK-01")
+def test_words_that_are_no_command_search_and_a_typing_error_is_explained(pond: Pond) -> None:
+    found = _run(pond, "heron", "pond")
+    assert found.out == _run(pond, "search", "heron", "pond").out and "searching for it" in found.err
+    assert _run(pond, "herons", "--json").json
+    wrong = _run(pond, "serch", "heron", code=2)
+    assert "did you mean search" in wrong.err and "cortext search serch heron" in wrong.err and not wrong.out
+    assert "unknown command '--heron'" in _run(pond, "--heron", code=2).err
+
+
+@pytest.mark.terminal
+def test_the_list_shows_what_fits_the_screen(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    sessions = home / ".aurora" / "spawn" / "sessions"
+    sessions.mkdir(parents=True)
+    for number in range(40):
+        when = f"2026-11-02T10:{number:02}:00.000Z"
+        head = {"type": "metadata", "session_id": f"s{number:03}", "created_at": when, "title": f"Title {number}"}
+        turn = {"type": "turn", "role": "user", "content": "hello", "timestamp": when, "id": f"m{number}", "seq": 0}
+        (sessions / f"s{number:03}.jsonl").write_text(f"{json.dumps(head)}\n{json.dumps(turn)}\n", encoding="utf-8")
+    env = {"HOME": str(home)}
+    assert len(cortext("list", cwd=home, env=env).out.splitlines()) == 41, "all of them, without a screen"
+    command = [str(SCRIPTS / "cortext"), "list"]
+    with Screen(tmp_path, command, {**env, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}, home, "80x20") as screen:
+        shown = screen.wait_for("more: --all shows them")
+        assert "Title 39" in shown and "Title 20" not in shown and "… and 24 more" in shown

@@ -1,0 +1,79 @@
+"""A real browser for the tests: Debian's Chromium, driven by Playwright, which brings no browser of its own here.
+
+`python -m tests.support.chromium` installs it with apt-get if it is missing and this user is root. Without it, the
+tests in a browser are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from tests.support.ai_programs import npm_install
+from tests.support.installing import one_at_a_time, refusal
+from tests.support.shells import NotToBeHad
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+PACKAGES = ("chromium", "fonts-dejavu-core")
+AXE = "4.14.0"
+_SECONDS = 600
+
+
+def program() -> str | None:
+    """Return the path of a browser; None if none is installed."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+def ensure() -> str:
+    """Return the path of a browser, installing it first if needed. Raises NotToBeHad."""
+    found = program()
+    if found is not None:
+        return found
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        raise NotToBeHad("the tests in a browser need Chromium: as root on Debian, apt-get install chromium")
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
+        said = refusal(["apt-get", "-q", *words], Path("/"), _SECONDS, environ)
+        if said:
+            raise NotToBeHad(f"apt-get {words[0]} failed: is Debian's archive reachable?\n{said}")
+    found = program()
+    if found is None:
+        raise NotToBeHad("the package chromium contains no browser")
+    return found
+
+
+def axe() -> Path:
+    """Return the script of axe-core, which checks a page for accessibility; from npm, into the cache folder."""
+    folder = Path(__file__).resolve().parents[2] / ".cache" / "browser"
+    script = folder / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+    if not script.exists():
+        with one_at_a_time(folder, "axe"):
+            if not script.exists():
+                (folder / "axe").mkdir(parents=True, exist_ok=True)
+                npm_install(f"axe-core@{AXE}", folder / "axe")
+    return script
+
+
+@cache
+def version() -> str:
+    """Return what the browser says about itself."""
+    done = subprocess.run([ensure(), "--version"], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.strip()
+
+
+def main() -> int:
+    """Install it and print a line; a machine without it can run every other test."""
+    try:
+        sys.stdout.write(f"{'chromium':12} {version():28} {ensure()}\n")
+        sys.stdout.write(f"{'axe-core':12} {AXE:28} {axe()}\n")
+    except (NotToBeHad, RuntimeError) as error:
+        sys.stdout.write(f"{'chromium':12} not available here: {error}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,417 @@
+"""The page in a real browser: what a person does with mouse, keyboard and phone, and what the browser must never do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.session import Origin, Session
+from cortext.store.files.workspace import WorkspaceStore
+from tests.faces.pond import SECRET, Pond, make_pond
+from tests.support import chromium
+from tests.support.cli import cortext
+from tests.web.served import Served, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytestmark = [
+    pytest.mark.req("PAGE-01", "LOOK-05"),
+    pytest.mark.skipif(chromium.program() is None, reason="no Chromium here: python -m tests.support.chromium"),
+]
+
+PICTURES = Path(__file__).resolve().parents[2] / ".cache" / "page"
+PATIENCE = 60_000  # milliseconds: the machine may be busy
+PHONE = {"width": 390, "height": 800}
+LONG = 3_000  # messages
+
+
+def _long() -> list[Message]:
+    found = []
+    for number in range(LONG):
+        role = ("user", "assistant", "assistant", "tool")[number % 4]
+        message = Message(role=role, timestamp=f"2026-06-{1 + number // 300:02d}T10:{number % 60:02d}:00.000Z")
+        if number % 4 == 2:
+            call = Part(TOOL_CALL, id=f"c{number}", name="Bash", input={"command": f"make step-{number}"})
+            message.parts = [Part(THINKING, text=f"thought {number}"), call]
+        elif number % 4 == 3:
+            message.parts = [Part(TOOL_RESULT, call_id=f"c{number - 1}", output=f"made {number}")]
+        else:
+            message.content = f"Turn {number}: {'some **words** to read. ' * (3 + number % 9)}"
+        found.append(message)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    made = make_pond(tmp_path_factory.mktemp("browser"))
+    store = WorkspaceStore(str(made.folder))
+    store.create(Session(id="005-debug-long", type="debug", title="A very long one", origin=Origin(tool="codex")))
+    store.append("005-debug-long", *_long())
+    store.create(Session(id="006-debug-edit", type="debug", title="An edit", origin=Origin(tool="claude")))
+    edit = {"file_path": "heron.py", "old_string": "count = 1\nprint(count)", "new_string": "count = 17\nprint(count)"}
+    root, *_ = store.append(
+        "006-debug-edit",
+        Message(role="user", content="שלום, please fix `heron.py`", timestamp="2026-07-01T10:00:00.000Z"),
+        Message(role="assistant", content="The old way.", timestamp="2026-07-01T10:01:00.000Z"),
+    )
+    store.append(
+        "006-debug-edit",
+        Message(
+            role="assistant",
+            content="```python\ncount = 17\n```",
+            timestamp="2026-07-01T10:02:00.000Z",
+            parent=root.id,
+            parts=[
+                Part("text", text="```python\ncount = 17\n```"),
+                Part(TOOL_CALL, id="e", name="Edit", input=edit),
+            ],
+        ),
+        Message(role="tool", timestamp="2026-07-01T10:03:00.000Z", parts=[Part(TOOL_RESULT, call_id="e", output="ok")]),
+    )
+    program = made.home / "programs" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
+    program.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(pond: Pond) -> Iterator[Served]:
+    env = {**pond.env, "PATH": f"{pond.home / 'programs'}:{pond.env['PATH']}"}
+    with serving(env, pond.folder) as running:
+        yield running
+
+
+class Room:
+    """The browser with the key of the page; it notes everything that must not happen."""
+
+    def __init__(self, browser: Browser, served: Served) -> None:
+        self.browser, self.served = browser, served
+        self.base = f"http://{served.host}"
+        self.wrong: list[str] = []
+        with self.page(key=False) as page:
+            page.goto(served.address)
+            page.wait_for_url(f"{self.base}/")
+            self.key: Any = page.context.storage_state()
+
+    @contextmanager
+    def page(self, *, key: bool = True, scheme: str = "light", size: dict[str, int] | None = None) -> Iterator[Page]:
+        """Open a window; afterwards there must have been no error and no request to another host."""
+        context = self.browser.new_context(
+            storage_state=self.key if key else None,
+            color_scheme=scheme,  # type: ignore[arg-type]
+            viewport=size or {"width": 1280, "height": 860},  # type: ignore[arg-type]
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(PATIENCE)
+        self._watch(context)
+        try:
+            page = context.new_page()
+            page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
+            page.on("pageerror", lambda error: self.wrong.append(str(error)))
+            yield page
+            assert self.wrong == []
+        finally:
+            self.wrong = []
+            context.close()
+
+    def _watch(self, context: BrowserContext) -> None:
+        def check(route: Any) -> None:
+            if urlsplit(route.request.url).netloc == self.served.host:
+                route.continue_()
+                return
+            self.wrong.append(f"request to {route.request.url}")
+            route.abort()
+
+        context.route("**/*", check)
+
+    def open(self, page: Page, title: str) -> None:
+        """Go to a conversation from the list."""
+        page.goto(f"{self.base}/")
+        page.get_by_role("link", name=title, exact=True).click()
+        page.wait_for_selector("html[data-ready] #messages article")
+
+
+@pytest.fixture(scope="module")
+def room(served: Served) -> Iterator[Room]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(
+            executable_path=chromium.ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        yield Room(browser, served)
+        browser.close()
+
+
+def until(page: Page, condition: str) -> None:
+    """Wait until an expression is true. Playwright's own waiting would need `eval`, which the page forbids."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(30)
+
+
+def test_results_appear_while_typing_and_lead_to_the_message(room: Room) -> None:
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        page.locator("#q").press_sequentially("seventeen her", delay=20)
+        page.wait_for_selector("mark")
+        assert page.locator(".card").first.locator("h2").inner_text() == "Herons at the pond"
+        assert "q=seventeen" in page.url
+        page.screenshot(path=PICTURES / "search.png")
+        page.locator(".matches a").first.click()
+        page.wait_for_selector("article#m4")
+        assert "Seventeen herons at 06:20." in page.locator("article#m4").inner_text()
+        assert page.evaluate("document.querySelector('article:target').id") == "m4"
+
+
+def test_filters_change_the_list_without_a_reload(room: Room) -> None:
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        page.evaluate("window.stays = true")
+        page.locator("select[name=tool]").select_option("gemini")
+        until(page, "document.querySelectorAll('.card').length === 1")
+        assert "tool=gemini" in page.url and page.evaluate("window.stays")
+        page.reload()
+        assert page.locator(".card h2").all_inner_texts() == ["The leaking boat"]
+
+
+def test_calls_fold_and_diffs_show_signs(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "An edit")
+        fold = page.locator("details.edit")
+        assert not fold.locator("pre.diff").is_visible()
+        fold.locator("summary").click()
+        assert fold.locator(".line.removed").inner_text().strip().endswith("count = 1")
+        assert fold.locator(".line.added .sign").inner_text() == "+"
+        page.get_by_role("button", name="Open all calls").click()
+        page.get_by_role("button", name="Fold all calls").click()
+        assert not fold.locator("pre.diff").is_visible()
+        assert page.locator("article").first.locator("p").evaluate("e => getComputedStyle(e).direction") == "rtl"
+
+
+def test_a_branch_is_one_click_away(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "An edit")
+        page.locator(".branches a:not([aria-current])").click()
+        page.wait_for_selector("text=The old way.")
+        assert page.locator("details.edit").count() == 0
+        assert page.locator(".branches a[aria-current]").count() == 1
+
+
+def test_a_new_message_appears_within_two_seconds(room: Room, pond: Pond) -> None:
+    with room.page() as page:
+        room.open(page, "Knots")
+        page.wait_for_timeout(1_000)  # the connection for live updates
+        store = WorkspaceStore(str(pond.folder))
+        store.append("004-learn-knots", Message(role="user", content="And the clove hitch?"))
+        began = time.monotonic()
+        page.wait_for_selector("text=And the clove hitch?")
+        assert time.monotonic() - began < 2
+        assert page.locator("[data-count]").inner_text() == "3 messages"
+
+
+def test_a_long_conversation_is_read_by_scrolling(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "A very long one")
+        assert page.locator("#messages article").count() <= 100
+        for _ in range(30):
+            page.mouse.wheel(0, 4_000)
+            page.wait_for_timeout(40)
+        until(page, "[...document.querySelectorAll('#messages article')].some(e => +e.dataset.seq > 200)")
+        assert page.locator("#messages article").count() <= 280  # the farthest were removed
+        page.keyboard.press("G")
+        page.wait_for_selector(f"#m{LONG - 1}", state="attached")
+        before = page.locator("#messages article").first.get_attribute("data-seq")
+        page.mouse.wheel(0, -50_000)
+        until(page, f"+document.querySelector('#messages article').dataset.seq < {before}")
+
+
+def test_a_permanent_link_opens_the_message_in_its_call(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "A very long one")
+        page.goto(f"{page.url.partition('#')[0]}?at=1999#m1999")  # the result of a call
+        page.wait_for_selector("details.fold[open]")
+        assert "made 1999" in page.locator("details.fold[open] pre.output").inner_text()
+        assert page.locator("details.fold[open]").evaluate(
+            "e => { const box = e.getBoundingClientRect(); return box.top >= 0 && box.top < innerHeight }"
+        )
+
+
+def test_a_secret_is_revealed_by_a_click(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "The leaking boat")
+        assert SECRET not in page.content()
+        page.locator("a.secret").first.click()
+        page.wait_for_selector(f"text={SECRET}")
+
+
+def test_a_deletion_is_undone(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "The aquarium")
+        page.locator("details.menu > summary").click()
+        page.get_by_role("button", name="Move to the trash").click()
+        page.wait_for_selector(".banner")
+        assert "The aquarium" not in page.locator(".cards").inner_text()
+        page.get_by_role("button", name="Undo").click()
+        page.wait_for_selector("text=How warm must the aquarium be?")
+
+
+def test_the_command_to_continue_can_be_copied(room: Room) -> None:
+    with room.page() as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        room.open(page, "Herons at the pond")
+        page.get_by_role("link", name="Continue in…").click()
+        page.wait_for_selector(".receipt")
+        assert "6 of 6" in page.locator(".receipt").inner_text()
+        page.get_by_role("button", name="Copy").click()
+        page.wait_for_selector(".toast:not([hidden])")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied.endswith("cortext resume 001-plan-herons-at-the-pond --ai claude")
+        page.screenshot(path=PICTURES / "continue.png")
+
+
+def test_everything_can_be_done_with_the_keyboard(room: Room) -> None:
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        page.wait_for_selector("html[data-ready]")
+        page.keyboard.press("Escape")
+        page.keyboard.press("/")
+        page.keyboard.type("seventeen")
+        page.wait_for_selector("mark")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("html[data-ready] article#m4")
+        page.keyboard.press("k")
+        until(page, "document.activeElement.id === 'm0'")
+        page.keyboard.press("j")
+        until(page, "document.activeElement.id === 'm5'")
+        page.keyboard.press("o")
+        page.wait_for_selector("details.call[open]")
+        page.keyboard.press("?")
+        page.wait_for_selector("dialog[open]")
+        page.keyboard.press("Escape")
+        page.keyboard.press("c")
+        page.wait_for_url("**/continue")
+        page.wait_for_selector("html[data-ready] .tools")
+        page.keyboard.press("u")
+        page.wait_for_selector("html[data-ready] #messages article")
+        page.keyboard.press("u")
+        page.wait_for_selector(".card")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_rule_of_accessibility_is_broken(room: Room, scheme: str) -> None:
+    script = chromium.axe().read_text("utf-8")
+    broken = []
+    with room.page(scheme=scheme) as page:
+        for name in ("home", "search", "An edit", "The leaking boat", "continue", "see"):
+            if name in ("home", "search", "see"):
+                page.goto(f"{room.base}{ {'home': '/', 'search': '/?q=herons', 'see': '/see'}[name] }")
+            elif name == "continue":
+                page.locator("[data-continue]").click()
+                page.wait_for_selector(".receipt")
+            else:
+                room.open(page, name)
+                page.keyboard.press("o")
+            page.screenshot(path=PICTURES / f"{name.replace(' ', '-')}-{scheme}.png")
+            page.evaluate(script)
+            found = page.evaluate(
+                "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
+            )
+            broken += [
+                f"{name}: {rule['id']}: {node['target']} {node['failureSummary']}"
+                for rule in found["violations"]
+                for node in rule["nodes"][:3]
+            ]
+    assert broken == []
+
+
+def test_a_phone_shows_everything_without_sideways_scrolling(room: Room) -> None:
+    with room.page(size=PHONE) as page:
+        for name in ("home", "An edit", "A very long one", "see"):
+            page.goto(f"{room.base}/{'see' if name == 'see' else ''}")
+            if name not in ("home", "see"):
+                page.get_by_role("link", name=name, exact=True).click()
+                page.wait_for_selector("#messages article")
+            page.screenshot(path=PICTURES / f"{name.replace(' ', '-')}-phone.png")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+        room.open(page, "An edit")
+        page.locator("details.menu > summary").click()
+        box = page.locator(".sheet").bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_the_structure_of_the_pages_stays(room: Room) -> None:
+    outline = """() => [...document.querySelectorAll('header.top, nav, main, h1, h2, form[role], aside, section')]
+        .filter(e => !e.closest('dialog, article, .cards'))
+        .map(e => e.tagName.toLowerCase() + (e.className ? '.' + e.className : ''))"""
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        assert page.evaluate(outline) == ["header.top", "nav", "main", "h1.aloud", "form.search"]
+        room.open(page, "An edit")
+        shown = page.evaluate(outline)
+        assert shown == ["header.top", "nav", "main", "h1", "aside.side", "form.find", "h2", "h2", "section.messages"]
+
+
+def test_reading_and_searching_work_without_scripts(room: Room) -> None:
+    context = room.browser.new_context(storage_state=room.key, java_script_enabled=False)
+    try:
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(f"{room.base}/")
+        page.locator("#q").fill("bowline")
+        page.locator("#q").press("Enter")
+        page.locator(".matches a").first.click()
+        assert "Teach me the bowline knot." in page.locator("article#m0").inner_text()
+        page.goto(f"{room.base}/")
+        page.get_by_role("link", name="A very long one", exact=True).click()
+        page.get_by_role("link", name="Later messages").click()
+        assert page.locator("#m40").count() == 1
+    finally:
+        context.close()
+
+
+@pytest.mark.req("PAGE-02")
+def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: Path) -> None:
+    words = ("export", "001", "--format", "html")
+    env = {**pond.env, "CORTEXT_EXPORT_PASSPHRASE": "seventeen herons"}
+    (tmp_path / "plain.html").write_text(cortext(*words, cwd=pond.folder, env=env).out, encoding="utf-8")
+    (tmp_path / "sealed.html").write_text(cortext(*words, "--encrypt", cwd=pond.folder, env=env).out, encoding="utf-8")
+    assert cortext("export", "--format", "html", "--all", str(tmp_path / "site"), cwd=pond.folder, env=env).code == 0
+    context = room.browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    asked, said = [], []
+    context.on("request", lambda request: asked.append(request.url))
+    try:
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(f"file://{tmp_path}/plain.html")
+        page.locator("details.call > summary").click()
+        assert "06:20 17" in page.locator("details.call pre.output").inner_text()
+        page.goto(f"file://{tmp_path}/sealed.html")
+        page.locator("#passphrase").fill("a wrong one")
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_selector("text=That is not the passphrase.")
+        assert "heron" not in page.content().casefold()
+        page.locator("#passphrase").fill("seventeen herons")
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_selector("text=Seventeen herons at 06:20.")
+        page.goto(f"file://{tmp_path}/site/index.html")
+        page.locator("#q").fill("bowline")
+        page.wait_for_selector("text=1 of 7 conversations")
+        page.get_by_role("link", name="Knots").click()
+        page.wait_for_selector("text=Teach me the bowline knot.")
+    finally:
+        context.close()
+    assert [url for url in asked if not url.startswith("file://")] == [] and said == []

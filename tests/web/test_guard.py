@@ -1,0 +1,202 @@
+"""Who may talk to the page: strangers, other sites, other names, other users and oversized requests get nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cortext.faces.web.app import routes
+from cortext.faces.web.security import BURST, FAILURES, Access, Guard
+from tests.faces.pond import Pond, make_pond
+from tests.web.served import Served, serving
+
+pytestmark = pytest.mark.req("PAGE-01")
+
+PRIVATE = "Herons at the pond"
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    return make_pond(tmp_path_factory.mktemp("guard"))
+
+
+@pytest.fixture(scope="module")
+def served(pond: Pond) -> Iterator[Served]:
+    with serving(pond.env, pond.folder) as running:
+        assert running.open().status == 200
+        yield running
+
+
+def _paths(served: Served) -> list[str]:
+    here = served.link(PRIVATE)
+    return ["/", "/results", "/see", "/live", here, f"{here}/messages", f"{here}/m/0", f"{here}/export", f"{here}/live"]
+
+
+def test_nothing_is_shown_without_the_cookie(served: Served) -> None:
+    paths = _paths(served)
+    stranger = Served(served.address, served.process)
+    for path in paths:
+        reply = stranger.get(path)
+        assert reply.status == 401 and PRIVATE not in reply.text, path
+    for cookie in ("cortext=x", f"{served.cookie}x", served.cookie.partition("=")[0] + "=", "a=b; ,;;="):
+        assert stranger.get("/", Cookie=cookie).status == 401
+
+
+def test_the_token_works_once(served: Served) -> None:
+    again = Served(served.address, served.process)
+    reply = again.open()
+    assert reply.status == 401 and "set-cookie" not in reply.headers and "used already" in reply.text
+    assert served.get(served.target).headers["location"] == "/"  # a reload in the browser that has the key
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(pond: Pond) -> None:
+    access = Access(8137, ("127.0.0.1",))
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(access.set_cookie().split("; "))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_gets_nothing(served: Served) -> None:
+    """With everything they can see: the port, and the arguments of the processes."""
+    ask = (
+        "import sys, urllib.request, urllib.error\n"
+        "try:\n    print(urllib.request.urlopen(sys.argv[1]).read())\n"
+        "except urllib.error.HTTPError as error:\n    print(error.code, error.read())\n"
+    )
+    python = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+    done = subprocess.run(
+        [python, "-c", ask, f"http://{served.host}/"], user=65534, group=65534, extra_groups=[], cwd="/",
+        env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout.startswith("401") and PRIVATE not in done.stdout, done.stderr
+    shown = Path(f"/proc/{served.process}/cmdline").read_bytes()
+    assert served.target.partition("token=")[2].encode() not in shown
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "localhost"])
+def test_a_foreign_host_name_is_refused(served: Served, host: str) -> None:
+    """DNS rebinding: the browser would send the cookie of that name, and the name of the foreign host."""
+    port = served.host.partition(":")[2]
+    reply = served.get("/", Host=host.format(port=port))
+    assert reply.status == 421 and PRIVATE not in reply.text
+    assert served.get("/", Host=f"localhost:{port}").status == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "https://127.0.0.1", "null", "http://127.0.0.1:1", ""])
+def test_another_origin_is_refused(served: Served, origin: str) -> None:
+    assert served.get("/", Origin=origin).status == 403
+    assert served.post(f"{served.link(PRIVATE)}/delete", Origin=origin).status == 403
+    assert served.get("/results", Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="no-cors").status == 403
+    assert served.get("/", Origin=f"http://{served.host}").status == 200
+
+
+def test_every_change_needs_the_secret_of_the_page(served: Served) -> None:
+    here = served.link(PRIVATE)
+    changes = [route for route in routes() if route.methods and "POST" in route.methods]
+    assert len(changes) == 11
+    for route in changes:
+        path = route.path.replace("/c/{store}/{session}", here)
+        for fields in (b"", b"csrf=", b"csrf=0000", b"title=x&at=1&key=x&confirmed=yes&tool=claude"):
+            kind = {"Content-Type": "application/x-www-form-urlencoded"}
+            reply = served.send("POST", path, fields, kind)
+            assert reply.status == 400 and "expired" in reply.text, path
+        assert served.get(path).status in (404, 405), path
+    assert served.link(PRIVATE) == here
+
+
+def test_a_header_may_carry_the_secret(served: Served) -> None:
+    reply = served.send("POST", "/restore", b"key=none", {"X-CSRF-Token": served.csrf})
+    assert reply.status == 404  # nothing with that key is in the trash
+
+
+def test_oversized_requests_are_refused(served: Served) -> None:
+    here = served.link(PRIVATE)
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert served.send("POST", f"{here}/title", b"x" * 70_000, kind).status == 413
+    assert served.get("/?q=" + "x" * 5_000).status == 414
+    assert served.send("POST", f"{here}/title", b"", {**kind, "Content-Length": "-1"}).status in (400, 413)
+    chunked = served.send("POST", f"{here}/title", iter([b"x" * 40_000] * 3), kind)  # type: ignore[arg-type]
+    assert chunked.status == 413
+    many = "&".join(f"f{number}=1" for number in range(500)).encode()
+    assert served.send("POST", f"{here}/title", many, kind).status == 400
+    for method in ("PUT", "DELETE", "OPTIONS", "TRACE", "PATCH"):
+        assert served.send(method, here).status == 405
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/..%2f..%2fmain.py", "/static/%2e%2e/app.py", "/static/../security.py", "/static/page.css%00.js",
+        "/c/../../etc/passwd", "/c/{store}/..", "/c/{store}/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/c/{store}/..%5c..%5cx",
+        "/c/x/001-plan-herons-at-the-pond", "/c/{store}/001-plan-herons-at-the-pond%00",
+        "/c/{store}/001-plan-herons-at-the-pond/m/-1", "/c/{store}/001-plan-herons-at-the-pond/m/99999999999999999999",
+        "/c/{store}/001-plan-herons-at-the-pond/continue/..%2f..%2fx",
+    ],
+)  # fmt: skip
+def test_a_path_never_reaches_the_file_system(served: Served, path: str) -> None:
+    reply = served.get(path.format(store=served.link(PRIVATE).split("/")[2]))
+    assert reply.status in (400, 404) and "root:" not in reply.text and "import " not in reply.text
+
+
+@pytest.mark.parametrize(
+    "query", ["from=x", "from=-1", "from=9999999999999999999", "count=1e", "branch=%00", "at=%C2%BD"]
+)
+def test_a_wrong_number_is_a_usage_error(served: Served, query: str) -> None:
+    assert served.get(f"{served.link(PRIVATE)}/messages?{query}").status in (200, 400)
+    assert served.get(f"{served.link(PRIVATE)}?{query}").status in (200, 400)
+
+
+def test_every_answer_forbids_what_is_not_ours(served: Served) -> None:
+    stranger = Served(served.address, served.process)
+    replies = [served.get(path) for path in ("/", "/see", "/nothing", "/static/page.js", served.link(PRIVATE))]
+    for reply in [*replies, stranger.get("/")]:
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "*" not in policy
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["referrer-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in reply.headers
+    assert replies[0].headers["cache-control"] == "no-store"
+
+
+def test_the_page_has_no_inline_script_or_style(served: Served) -> None:
+    for path in ("/", "/see", served.link(PRIVATE), f"{served.link(PRIVATE)}/continue"):
+        text = served.get(path).text
+        assert not re.search(r"<script(?! type=\"module\" src=\"/static/)|\son\w+=|<style|\sstyle=", text), path
+        assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text), path
+
+
+def test_wrong_tokens_and_floods_are_slowed_down() -> None:
+    access = Access(8137, ("127.0.0.1",))
+    for _ in range(FAILURES):
+        assert access.may_try() and not access.spend("guess")
+        access.failed()
+    assert not access.may_try()
+    now = 0.0
+    guard = Guard(lambda *_: None, access, clock=lambda: now)  # type: ignore[arg-type]
+    scope = {"headers": [(b"host", b"127.0.0.1:8137")], "query_string": b"", "method": "GET", "raw_path": b"/"}
+    assert [guard._refusal(scope) for _ in range(BURST)] == [None] * BURST
+    assert guard._refusal(scope) == (429, "too many requests")
+    now = 1.0
+    assert guard._refusal(scope) is None
+
+
+def test_another_address_needs_a_password(pond: Pond) -> None:
+    from tests.support.cli import cortext
+
+    refused = cortext("web", "--no-open", "--host", "127.0.0.1", cwd=pond.folder, env=pond.env)
+    assert refused.code == 2 and "needs a password" in refused.err
+    env = {**pond.env, "CORTEXT_WEB_PASSWORD": "open sesame"}
+    with serving(env, pond.folder, "--host", "127.0.0.1") as running:
+        assert "token" not in running.address
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert running.get("/").status == 401 and "Password" in running.get("/").text
+        assert running.send("POST", "/login", b"password=wrong", kind).status == 401
+        reply = running.send("POST", "/login", b"password=open+sesame", kind)
+        assert reply.status == 303
+        running.cookie = reply.headers["set-cookie"].partition(";")[0]
+        assert PRIVATE in running.get("/").text

@@ -1,0 +1,286 @@
+"""`cortext web` without a browser: find, read, change, undo and continue, as a reader without scripts does."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.session import Origin, Session
+from cortext.store.files.workspace import WorkspaceStore
+from tests.faces.pond import SECRET, Pond, make_pond
+from tests.support.cli import cortext
+from tests.web.served import Served, serving
+
+pytestmark = pytest.mark.req("PAGE-01", "LOOK-05")
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    made = make_pond(tmp_path_factory.mktemp("page"))
+    store = WorkspaceStore(str(made.folder))
+    store.create(Session(id="005-debug-branches", type="debug", title="Branches", origin=Origin(tool="codex")))
+    root, *_ = store.append("005-debug-branches", Message(role="user", content="the root", id="root"))
+    store.append("005-debug-branches", Message(role="assistant", content="the first way"))
+    store.append("005-debug-branches", Message(role="user", content="the second way", parent=root.id))
+    store.append(
+        "005-debug-branches",
+        Message(
+            role="assistant",
+            parts=[
+                Part("thinking", text="weighing the ways"),
+                Part(
+                    TOOL_CALL,
+                    id="e1",
+                    name="Edit",
+                    input={"file_path": "way.py", "old_string": "a = 1\nb = 2", "new_string": "a = 1\nb = 3"},
+                ),
+            ],
+        ),
+        Message(role="tool", parts=[Part(TOOL_RESULT, call_id="e1", output="edited")]),
+    )
+    # An installed tool: only its version is asked for.
+    programs = made.home / "programs"
+    programs.mkdir()
+    claude = programs / "claude"
+    claude.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
+    claude.chmod(0o755)
+    terminal = programs / "terminal"
+    terminal.write_text('#!/bin/sh\npwd > "$HOME/opened"\nfor word; do echo "$word" >> "$HOME/opened"; done\n')
+    terminal.chmod(0o755)
+    return made
+
+
+@pytest.fixture(scope="module")
+def env(pond: Pond) -> dict[str, str]:
+    return {**pond.env, "PATH": f"{pond.home / 'programs'}:{pond.env['PATH']}", "TERMINAL": "terminal"}
+
+
+@pytest.fixture(scope="module")
+def served(pond: Pond, env: dict[str, str]) -> Iterator[Served]:
+    with serving(env, pond.folder) as running:
+        assert running.open().status == 200
+        yield running
+
+
+def test_the_list_shows_every_conversation_newest_first(served: Served) -> None:
+    page = served.get("/")
+    titles = re.findall(r'<h2 dir="auto"><a href="[^"]+">([^<]+)</a>', page.text)
+    assert set(titles) == {"Branches", "Knots", "A long walk", "The leaking boat", "Herons at the pond", "The aquarium"}
+    assert titles.index("Knots") < titles.index("The leaking boat") < titles.index("The aquarium")
+
+
+def test_filters_are_in_the_address(served: Served, pond: Pond) -> None:
+    assert "The leaking boat" in served.get("/?tool=gemini").text
+    assert "Herons at the pond" not in served.get("/?tool=gemini").words.partition("conversations")[2]
+    assert "The leaking boat" in served.get("/?status=completed&type=debug").text
+    only = served.get(f"/results?project={pond.folder}&before=2026-03-30").text
+    assert "Herons at the pond" in only and "leaking" not in only
+    wrong = served.get("/?after=whenever")
+    assert wrong.status == 400 and "2026-11-15" in wrong.text
+    assert served.get("/?project=/etc").status == 400
+
+
+def test_a_search_marks_the_words_and_says_why(served: Served) -> None:
+    page = served.get("/?q=seventeen+herons")
+    assert "<mark>Seventeen</mark> <mark>herons</mark>" in page.text and "by words" in page.text
+    link = unescape(re.findall(r'<a href="(/c/[^"]+#m4)"', page.text)[0])
+    there = served.get(link.partition("#")[0])
+    assert 'id="m4"' in there.text and "Seventeen herons at 06:20." in there.text
+    assert "Nothing was found" in served.get("/results?q=zzzzqqq&tool=claude").text
+
+
+def test_results_while_typing_find_the_beginning_of_a_word(served: Served) -> None:
+    assert "Knots" in served.get("/results?q=bowl").text
+
+
+def test_a_call_is_folded_together_with_its_result(served: Served) -> None:
+    page = served.get(served.link("Herons at the pond")).text
+    fold = re.search(r'<details class="fold call">.*?</details>', page, re.DOTALL)
+    assert fold and "tail -3 heron.log" in fold[0] and "06:20 17" in fold[0] and 'id="m3"' in fold[0]
+    assert '<article class="message tool"' not in page
+
+
+def test_an_edit_is_a_diff_and_thinking_is_folded(served: Served) -> None:
+    page = served.get(served.link("Branches")).text
+    assert 'class="line removed"' in page and 'class="line added"' in page and "+1 −1" in page
+    assert re.search(r'<details class="fold thinking">\s*<summary>.*weighing the ways', page)
+
+
+def test_branches_can_be_switched(served: Served) -> None:
+    here = served.link("Branches")
+    page = served.get(here)
+    assert "the second way" in page.words and "the first way" not in page.words
+    other = unescape(re.findall(r'<a href="([^"]+branch=1[^"]*)"', page.text)[0])
+    assert "the first way" in served.get(other).words and "the second way" not in served.get(other).words
+    assert served.get(f"{here}?branch=77").status == 404
+
+
+def test_a_secret_is_masked_until_it_is_revealed(served: Served) -> None:
+    here = served.link("The leaking boat")
+    assert SECRET not in served.get(here).text and "masked anthropic-key" in served.get(here).text
+    assert SECRET in served.get(f"{here}/m/0?as=revealed").text
+    assert SECRET in served.get(f"{here}?at=0&reveal=0").text
+    assert SECRET not in served.get("/?q=service+key").text
+    for kind in ("markdown", "json", "html"):
+        assert SECRET not in served.get(f"{here}/export?format={kind}").text
+
+
+def test_long_conversations_are_read_in_windows(served: Served) -> None:
+    here = served.link("A long walk")
+    first = served.get(here).text
+    assert first.count("<article") == 40 and 'data-total="52"' in first and "Later messages" in first
+    later = unescape(re.findall(r'<a href="([^"]+)" data-later', first)[0])
+    assert 'id="m51"' in served.get(later).text
+    piece = served.get(f"{here}/messages?from=40&count=5")
+    assert (piece.headers["x-start"], piece.headers["x-end"], piece.headers["x-total"]) == ("40", "45", "52")
+    assert piece.text.count("<article") == 5
+    assert 'id="m30"' in served.get(f"{here}?at=30").text
+
+
+def test_words_are_found_inside_a_conversation(served: Served) -> None:
+    page = served.get(f"{served.link('A long walk')}?find=step+17+of")
+    assert "1 with step 17 of" in page.words
+
+
+def test_one_message_is_copied_as_markdown(served: Served) -> None:
+    assert served.get(f"{served.link('Knots')}/m/1?as=markdown").text == "The rabbit comes out of the hole.\n"
+
+
+def test_a_new_message_is_announced_within_two_seconds(served: Served, pond: Pond) -> None:
+    import http.client
+
+    connection = http.client.HTTPConnection(served.host, timeout=20)
+    connection.request("GET", f"{served.link('Knots')}/live", headers={"Cookie": served.cookie})
+    answer = connection.getresponse()
+    assert answer.readline() == b"retry: 2000\n"
+    began = time.monotonic()
+    WorkspaceStore(str(pond.folder)).append("004-learn-knots", Message(role="user", content="And the sheet bend?"))
+    lines = [answer.readline() for _ in range(3)]
+    took = time.monotonic() - began
+    connection.close()
+    assert b"event: changed\n" in lines and took < 2
+    assert "And the sheet bend?" in served.get(f"{served.link('Knots')}/messages?from=2").text
+
+
+def test_the_charts_have_a_table_behind_them(served: Served) -> None:
+    page = served.get("/see?by=messages&days=365")
+    assert page.text.count('<svg class="chart') == 2 and "2026-03-02" in page.text
+    assert "Claude Code" in page.words and 'href="/?tool=claude"' in page.text
+    assert served.get("/see?by=nonsense").status == 400
+
+
+def test_the_receipt_says_what_would_be_carried_over(served: Served, pond: Pond) -> None:
+    here = served.link("Herons at the pond")
+    page = served.get(f"{here}/continue?tool=claude")
+    assert "6 of 6" in page.words and "Tool calls 1" in page.words
+    command = f"cd {pond.folder} && cortext resume 001-plan-herons-at-the-pond --ai claude"
+    assert command in page.words and command in served.get(f"{here}/continue/claude").words
+    assert served.get(f"{here}/continue/gemini").status == 400  # not installed
+    assert not list(pond.home.rglob(".claude/projects/*"))  # nothing was written
+
+
+def test_a_terminal_opens_only_after_a_confirmation(served: Served, pond: Pond) -> None:
+    here = served.link("Herons at the pond")
+    opened = pond.home / "opened"
+    assert served.post(f"{here}/terminal", {"tool": "claude"}).status == 400 and not opened.exists()
+    assert served.post(f"{here}/terminal", {"tool": "claude", "confirmed": "yes"}).status == 303
+    deadline = time.monotonic() + 20
+    while not (opened.exists() and "claude" in opened.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    lines = opened.read_text().splitlines()
+    assert lines[0] == str(pond.folder)
+    assert lines[1] == "-e" and lines[2].endswith("cortext")
+    assert lines[3:] == ["resume", "001-plan-herons-at-the-pond", "--ai", "claude"]
+
+
+def test_a_conversation_is_renamed_stopped_and_forked(served: Served, pond: Pond, env: dict[str, str]) -> None:
+    here = served.link("Knots")
+    assert served.post(f"{here}/title", {"title": "Knots  and bends"}).status == 303
+    assert served.link("Knots and bends") == here
+    assert served.post(f"{here}/title", {"title": "  "}).status == 400
+    stopped = served.post(f"{here}/stop")
+    assert stopped.status == 303 and "paused" in served.get(stopped.headers["location"]).words
+    assert "Knots and bends" in pond.log[0] or len(pond.log) == 2  # saved in git, as `cortext stop` does
+    forked = served.post(f"{here}/fork", {"at": "1"})
+    page = served.get(forked.headers["location"])
+    assert "Knots and bends (fork)" in page.words and "forked from 004-learn-knots" in page.words
+    assert served.post(f"{here}/fork", {"at": "x"}).status == 400
+    rows = cortext("list", "--json", cwd=pond.folder, env=env).json
+    assert {row["title"]: row["status"] for row in rows}["Knots and bends"] == "paused"
+
+
+def test_a_deletion_is_undone_from_the_next_page(served: Served) -> None:
+    here = served.link("The aquarium")
+    gone = served.post(f"{here}/delete")
+    page = served.get(gone.headers["location"])
+    assert "Moved claude-tank to the trash." in page.words and served.get(here).status == 404
+    key = re.findall(r'name="key" value="([^"]+)"', page.text)[0]
+    assert served.post("/restore", {"key": "../../etc"}).status == 404
+    back = served.post("/restore", {"key": key})
+    assert back.status == 303 and "How warm must the aquarium be?" in served.get(back.headers["location"]).words
+
+
+def test_an_empty_home_says_what_to_do(tmp_path: Path, home: Path) -> None:
+    with serving({"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}, tmp_path) as empty:
+        empty.open()
+        assert "cortext import" in empty.get("/").words
+        assert "Nothing to show yet" in empty.get("/see").words
+
+
+def test_a_port_that_is_taken_is_reported(served: Served, pond: Pond, env: dict[str, str]) -> None:
+    port = served.host.partition(":")[2]
+    done = cortext("web", "--no-open", "--port", port, cwd=pond.folder, env=env)
+    assert done.code == 2 and "cannot listen on 127.0.0.1" in done.err and "--port" in done.err
+
+
+def test_the_address_is_printed_as_json(served: Served) -> None:
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43}", served.address)
+    assert json.dumps(served.process)
+
+
+@pytest.mark.req("ORDER-01")
+def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served, pond: Pond) -> None:
+    here = served.link("A long walk")
+    assert served.post(f"{here}/tag", {"tags": "Outdoors, #alps"}).status == 303
+    assert served.post(f"{here}/star", {"on": "yes"}).status == 303
+    assert served.post(f"{here}/note", {"text": "Bring <b>boots</b>"}).status == 303
+    page = served.get(here)
+    assert "#outdoors" in page.words and "Bring <b>boots</b>" in page.words and "★" in page.text
+    found = served.get("/results?tag=%23alps").words
+    assert "A long walk ★" in found and "Knots" not in found
+    assert "A long walk" in served.get("/results?tag=starred").words
+    assert served.get("/?tag=nonsense").status == 400 and served.post(f"{here}/tag", {"tags": "a b/;"}).status == 400
+    assert served.post(f"{here}/archive").status == 303
+    assert "A long walk" not in served.get("/").words and "A long walk" in served.get("/?tag=archived").words
+    for path, fields in (("archive", {"on": "no"}), ("tag", {"tags": "alps", "on": "no"}), ("note", {"remove": "1"})):
+        assert served.post(f"{here}/{path}", fields).status == 303
+    page = served.get(here)
+    assert served.link("A long walk") == here and "#alps" not in page.words and "boots" not in page.words
+
+
+def test_costs_are_part_of_the_activity_page(served: Served) -> None:
+    assert "No tokens are recorded yet." in served.get("/see/costs").words
+
+
+def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cortext.faces.web import library as web
+    from cortext.services.library.finder import Question
+
+    monkeypatch.setattr(web, "LOCATED", 0.0)
+    library = web.Library(lambda: None, str(tmp_path))
+    try:
+        assert library._located(library._lister).find(Question()).entries == []
+        assert cortext("init", "--ai", "claude", str(tmp_path / "new")).code == 0
+        assert cortext("new", "plan", "Owls", cwd=tmp_path / "new").code == 0
+        found = library._located(library._lister).find(Question()).entries
+        assert [entry.row.title for entry in found] == ["Owls"]
+    finally:
+        library.close()

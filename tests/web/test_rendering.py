@@ -1,0 +1,199 @@
+"""What was stored never becomes a script, a request or a broken page: twenty classes of injection, in every part."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cortext.faces.html import markdown
+from cortext.faces.html.document import document
+from cortext.faces.html.message import html, items
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.session import Session
+from cortext.services.library.branches import Threads
+from cortext.services.text.edits import edits_of
+
+pytestmark = pytest.mark.req("PAGE-01")
+
+PATCH = "*** Begin Patch\n*** Update File: e.py\n@@\n k\n-o\n+n\n*** End Patch"
+INJECTIONS = {
+    "script element": "<script>alert(1)</script>",
+    "event handler": '<img src=x onerror="alert(1)">',
+    "svg": "<svg onload=alert(1)><a xlink:href='javascript:alert(1)'>x</a></svg>",
+    "javascript link": "[x](javascript:alert(1)) [y](JaVaScRiPt:alert(1)) [z](java\tscript:alert(1))",
+    "data link": "[x](data:text/html;base64,PHNjcmlwdD5hbGVydCgxKTwvc2NyaXB0Pg==)",
+    "vbscript link": "[x](vbscript:msgbox)",
+    "autolink": "<javascript:alert(1)> <https://evil.example/%22onmouseover=alert(1)>",
+    "outside image": "![x](https://evil.example/pixel.png) ![y](//evil.example/p.png)",
+    "attribute in a link": '[x](https://e.example/"onmouseover="alert(1) "t")',
+    "link title": '[x](https://e.example "t\\" onmouseover=\\"alert(1)")',
+    "iframe": "<iframe src=https://evil.example></iframe>",
+    "style element": "<style>*{background:url(https://evil.example)}</style>",
+    "base element": "<base href=https://evil.example/>",
+    "meta refresh": '<meta http-equiv="refresh" content="0;url=https://evil.example">',
+    "form": '<form action="https://evil.example"><input name=p></form>',
+    "end of the page": "</div></article></main></body></html><h1>owned",
+    "comment": "<!-- --><script>alert(1)</script><!-- -->",
+    "fence language": '```"><script>alert(1)</script>\ncode\n```',
+    "template": "{{ 7*7 }} {% raw %} ${7*7} <%= 7*7 %>",
+    "control characters": "a\x00b\x1b[31mred\u202eevil\u2066\x9b31m",
+    "entities": "&lt;script&gt;alert(1)&lt;/script&gt; &#60;img src=x onerror=alert(1)&#62;",
+    "mark of a secret": "[masked <script>alert(1)</script> aa] [masked anthropic-key 3f2a9c] \ue000\uf8ff",
+    "mutation": "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+}
+
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "main", "header", "footer", "article", "details", "summary"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "p", "div", "span", "pre", "code", "a", "time", "em", "strong", "s", "br"),
+    *("ul", "ol", "li", "blockquote", "table", "thead", "tbody", "tr", "th", "td", "hr"),
+}
+
+
+class _Check(HTMLParser):
+    """Parses as a browser would, and collects what must not be there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+        self.depth: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ALLOWED:
+            self.wrong.append(f"<{tag}>")
+        for name, value in attrs:
+            if name.startswith("on") or name in ("style", "src", "srcdoc", "action", "xlink:href"):
+                self.wrong.append(f"{tag}.{name}")
+            if name == "href" and not re.match(r"(https?:|mailto:|#|/|\?)", value or ""):
+                self.wrong.append(f"{tag}.href={value}")
+        if tag not in ("meta", "br", "hr"):
+            self.depth.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.depth or self.depth.pop() != tag:
+            self.wrong.append(f"</{tag}>")
+
+
+class _Addresses:
+    def message(self, seq: int) -> str:
+        return f"/c/x/y?at={seq}#m{seq}"
+
+    def reveal(self, seq: int) -> str:
+        return f"/c/x/y?reveal={seq}"
+
+    def full(self, seq: int) -> str:
+        return f"/c/x/y?full={seq}"
+
+
+def _everywhere(text: str) -> list[Message]:
+    """Return a conversation that has the text in every place that a page shows."""
+    edit = {"file_path": text, "old_string": text, "new_string": f"{text}\n{text}"}
+    calls = [
+        Part(TOOL_CALL, id="a", name=text, input={text: text}),
+        Part(TOOL_CALL, id="b", name="Bash", input={"command": text}),
+        Part(TOOL_CALL, id="c", name="Edit", input=edit),
+    ]
+    results = [Part(TOOL_RESULT, call_id=each.id, name=text, output=text, is_error=each.id == "b") for each in calls]
+    return [
+        Message(role="user", content=text, seq=0, timestamp=text),
+        Message(role=text, content=f"> {text}\n\n- {text}\n\n| a |\n|-|\n| {text} |", seq=1),
+        Message(
+            role="assistant", model=text, parts=[Part("text", text=text), Part(THINKING, text=text), *calls], seq=2
+        ),
+        Message(role="tool", parts=[*results], seq=7),
+        Message(role="tool", parts=[Part(TOOL_RESULT, call_id="lost", output=text)], seq=4),
+        Message(role="user", parts=[Part("image", ref=text, name=text, media_type=text)], seq=5),
+    ]
+
+
+def _wrong(page: str) -> list[str]:
+    check = _Check()
+    check.feed(page)
+    check.close()
+    return check.wrong + [f"left open: {tag}" for tag in check.depth]
+
+
+@pytest.mark.parametrize("kind", INJECTIONS)
+def test_stored_text_never_becomes_active(kind: str) -> None:
+    text = INJECTIONS[kind]
+    assert _wrong(str(html(items(_everywhere(text), _Addresses())))) == []
+    session = Session(id="x", title=text, summary=text, type=text)
+    assert _wrong(document(session, _everywhere(text))) == []
+
+
+@given(st.text(alphabet=st.sampled_from("<>\"'&[]()!`*_#|-=:/\\ \n\tasx0{}%\ue000\u202e"), max_size=60))
+def test_no_text_breaks_the_page(text: str) -> None:
+    assert _wrong(str(html(items(_everywhere(text), _Addresses())))) == []
+
+
+def test_twenty_classes_are_covered() -> None:
+    assert len(INJECTIONS) >= 20
+
+
+def test_markdown_is_rendered_with_colours() -> None:
+    shown = markdown.render("# One\n\n**bold** `x`\n\n```python\nx = 1  # why\n```\n\n| a |\n|-|\n| b |")
+    assert '<h3 dir="auto">One</h3>' in shown and "<strong>bold</strong>" in shown and "<table>" in shown
+    assert '<span class="t-c1"># why</span>' in shown
+
+
+def test_a_huge_result_is_cut_and_says_so() -> None:
+    call = Message(role="assistant", parts=[Part(TOOL_CALL, id="a", name="Bash", input={"command": "x"})], seq=0)
+    result = Message(role="tool", parts=[Part(TOOL_RESULT, call_id="a", output="y" * 100_000)], seq=1)
+    cut = str(html(items([call, result], _Addresses())))
+    assert len(cut) < 10_000 and "94,000 more characters" in cut and 'href="/c/x/y?full=0"' in cut
+    assert len(str(html(items([call, result], _Addresses(), full={0})))) > 100_000
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "signs"),
+    [
+        (Part(TOOL_CALL, name="E", input={"path": "a.py", "old_string": "x\ny", "new_string": "x\nz"}), "a.py", " -+"),
+        (Part(TOOL_CALL, name="edit", input={"filePath": "b.py", "oldString": "", "newString": "n"}), "b.py", "+"),
+        (Part(TOOL_CALL, name="replace", input={"path": "c", "edits": [{"oldText": "1", "newText": "2"}]}), "c", "-+"),
+        (Part(TOOL_CALL, name="Write", input={"file_path": "d.py", "content": "1\n2"}), "d.py", "++"),
+        (
+            Part(TOOL_CALL, name="apply_patch", input={"input": PATCH}),
+            "e.py",
+            " -+",
+        ),
+        (Part(TOOL_CALL, name="patch", input="--- a/f.py\n+++ b/f.py\n@@ -1 +1 @@\n-o\n+n\n"), "f.py", "-+"),
+    ],
+)  # fmt: skip
+def test_an_edit_of_any_tool_is_understood(call: Part, path: str, signs: str) -> None:
+    edit = edits_of(call)[0]
+    assert (edit.path, "".join(line.sign for line in edit.lines)) == (path, signs)
+
+
+def test_what_is_not_an_edit_is_not_shown_as_one() -> None:
+    values: list[Any] = [None, [], "text", {"command": "ls"}, {"content": "x"}, {"path": "a", "input": "no patch"}]
+    for value in values:
+        assert edits_of(Part(TOOL_CALL, name="Write" if value is None else "Read", input=value)) == []
+
+
+def test_branches_are_the_threads_that_end() -> None:
+    log = [
+        Message(role="user", id="a", seq=0),
+        Message(role="assistant", id="b", seq=1),
+        Message(role="assistant", id="s", seq=2, aside=True),
+        Message(role="user", id="c", seq=3, parent="a"),
+        Message(role="assistant", id="d", seq=4),
+        Message(role="user", id="e", seq=5, parent="(beginning)"),
+    ]
+    threads = Threads(log)
+    assert [(each.leaf, each.after, each.messages) for each in threads.branches()] == [
+        (1, -1, 2),
+        (4, 0, 2),
+        (5, -1, 1),
+    ]
+    assert (threads.path(), threads.path(4), threads.path(1)) == ([5], [0, 3, 4], [0, 1, 2])
+
+
+def test_a_line_of_a_diff_is_one_line() -> None:
+    call = Part(TOOL_CALL, name="Write", input={"file_path": "a.ts", "content": "let a = 1;\nlet b = 2;"})
+    shown = str(html(items([Message(role="assistant", parts=[call], seq=0)], _Addresses())))
+    diff = re.findall(r"<pre class=\"diff\".*?</pre>", shown, re.DOTALL)[0]
+    assert diff.count('class="line added"') == 2 and diff.count("\n") == 2

@@ -1,0 +1,101 @@
+"""`cortext export --format html`: one file, an encrypted one, a redacted one, and a folder of pages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.store.files.workspace import WorkspaceStore
+from tests.faces.pond import SECRET, Pond, make_pond
+from tests.support.cli import Ran, cortext
+
+pytestmark = pytest.mark.req("PAGE-02")
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    made = make_pond(tmp_path_factory.mktemp("share"))
+    WorkspaceStore(str(made.folder)).append(
+        "004-learn-knots",
+        Message(role="assistant", parts=[Part(TOOL_CALL, id="r", name="Read", input={"path": "/home/ada/rope.md"})]),
+        Message(role="tool", parts=[Part(TOOL_RESULT, call_id="r", output="rope " * 10_000)]),
+        Message(role="user", content=f"It is in /home/ada/rope.md and {made.home}/knots, says Adalbert."),
+    )  # fmt: skip
+    return made
+
+
+def _export(pond: Pond, *words: str, **env: str) -> Ran:
+    return cortext("export", *words, cwd=pond.folder, env={**pond.env, **env})
+
+
+def test_one_file_holds_everything_and_loads_nothing(pond: Pond) -> None:
+    done = _export(pond, "002", "--format", "html")
+    assert done.code == 0 and SECRET not in done.out and "masked anthropic-key" in done.out
+    assert "masked 1 × anthropic-key" in done.err
+    assert "default-src 'none'" in unescape(done.out) and "<script" not in done.out
+    assert not re.search(r"""(?:src|href)=["'](?!#)""", done.out) and "@import" not in done.out
+    assert "Tar it is: caulk, then paint." in done.out
+
+
+def test_long_results_are_cut_unless_full(pond: Pond) -> None:
+    cut = _export(pond, "004", "--format", "html").out
+    full = _export(pond, "004", "--format", "html", "--full").out
+    assert "44,000 more characters left out" in cut and len(cut) < 40_000
+    assert full.count("rope ") >= 10_000 and "left out" not in full
+
+
+def test_rules_redact_and_are_counted(pond: Pond) -> None:
+    done = _export(pond, "004", "--format", "html", "--redact", "paths", "--redact", "Adalbert")
+    assert "/home/ada" not in done.out and str(pond.home) not in done.out and "adalbert" not in done.out.casefold()
+    assert "~/rope.md" in done.out and "[redacted]" in done.out
+    assert "redacted 3 × paths" in done.err and "redacted 1 × Adalbert" in done.err
+
+
+def test_an_encrypted_file_opens_only_with_its_passphrase(pond: Pond) -> None:
+    done = _export(pond, "001", "--format", "html", "--encrypt", CORTEXT_EXPORT_PASSPHRASE="seventeen herons")
+    assert done.code == 0 and "heron" not in done.out.casefold()
+    fields = dict(re.findall(r'data-(\w+)="([^"]+)"', done.out))
+    salt, nonce, sealed = (base64.b64decode(fields[name]) for name in ("salt", "nonce", "ciphertext"))
+
+    def opened(passphrase: str) -> str:
+        key = hashlib.pbkdf2_hmac("sha256", passphrase.encode(), salt, int(fields["iterations"]), 32)
+        return AESGCM(key).decrypt(nonce, sealed, None).decode()
+
+    assert "Seventeen herons at 06:20." in opened("seventeen herons") and int(fields["iterations"]) >= 600_000
+    with pytest.raises(InvalidTag):
+        opened("seventeen heron")
+
+
+def test_a_site_has_a_page_for_each_conversation(pond: Pond, tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    done = _export(pond, "--format", "html", "--all", str(folder))
+    assert done.code == 0 and done.out.strip() == str(folder / "index.html")
+    first = (folder / "index.html").read_text("utf-8")
+    names = re.findall(r'<a href="([^"]+)"', first)
+    assert len(names) == 5 and all((folder / name).exists() for name in names)
+    assert SECRET not in "".join(path.read_text("utf-8") for path in folder.iterdir())
+    again = _export(pond, "--format", "html", "--all", str(folder))
+    assert again.code == 2 and "is not empty" in again.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("001", "--encrypt"), "--encrypt needs --format html"),
+        ((), "no conversation was given"),
+        (("001", "--format", "html", "--all", "x"), "both a conversation and --all"),
+        (("001", "--format", "html", "--encrypt"), "needs a passphrase"),
+        (("001", "--format", "html", "--redact", "x"), "too short to redact"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(pond: Pond, words: tuple[str, ...], said: str) -> None:
+    done = _export(pond, *words)
+    assert done.code == 2 and said in done.err and done.out == ""
