@@ -49,9 +49,13 @@ def isolated_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
 
 
 @pytest.fixture(autouse=True)
-def isolated_environment(isolated_session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Point HOME at an empty folder."""
-    monkeypatch.setenv("HOME", str(_new_home(isolated_session)))
+def isolated_environment(isolated_session: Path) -> Iterator[None]:
+    """Point HOME at an empty folder; whatever a test does to the environment ends with it."""
+    before = dict(os.environ)
+    os.environ["HOME"] = str(_new_home(isolated_session))
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 def _new_home(homes: Path) -> Path:

@@ -30,6 +30,12 @@ def test_each_test_has_a_home_of_its_own(environment_of_a_module: dict[str, str]
     assert list(home.iterdir()) == []
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_a_test_does_to_the_environment_ends_with_it(number: int) -> None:
+    assert "CORTEXT_WORKSPACE" not in os.environ and os.environ.get("LANG") != f"left by {3 - number}"
+    os.environ["CORTEXT_WORKSPACE"], os.environ["LANG"] = "/nowhere", f"left by {number}"
+
+
 def test_asking_a_program_for_its_version_writes_nothing_into_home(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.cli import cortext
 
 SESSION = [
     "id", "type", "title", "status", "tool", "agent", "workspace", "created_at", "last_active", "message_count",
-    "token_count", "summary", "path", "project", "repository",
+    "token_count", "summary", "path", "project", "repository", "tags", "starred", "archived",
 ]  # fmt: skip
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
-from io import BytesIO
 from pathlib import Path
 from typing import Self
 
@@ -25,8 +23,7 @@ def previous_release(folder: Path) -> Path | None:
     )
     if done.returncode:
         return None
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=done.stdout, check=True)
     return folder / "src"
 
 

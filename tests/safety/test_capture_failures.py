@@ -275,8 +275,14 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
             if (plain and not any(word.arg == "opener" for word in node.keywords)) or (whole and not ours):
                 found.append(f"{path.relative_to(source)}:{node.lineno}")
     packaged = {
+        "faces/html/document.py",
+        "faces/html/sealed.py",
+        "faces/html/site.py",
+        "faces/web/assets.py",
+        "index/search/trees.py",
         "services/workspace/demo.py",
         "services/workspace/types.py",
+        "tools/proven.py",
         "tools/shared/agent_skill.py",
     }  # part of the program itself
     assert [call for call in found if call.partition(":")[0] not in allowed | packaged] == []

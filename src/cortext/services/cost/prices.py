@@ -13,6 +13,7 @@ from typing import Annotated
 import msgspec
 
 from cortext.errors import ConfigError, NotFound
+from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.usage import Tokens
 
@@ -164,8 +165,7 @@ def _prices(table: _Table) -> dict[str, list[Price]]:
 
 def _read(path: str) -> _Table:
     try:
-        with open(path, "rb") as file:
-            raw = file.read(LARGEST)
+        raw = fsio.read_file(path, LARGEST)
     except OSError as error:
         raise NotFound(
             f"cannot read the prices in {path}: {error.strerror or error}",
