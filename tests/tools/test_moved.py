@@ -12,8 +12,10 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.runners import Tool
 from tests.support.screen import Screen
+from tests.tools.real_flow import wait_until
 
 ASKED = "Remember the heron: read the note."
+ADDED = "Look at it once more."
 ENOUGH = 6  # answers: a program may ask the model for a title too; unused ones do no harm
 
 
@@ -78,6 +80,12 @@ def _copy_plainly(tool: Tool, key: str) -> None:
         shutil.copy(first, newest.parent)
 
 
+def _captured(desk: Desk, name: str, session: str, folder: Path) -> str:
+    """Return what is stored of a session after capturing what is new."""
+    assert desk.cortext("sync", "--from", name, cwd=folder).code == 0
+    return desk.cortext("show", session, cwd=folder).out
+
+
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-09", "TOOL-02", "FLOW-06")
 @pytest.mark.parametrize(
@@ -104,7 +112,8 @@ def test_a_conversation_of_a_real_program_follows_its_project(
     with Screen(desk.home.parent, command, desk.env, now, "150x70") as screen:
         request = desk.server.wait_for(lambda turn: ASKED in str(turn.body) and "[RESUMED" in str(turn.body), 170)
         screen.wait_for("Still the same heron", timeout=120)
-        desk.say(screen, "Look at it once more.")
+        desk.say(screen, ADDED)
+        wait_until(lambda: ADDED in _captured(desk, name, row["id"], now))  # programs record a turn when they like
     sent = _sent(request)
     assert f"Let me open {now}/note.txt." in sent
     assert f"cat {now}/note.txt" in sent
@@ -117,7 +126,7 @@ def test_a_conversation_of_a_real_program_follows_its_project(
     (row,) = desk.cortext("list", "--project", "--json", cwd=now).json
     assert row["project"] == str(now)
     shown = desk.cortext("show", row["id"], cwd=now).out
-    assert shown.count(ASKED) == 1 and "Look at it once more." in shown
+    assert shown.count(ASKED) == 1 and ADDED in shown
     assert f"Let me open {folder}/note.txt." in shown, "the store keeps the original words"
 
     # The control: with a plain copy of its file, the session is not found here, or the model gets the old paths.
