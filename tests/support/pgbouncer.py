@@ -57,6 +57,8 @@ class PgBouncer:
             "server_login_retry = 0.2\n",
             encoding="utf-8",
         )
+        for name in ("users", "ini"):
+            os.chmod(os.path.join(self.folder, name), 0o644)  # whatever the umask is
         # Copied, because the user it runs as may not be able to read this repository.
         executable = shutil.copy(path, os.path.join(self.folder, "pgbouncer"))
         copied = os.path.join(self.folder, "lib")

@@ -76,7 +76,7 @@ class Postgres:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         words = [os.path.join(self.programs, "postgres"), "-D", self.data, "-p", str(self.port), "-h", "127.0.0.1"]
-        settings = ("unix_socket_directories=", "max_connections=60", "shared_buffers=64MB", *self.flags)
+        settings = ("unix_socket_directories=", "max_connections=200", "shared_buffers=64MB", *self.flags)
         for setting in settings:
             words += ["-c", setting]
         with open(os.path.join(self.folder, "log"), "ab") as log:
