@@ -57,7 +57,6 @@ def edits_in(messages: Sequence[Message], names: Collection[str] = ()) -> list[E
 
     With `names`, calls that contain none of them are skipped, which is faster.
 
-
     In a conversation without a single call, the tool takes the edits from the text of the answers.
     """
     calls = list(paired(messages))
