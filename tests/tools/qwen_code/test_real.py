@@ -14,6 +14,7 @@ pytestmark = pytest.mark.real_tool
 class TestQwenCode(RealFlow):
     name = "qwen"
     sessions = ".qwen/projects"
+    loses_outputs = True  # the slower the machine, the more often, and sometimes of both commands
     targets = ("claude", "opencode", "pi")
     attached = ("[attached: note.txt]\nthe heron stands still\n",)
 
