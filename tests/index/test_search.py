@@ -53,6 +53,17 @@ CASES = [
 
 
 @pytest.mark.req("FIND-02")
+def test_a_message_without_words_is_not_shown_beside_the_answer(world: World) -> None:
+    asked = "when doing `entire resume` we might flag to the user he should also pull: can we do this automatically?"
+    world.talk("pull", asked, title="Resume flags conflicts")
+    world.store.append("pull", Message(role="assistant", parts=[Part("thinking", text="resume, conflicts")]))
+    world.store.append("pull", *(Message(role="assistant", content=f"step {number} of resume") for number in range(60)))
+    found = world.search().search("why does resume flag conflicts")[0]
+    assert found.matches[0].snippet == asked
+    assert len(found.matches) > 1 and all(match.snippet for match in found.matches)
+
+
+@pytest.mark.req("FIND-02")
 def test_queries_find_the_expected_session(world: World) -> None:
     search = world.search()
     wrong = []

@@ -248,6 +248,14 @@ def test_a_permanent_link_opens_the_message_in_its_call(room: Room) -> None:
         )
 
 
+def test_a_link_to_a_call_opens_the_call(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "A very long one")
+        page.goto(f"{page.url.partition('#')[0]}?at=1998#m1998")
+        page.wait_for_selector("details.fold[open]")
+        assert "make step-1998" in page.locator("article#m1998 details.fold[open]").inner_text()
+
+
 def test_a_secret_is_revealed_by_a_click(room: Room) -> None:
     with room.page() as page:
         room.open(page, "The leaking boat")

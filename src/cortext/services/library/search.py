@@ -349,6 +349,7 @@ class Search:
         A message that was only found because it stands next to another is shown with that one, not on its own.
         """
         matches: list[Match] = []
+        wordless: list[Match] = []  # a message with only thinking, for example; shown if there is nothing else
         copies: list[int] = []
         for score, row, seq, why in group:
             if len(matches) == most:
@@ -369,8 +370,8 @@ class Search:
             match = self._match(near, seq, terms, score)._replace(why=why)
             if matches and not match.highlights and score < LEAST_FURTHER * matches[0].score:
                 continue  # it was only found because it is near the best one
-            matches.append(match)
-        return matches
+            (matches if match.snippet else wordless).append(match)
+        return matches or wordless[:1]
 
     def _match(self, near: Mapping[int, Message], seq: int, terms: set[str], score: float) -> Match:
         """Return a message as it is shown; `near` are the message and its neighbours by their numbers."""

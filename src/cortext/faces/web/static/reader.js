@@ -199,14 +199,15 @@ export function startReader() {
   }
   markTick();
 
-  // The address names a message that is inside a folded call: open it.
+  // The address names a message that is inside a folded call, or that consists of one: open it.
   function openTarget() {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    const inside = target && target.closest("details.fold");
-    if (inside) {
-      inside.open = true;
-      inside.scrollIntoView({ block: "center" });
-    }
+    if (!target) return;
+    const inside = target.closest("details.fold");
+    const only = $(":scope > .prose", target) ? null : $("details.fold:not(.thinking)", target);
+    const fold = inside ?? only;
+    if (fold) fold.open = true;
+    inside?.scrollIntoView({ block: "center" });
   }
   openTarget();
   addEventListener("hashchange", openTarget);
