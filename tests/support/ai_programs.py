@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.support.installing import one_at_a_time, refusal
 
 HEAVY_TOOLS = "CORTEXT_HEAVY_TOOLS"  # set to 1 to run the tests of heavy programs, too
+_SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _INSTALL_SECONDS = 900
 _VERSION_SECONDS = 60
 NODE_VERSION = "24.21.0"
@@ -225,6 +226,7 @@ def npm_install(package: str, prefix: Path) -> None:
         # Some ask for node 22 although their native binary needs none; the others get theirs from `node()`.
         "--engine-strict=false",
         "--loglevel=error",
+        *_certificates(),
         package,
     ]
     said = refusal(command, prefix, _INSTALL_SECONDS)
@@ -233,6 +235,12 @@ def npm_install(package: str, prefix: Path) -> None:
     shutil.rmtree(prefix / "npm-cache", ignore_errors=True)
     # npm's lock file may name the registry; nothing needs it.
     (prefix / "node_modules" / ".package-lock.json").unlink(missing_ok=True)
+
+
+def _certificates() -> list[str]:
+    """Let npm trust what the machine trusts, as pip and git do; npm brings its own list, without a company's proxy."""
+    given = os.environ.get("NODE_EXTRA_CA_CERTS")
+    return [] if given or not _SYSTEM_CERTIFICATES.exists() else [f"--cafile={_SYSTEM_CERTIFICATES}"]
 
 
 def _find_python() -> str:
