@@ -159,7 +159,7 @@ def test_tools_says_what_is_supported_and_which_pairs_were_proven(
     lines = capsys.readouterr().out.splitlines()
     claude = next(line for line in lines if line.startswith("claude"))
     assert claude.split()[-4:] == ["read,", "resume,", "hooks", "1/2"]
-    assert "2 of 3 pairs passed, the last on 2026-11-18" in lines[-1]
+    assert "3 of 144 pairs, 2 passed, last on 2026-11-18" in lines[-1]
 
 
 class Run(NamedTuple):

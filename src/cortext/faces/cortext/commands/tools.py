@@ -59,7 +59,8 @@ def run(arguments: list[str]) -> int:
         print(f"Not installed, and without conversations here: {others}")
     if pairs := [row.pairs for row in rows if row.pairs is not None]:
         passed, run, date = sum(p.passed_to for p in pairs), sum(p.run_to for p in pairs), max(p.date for p in pairs)
-        print(f"Resumed from one tool in another by test: {passed} of {run} pairs passed, the last on {date}")
+        possible = sum("resume" in row.supported for row in rows) ** 2
+        print(f"Resumed from one tool in another by test: {run} of {possible} pairs, {passed} passed, last on {date}")
     for item in endangered.values():
         print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
