@@ -9,7 +9,7 @@ import pytest
 from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.runners import Tool
-from tests.support.screen import Screen
+from tests.support.screen import ShellScreen
 from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
@@ -48,7 +48,7 @@ class TestCopilot(RealFlow):
         done = desk.cortext("init", "--ai", "copilot,claude", cwd=folder)
         assert done.code == 0, done.err
         desk.server.push("A heron it is.", "Seventeen.")
-        with Screen(desk.home.parent, desk.tools["copilot"].interactive(), desk.env, folder, "150x60") as screen:
+        with ShellScreen(desk.home.parent, desk.tools["copilot"].interactive(), desk.env, folder, "150x60") as screen:
             screen.wait_for("/ commands", timeout=60)
             screen.type("/workspace.plan a pond for herons")
             screen.wait_for("/workspace.plan a pond for herons")
@@ -60,7 +60,7 @@ class TestCopilot(RealFlow):
             screen.type("/exit")  # it waits for its hooks, which may still be at work
             screen.wait_for("/exit")
             screen.press("Enter")
-            screen.wait_for("Pane is dead", timeout=60)
+            screen.wait_for_end(60)
         request = desk.server.turns[-1]
         assert "a pond for herons" in "\n".join(request.texts("user")), "the arguments are in the text of the skill"
         rows = desk.cortext("list", "--here", "--json", cwd=folder).json
