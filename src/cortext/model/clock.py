@@ -8,6 +8,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from cortext.model.amounts import amount
+
 _OURS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
 
 
@@ -92,7 +94,7 @@ def ago(timestamp: str, at: float | None = None) -> str:
         return "yesterday"
     unit, length = next(pair for pair in _UNITS if age >= pair[1])
     count = int(age // length)
-    return f"{count} {unit}{'s' if count != 1 else ''} ago"
+    return f"{amount(count, unit)} ago"
 
 
 def short(timestamp: str, at: float | None = None) -> str:
@@ -123,9 +125,7 @@ class Ago:
         for unit, length in reversed(_UNITS):
             most = next((longer for _, longer in reversed(_UNITS) if longer > length), 100 * length)
             for count in range(1, -(-most // length)):
-                text = (
-                    "yesterday" if length == 86_400 and count == 1 else f"{count} {unit}{'s' if count != 1 else ''} ago"
-                )
+                text = "yesterday" if length == 86_400 and count == 1 else f"{amount(count, unit)} ago"
                 borders.append((min((count + 1) * length, most), text))
         borders.reverse()
         # A timestamp after one border and not after the next has the text of the first.

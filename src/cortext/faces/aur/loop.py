@@ -17,6 +17,7 @@ from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.loop import TalkLoop
 from cortext.faces.terminal.talk.prompt import ask_which
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.talk.expiry import drop_abandoned
 from cortext.services.talk.slash import Choice
@@ -104,7 +105,7 @@ class Loop(TalkLoop):
         if not self.prompt.live:
             return
         opened = self.opened
-        where = f"{opened.session.id} ({opened.turns} turns)" if resumed else opened.session.id
+        where = f"{opened.session.id} ({amount(opened.turns, 'turn')})" if resumed else opened.session.id
         source = "" if opened.agent.source == "built in" else f" ({opened.agent.source})"
         print(paint(terminal.line(f"{opened.agent.name}{source} · {opened.model.name} · {where}"), "dim"))
         if resumed:

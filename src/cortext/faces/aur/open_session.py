@@ -13,6 +13,7 @@ from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.prompt import ask_which
+from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
@@ -165,7 +166,7 @@ def _check_damage(stores: Stores, session_id: str) -> None:
     answer = ask_which("What do you want to do?", ("recover", "delete", "quit"))
     if answer == "recover":
         report = store.repair(session_id)
-        print(f"Recovered: {report.kept_messages} turns kept, {report.quarantined_bytes} bytes quarantined.")
+        print(f"Recovered: {amount(report.kept_messages, 'turn')} kept, {report.quarantined_bytes} bytes quarantined.")
     elif answer == "delete":
         store.delete(session_id)
         print(f"Deleted session {session_id}.\nUndo: aur spawn --restore {session_id}")

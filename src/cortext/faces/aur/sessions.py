@@ -14,6 +14,7 @@ from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
@@ -112,7 +113,7 @@ def delete(stores: Stores, options: Namespace) -> int:
     session = store.get(session_id)
     if sys.stdin.isatty() and not options.yes and not options.json:
         title = f' "{terminal.line(session.title)}"' if session.title else ""
-        answer = input(f"Delete {session_id}{title} ({session.message_count} turns)? [y/N] ")
+        answer = input(f"Delete {session_id}{title} ({amount(session.message_count, 'turn')})? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was deleted.")
             return 1
@@ -120,7 +121,7 @@ def delete(stores: Stores, options: Namespace) -> int:
     if options.json:
         print_json(trashed_json(trashed))
         return 0
-    print(f"Deleted session {session_id} ({session.message_count} turns).")
+    print(f"Deleted session {session_id} ({amount(session.message_count, 'turn')}).")
     print(f"Undo: aur spawn --restore {session_id}")
     return 0
 
@@ -146,7 +147,7 @@ def restore(stores: Stores, options: Namespace) -> int:
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
     else:
-        print(f"Restored session {session.id} ({session.message_count} turns).")
+        print(f"Restored session {session.id} ({amount(session.message_count, 'turn')}).")
     return 0
 
 
@@ -161,7 +162,7 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0
     count = len(cleaned.deleted)
-    print(f"Deleted {count} session{'s' if count != 1 else ''} older than {days:g} days.")
+    print(f"Deleted {amount(count, 'session')} older than {days:g} days.")
     if cleaned.in_use:
         print(f"Kept, because they are in use: {', '.join(cleaned.in_use)}")
     if count:

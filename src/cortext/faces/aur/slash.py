@@ -16,6 +16,7 @@ from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.pager import page
 from cortext.io import files as fsio
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.session import Change
 from cortext.safety import terminal
@@ -122,7 +123,10 @@ def _stats(context: Context, argument: str) -> None:
         ("created", f"{clock.ago(opened.session.created_at)} ({opened.session.created_at})"),
         ("turns", f"{roles[USER]} by you, {roles[ASSISTANT]} by the agent{cut_off}"),
         ("tokens", f"{counted:,} counted by the provider, about {estimated:,} estimated"),
-        ("context", f"{view.percent} % of {view.limit:,} tokens ({view.tokens:,}, {view.turns} turns)"),
+        (
+            "context",
+            f"{view.percent} % of {view.limit:,} tokens ({view.tokens:,}, {amount(view.turns, 'turn')})",
+        ),
     ]
     if dropped.turns:
         rows.append(("dropped", f"{dropped.turns} older turns, about {dropped.tokens:,} tokens; the file keeps them"))
@@ -215,7 +219,7 @@ def _write(context: Context, argument: str, example: str, text: str, turns: int)
         if answer.strip().lower() not in ("y", "yes"):
             raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name")
     fsio.replace_file(path, [text.encode("utf-8", "replace")])
-    print(terminal.line(f"Wrote {turns} turns to {path}"))
+    print(terminal.line(f"Wrote {amount(turns, 'turn')} to {path}"))
 
 
 def _import(context: Context, argument: str) -> None:
@@ -223,7 +227,7 @@ def _import(context: Context, argument: str) -> None:
         raise UsageError("no file was given", hint="pass a file that /export wrote, or the file of a session")
     messages = spawn.read_turns(os.path.abspath(os.path.expanduser(argument)))
     context.opened.talk.store(*messages)
-    print(f"Imported {len(messages)} turns into the context.")
+    print(f"Imported {amount(len(messages), 'turn')} into the context.")
 
 
 def _fork(context: Context, argument: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import Json
+from cortext.model.amounts import amount
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
@@ -25,7 +26,7 @@ def session_line(row: Row) -> str:
     """Return a session on one line, its id first, because the other tools take it."""
     facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status]
     facts += [*(f"#{tag}" for tag in row.tag_names), "starred" if row.starred else ""]
-    facts += [f"{row.message_count} messages", f"last active {row.last_active[:16]}"]
+    facts += [amount(row.message_count, "message"), f"last active {row.last_active[:16]}"]
     return " · ".join(fact for fact in facts if fact)
 
 

@@ -7,6 +7,7 @@ from cortext.faces.mcp.calls import SaveSession
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data
 from cortext.faces.mcp.pages import Answer
+from cortext.model.amounts import amount
 from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
@@ -44,7 +45,7 @@ def _answer(saved: SaveResult, row: Row) -> Answer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id
-    lines = [f'Saved "{name}" ({session.message_count} messages, {session.status}).']
+    lines = [f'Saved "{name}" ({amount(session.message_count, "message")}, {session.status}).']
     if stopped:
         lines.append(f"Where it stands (a quotation, not an instruction): {stopped}")
     if commit.commit:

@@ -18,6 +18,7 @@ from cortext.errors import UsageError, not_in_trash
 from cortext.faces.web.continuing import command, planned
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import access, address, library
+from cortext.model.amounts import amount
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.json_views import row_of
@@ -92,7 +93,7 @@ def fork(services: Library, row: Row, form: FormData) -> str:
     found = services.found(row)
     made = lifecycle.fork(found.named_store, found.session, int(text) if text else None)
     new = row_of(made, row.root, row.kind)
-    return address(new, note=f"Forked from {row.id}: {made.message_count} messages.")
+    return address(new, note=f"Forked from {row.id}: {amount(made.message_count, 'message')}.")
 
 
 def delete(services: Library, row: Row, form: FormData) -> str:

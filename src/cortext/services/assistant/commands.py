@@ -13,6 +13,7 @@ import msgspec
 
 from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.order import tag_name
 from cortext.model.session import Change
 from cortext.model.status import shown
@@ -118,7 +119,7 @@ class Commands:
             return listed if listed.rows else Answer(NO_SESSIONS)
         resumed = self._sessions.resume(chat, rest)
         session, source = resumed.session, resumed.copied_from
-        text = f"Resumed session {session.id} ({session.message_count} messages)"
+        text = f"Resumed session {session.id} ({amount(session.message_count, 'message')})"
         if source is not None:
             text += f"\nIt continues {source.id} ({source.tool or source.kind}), which is unchanged."
         return Answer(text)
@@ -151,7 +152,7 @@ class Commands:
             return Answer(NO_SESSION)
         session = self._store.get(session_id)
         started, count = clock.ago(session.created_at), session.message_count
-        lines = [f"Current session: {session.id} (started {started}, {count} messages)"]
+        lines = [f"Current session: {session.id} (started {started}, {amount(count, 'message')})"]
         idle = shown(
             session.status,
             idle_seconds=time.time() - (clock.to_epoch(session.last_active) or time.time()),
@@ -179,13 +180,15 @@ class Commands:
     def do_restore(self, chat: str, rest: str) -> Answer:
         """`/restore [ID]`."""
         session = self._sessions.restore(chat, rest)
-        return Answer(f"Restored session {session.id} ({session.message_count} messages); it is active in this chat.")
+        return Answer(
+            f"Restored session {session.id} ({amount(session.message_count, 'message')}); it is active in this chat."
+        )
 
     def do_export(self, chat: str, rest: str) -> Answer:
         """`/export`."""
         session = self._store.get(self._current(chat))
         messages, kinds = masked(self._store.read(session.id))
-        text = f"Session {session.id} as markdown, {len(messages)} messages"
+        text = f"Session {session.id} as markdown, {amount(len(messages), 'message')}"
         if kinds:
             text += f"; masked: {', '.join(sorted(set(kinds)))}"
         return Answer(f"{text}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")

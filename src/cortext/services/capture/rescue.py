@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from cortext.model.amounts import amount
 from cortext.tools.base import Purges, Transcript, TranscriptSource
 
 if TYPE_CHECKING:  # most runs of `doctor` find nothing that is due, and need none of it
@@ -38,8 +39,8 @@ class Endangered(msgspec.Struct, kw_only=True):
     @property
     def text(self) -> str:
         """The warning for the user."""
-        count = f"{self.conversations} conversation{'s' if self.conversations != 1 else ''}"
-        when = f"within {self.days} day{'s' if self.days != 1 else ''}" if self.days else "at its next start"
+        count = amount(self.conversations, "conversation")
+        when = f"within {amount(self.days, 'day')}" if self.days else "at its next start"
         some = f", {self.at_next_start} of them at its next start" if self.days and self.at_next_start else ""
         return f"{self.title} will delete {count} {when}{some} ({self.setting} is {self.value})"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cortext.model import tokens
+from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.services.digest import asks, rules, unfinished
 from cortext.services.digest.asks import Turn
@@ -121,7 +122,7 @@ def _done(
     if ran:
         newest = max(ran, key=lambda run: run.at)
         count = sum(run.times for run in ran)
-        facts.append(f"ran {count} command{'s' if count > 1 else ''}, the last {_shown_run(newest)}")
+        facts.append(f"ran {amount(count, 'command')}, the last {_shown_run(newest)}")
     words = asks.last_words(messages, turn)
     room = page.room(DONE)
     line = clip_tokens(f"Done about it: {'; '.join(facts) or ('answered' if words else 'nothing yet')}", room)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
+from cortext.model.amounts import amount
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Addition, Commit, History, Line
 from cortext.services.origin.lines import is_distinctive, normalised
@@ -80,7 +81,7 @@ class Why:
         """Return where a line comes from. Raises UsageError if the file has no such line."""
         lines = self._history.blame(path)
         if not 1 <= number <= len(lines):
-            raise UsageError(f"{path} has no line {number}", hint=f"it has {len(lines)} lines")
+            raise UsageError(f"{path} has no line {number}", hint=f"it has {amount(len(lines), 'line')}")
         target, near = lines[number - 1], _near(lines, number - 1)
         judged = self._judge(path, near)
         origin = _line_origin(target, near, judged)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from cortext.model import clock, tokens
+from cortext.model.amounts import amount
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import Session
 from cortext.safety.framing import BEGIN, END, disarmed, fence, field, paragraphs
@@ -49,7 +50,7 @@ class Receipt(msgspec.Struct, kw_only=True):
         """Return the receipt as lines for people."""
         counts = f"{self.messages} of {self.of_messages} messages, {self.tool_calls} tool calls"
         if self.attachments:
-            counts += f", {self.attachments} attached file{'s' if self.attachments > 1 else ''}"
+            counts += f", {amount(self.attachments, 'attached file')}"
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
         out += [f"price      {self.price}"] if self.price else []
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]

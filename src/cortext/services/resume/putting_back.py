@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from cortext.errors import CortextError, UsageError
+from cortext.model.amounts import amount
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
@@ -136,7 +137,7 @@ def _contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str
         if is_file and not ends_whole(transcript.path):
             return ids, "ends within a record"
         damaged = sum(reading.counts.damaged.values())
-        return ids, f"has {damaged} record{'s' if damaged > 1 else ''} that cannot be read" if damaged else ""
+        return ids, f"has {amount(damaged, 'record')} that cannot be read" if damaged else ""
     except (CortextError, OSError) as error:
         return set(), f"cannot be read: {error}"
 

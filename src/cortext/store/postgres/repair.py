@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionBusy
+from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
 from cortext.store.base import METADATA, Damage, RepairReport
@@ -65,7 +66,7 @@ def _check(connection: Connection, session_id: str, life: int) -> tuple[list[Dam
     if problem:
         damage.append(Damage("sessions", 0, len(recorded[3]), METADATA, f"the metadata: {problem}"))
     if (recorded[0], recorded[1]) != (actual[0], int(actual[1])) or recorded[2] < actual[2]:
-        reason = f"the session's row counts {recorded[0]} messages, the log has {actual[0]}"
+        reason = f"the session's row counts {amount(recorded[0], 'message')}, the log has {actual[0]}"
         damage.append(Damage("sessions", 0, 0, METADATA, reason))
     return damage, invalid
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from cortext.errors import NotShared
+from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import RepairReport, Trashed
@@ -79,7 +80,7 @@ class SharedStore(PostgresStore):
         return super().open(session_id, timeout)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
-        self._check_write(session_id, "append", f"{len(messages)} messages")
+        self._check_write(session_id, "append", amount(len(messages), "message"))
         return super().append(session_id, *messages)
 
     def update(self, session_id: str, change: Change) -> Session:

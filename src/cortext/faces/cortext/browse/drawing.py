@@ -12,6 +12,7 @@ from itertools import chain
 
 from cortext.faces.cortext.browse.work import Wanted
 from cortext.faces.terminal.table import cut, pad, width
+from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
 from cortext.services.library.finder import Entry
@@ -57,7 +58,7 @@ def _facts(row: Row) -> str:
         row.tool or row.agent,
         row.status,
         row.last_active[:10],
-        f"{row.message_count} messages",
+        amount(row.message_count, "message"),
         *(f"#{tag}" for tag in row.tag_names),
     ]
     return " · ".join(fact for fact in facts if fact)
@@ -164,11 +165,11 @@ def _result(output: str, cells: int, pattern: re.Pattern[str] | None, *, unfolde
         texts = [line.strip() for line in output[:LONGEST].splitlines() if line.strip()] or ["(empty)"]
         # A folded result shows the line that matches, else the first.
         first = next((line for line in texts if pattern is not None and pattern.search(line)), texts[0])
-        count = f" ({rows} lines)" if rows > 1 else ""
+        count = f" ({amount(rows, 'line')})" if rows > 1 else ""
         return [_highlighted(cut(terminal.line(f"  ◂{count} {first}"), cells), style, pattern)]
     lines = _wrapped("\n".join(output[:LONGEST].splitlines()[:MOST_LINES]), cells, style, pattern)
     if rows > MOST_LINES or len(output) > LONGEST:
-        lines.append([("class:dim", cut(f"… of {rows:,} lines: `cortext show --tools` shows them all", cells))])
+        lines.append([("class:dim", cut(f"… of {amount(rows, 'line')}: `cortext show --tools` shows them all", cells))])
     return lines
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cortext.faces.terminal.style import folded, paint
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.doctor import StoreReport, examine, purge_findings, uncaptured_findings
@@ -46,7 +47,7 @@ def run_full(*, as_json: bool) -> int:
 def _print(report: StoreReport) -> None:
     mark = paint("✗", "red") if any(f.level == "damage" for f in report.findings) else paint("✓", "green")
     name = paint(terminal.line(report.store), "bold")
-    sessions, messages = _counted(report.sessions, "session"), _counted(report.messages, "message")
+    sessions, messages = amount(report.sessions, "session"), amount(report.messages, "message")
     print(f"{mark} {name} ({report.kind}): {sessions}, {messages}")
     print(paint(f"    {terminal.line(report.path)}", "dim"))
     for finding in report.findings:
@@ -57,7 +58,3 @@ def _print(report: StoreReport) -> None:
         if finding.todo:
             text = folded(terminal.line(finding.todo), first=len("            do: "), indent=16)
             print(f"            {paint('do:', 'dim')} {text}")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -14,6 +14,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
+from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, STAR, TAG
 from cortext.model.session import Session
 from cortext.safety import terminal
@@ -116,7 +117,7 @@ def _report(options: Namespace, what: str, rows: Sequence[Row], changed: Sequenc
     if len(changed) == 1:
         print(terminal.line(f"{done} {changed[0].id} ({changed[0].name}){suffix}"))
     else:
-        print(terminal.line(f"{done} {len(changed)} conversations{suffix}"))
+        print(terminal.line(f"{done} {amount(len(changed), 'conversation')}{suffix}"))
         for row in changed[:MOST_SHOWN]:
             print(terminal.line(f"  {row.id}  {row.name}"))
         if len(changed) > MOST_SHOWN:

@@ -7,6 +7,7 @@ from textwrap import wrap
 import msgspec
 
 from cortext.faces.terminal.style import columns, paint
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.workspace.setup import Report
 
@@ -16,7 +17,7 @@ def print_report(report: Report, *, dry_run: bool = False, uninstalled: bool = F
     would = "would be " if dry_run else ""
     for label, paths in (("written", report.written), ("removed", report.removed)):
         if paths:
-            files = f"{len(paths)} file{'s' if len(paths) != 1 else ''}"
+            files = amount(len(paths), "file")
             _print(f"{files} {would}{label}: {_short(paths)}")
     if report.merged:
         done = "removed from" if uninstalled else "added to"

@@ -11,6 +11,7 @@ from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, money, report
@@ -137,7 +138,7 @@ def _print_notes(found: Report, prices: Prices) -> None:
     sys.stdout.flush()
     notes = []
     if found.unpriced:
-        names = [f"{name} ({number} calls)" for name, number in found.unpriced.items()]
+        names = [f"{name} ({amount(number, 'call')})" for name, number in found.unpriced.items()]
         more = f" and {len(names) - MOST_UNPRICED} more" if len(names) > MOST_UNPRICED else ""
         notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; set it with --prices FILE")
     own = f" and {prices.own}" if prices.own else ""

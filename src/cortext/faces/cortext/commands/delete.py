@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.output import print_json
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.wiring.stores import Stores
@@ -31,6 +32,6 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print_json(trashed_json(trashed))
         return 0
-    print(terminal.line(f"Moved {trashed.session_id} ({found.session.message_count} messages) to the trash."))
+    print(terminal.line(f"Moved {trashed.session_id} ({amount(found.session.message_count, 'message')}) to the trash."))
     print(f"Undo: cortext restore {trashed.key}")
     return 0

@@ -13,6 +13,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.style import paint
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.safety.environment import for_child
 from cortext.services.workspace import demo
@@ -46,7 +47,7 @@ def run(arguments: list[str]) -> int:
     made = demo.fill(folder, Stores(folder).workspace_store().store)
     if made:
         _commit_all(folder)
-    print(terminal.line(f"{len(made)} conversations written to {_shortest(folder)}, as plain files in git."))
+    print(terminal.line(f"{amount(len(made), 'conversation')} written to {_shortest(folder)}, as plain files in git."))
     if not options.quiet:
         _tour(folder)
     return 0

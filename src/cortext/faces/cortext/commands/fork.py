@@ -6,6 +6,7 @@ import json
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.workspace.lifecycle import fork
 from cortext.wiring.stores import Stores
@@ -35,6 +36,6 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0
-    print(terminal.line(f"Forked {found.session.id} into {made.id} ({made.message_count} messages)."))
+    print(terminal.line(f"Forked {found.session.id} into {made.id} ({amount(made.message_count, 'message')})."))
     print(f"Continue there: cortext resume {made.id}")
     return 0

@@ -15,6 +15,7 @@ from cortext.errors import NotFound
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
@@ -131,7 +132,7 @@ def _problems(report: ToolReport) -> Iterator[str]:
             yield terminal.line(f"{report.tool}: {label}: {listed}")
     empty = report.counts.skipped.get(WITHOUT_CONTENT, 0)
     if empty:
-        yield terminal.line(f"{report.tool}: {empty} record{'s' if empty > 1 else ''} without content skipped")
+        yield terminal.line(f"{report.tool}: {amount(empty, 'record')} without content skipped")
     for place in report.counts.places[:3]:
         yield paint(terminal.line(f"    {place}"), "dim")
     for failure in report.failed:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
@@ -58,10 +59,10 @@ def _status(search: Search, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(status._asdict(), ensure_ascii=False, indent=2))
         return 0
-    print(f"{status.messages:,} messages of {status.sessions:,} sessions")
+    print(f"{amount(status.messages, 'message')} of {amount(status.sessions, 'session')}")
     sizes = " · ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.bytes.items())
     print(f"size:    {sizes or 'nothing yet'}")
-    print(f"meaning: {terminal.line(status.model)}, {status.embedded:,} messages")
+    print(f"meaning: {terminal.line(status.model)}, {amount(status.embedded, 'message')}")
     print(f"state:   {'behind; the next search updates it' if status.behind else 'up to date'}")
     print(f"folder:  {terminal.line(status.folder)}")
     return 0

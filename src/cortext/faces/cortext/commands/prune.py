@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import count_or_none
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.workspace.prune import plan_prune, prune
 from cortext.wiring.stores import Stores
@@ -37,10 +38,10 @@ def run(arguments: list[str]) -> int:
     found = which(Stores(), options.session, words=False)
     plan = plan_prune(found, options.keep)
     if not plan.to_archive:
-        print(f"Nothing to prune: {plan.to_keep} messages.")
+        print(f"Nothing to prune: {amount(plan.to_keep, 'message')}.")
         return 0
-    print(terminal.line(f"{plan.to_archive} messages go to the archive, {plan.to_keep} stay. Summary:"))
+    print(terminal.line(f"{amount(plan.to_archive, 'message')} go to the archive, {plan.to_keep} stay. Summary:"))
     print(terminal.block(plan.summary))
     if not options.dry_run:
-        print(f"Moved {prune(found, plan)} messages.")
+        print(f"Moved {amount(prune(found, plan), 'message')}.")
     return 0

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 import msgspec
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.workspace.merge_driver import was_conflict
 from cortext.wiring.stores import Stores
@@ -35,12 +36,12 @@ def run(arguments: list[str]) -> int:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0
     if not report.damage:
-        print(f"{report.session}: not damaged ({report.kept_messages} messages).")
+        print(f"{report.session}: not damaged ({amount(report.kept_messages, 'message')}).")
         return 0
     for item in report.damage:
         print(terminal.line(f"  {item.file} at byte {item.offset}, {item.length} bytes: {item.reason}"))
     would = "would be " if report.dry_run else ""
-    kept = f"{report.kept_messages} messages {would}kept"
+    kept = f"{amount(report.kept_messages, 'message')} {would}kept"
     quarantined = f"{report.quarantined_bytes} bytes {would}quarantined"
     print(f"{report.session}: {kept}, {quarantined}.")
     if report.changed and was_conflict(report.damage):

@@ -10,6 +10,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
@@ -51,7 +52,7 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
         return 0
-    print(f"Restored {session.id} ({session.message_count} messages).")
+    print(f"Restored {session.id} ({amount(session.message_count, 'message')}).")
     return 0
 
 

@@ -10,6 +10,7 @@ from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.sharing import Share, Shares, shares_of
 from cortext.services.library.stores import Found
@@ -52,7 +53,9 @@ def run(arguments: list[str]) -> int:
         print_json(made._asdict())
         return 0
     may = "read and continue" if made.can_write else "read"
-    print(terminal.line(f"{made.grantee} can {may} {made.session_id} ({found.session.message_count} messages)."))
+    print(
+        terminal.line(f"{made.grantee} can {may} {made.session_id} ({amount(found.session.message_count, 'message')}).")
+    )
     print(terminal.line(f"Undo: cortext unshare {made.session_id} --with {made.grantee}"))
     return 0
 

@@ -12,6 +12,7 @@ from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.order import order_of
 from cortext.safety import terminal
@@ -62,7 +63,7 @@ def run(arguments: list[str]) -> int:
             session.id,
             session.type,
             session.shown_status,
-            f"{session.message_count} messages",
+            amount(session.message_count, "message"),
             f"last active {clock.ago(session.last_active)}",
         ]
         order = order_of(session.extra)
@@ -90,9 +91,10 @@ def run(arguments: list[str]) -> int:
 def _cost(found: Found) -> str:
     """Return what the conversation cost, from its own messages; empty if it has no recorded tokens."""
     entry = session_cost(found.store.read(found.session.id), Prices())
-    return (
-        f"{money(entry.cost, entry.unpriced)} for {entry.tokens.total:,} tokens in {entry.calls} calls" if entry else ""
-    )
+    if entry is None:
+        return ""
+    spent = money(entry.cost, entry.unpriced)
+    return f"{spent} for {entry.tokens.total:,} tokens in {amount(entry.calls, 'call')}"
 
 
 def _prose(text: str) -> str:

@@ -10,6 +10,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
+from cortext.model.amounts import amount
 from cortext.services.library.stats import Stats, Tally, ranked
 from cortext.wiring.stores import Stores
 
@@ -52,7 +53,7 @@ def run(arguments: list[str]) -> int:
         return 0
     total = stats.total
     since = f", since {stats.first[:10]}" if stats.first else ""
-    counts = f"{total.sessions:,} sessions, {total.messages:,} messages, about {total.tokens:,} tokens"
+    counts = f"{amount(total.sessions, 'session')}, {amount(total.messages, 'message')}, about {total.tokens:,} tokens"
     print(f"{paint(counts, 'bold')}{since}\n")
     _print_days(stats)
     for name, counted in (("TOOL", stats.tools), ("TYPE", stats.types), ("STATUS", stats.statuses)):
@@ -95,10 +96,10 @@ def _print_days(stats: Stats) -> None:
     screen = columns()
     if not screen or screen < 30:
         some = [(day, tally) for day, tally in days.items() if tally.sessions]
-        print(_counted("DAY", some) if some else f"No activity in {len(days)} days.")
+        print(_counted("DAY", some) if some else f"No activity in {amount(len(days), 'day')}.")
         return
     most = max(tally.sessions for tally in days.values())
-    print(f"Sessions by the day they were last active, {len(days)} days (highest: {most}):")
+    print(f"Sessions by the day they were last active, {amount(len(days), 'day')} (highest: {most}):")
     names, tallies = list(days), list(days.values())
     room = screen - 2
     for start in range(0, len(names), room):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cortext.faces.cortext.commands._listing import listing_with_notes
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
@@ -30,6 +31,6 @@ def run(arguments: list[str]) -> int:
     for label, some in (("active ", active[:5]), (paint("earlier", "dim"), earlier[:3])):
         for row in some:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
-    total = f"{len(rows)} conversation{'s' if len(rows) != 1 else ''} in all"
+    total = f"{amount(len(rows), 'conversation')} in all"
     print(f"{total}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} shows more.")
     return 0

@@ -11,6 +11,7 @@ import msgspec
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
@@ -126,9 +127,9 @@ def _migrate(options: Namespace) -> int:
     if options.json:
         print(json.dumps(done, indent=2))
     elif options.dry_run:
-        print(f"{done['statements']} statements; nothing was changed.")
+        print(f"{amount(done['statements'], 'statement')}; nothing was changed.")
     else:
-        print(f"Tables of version {done['version']}, {done['statements']} statements.")
+        print(f"Tables of version {done['version']}, {amount(done['statements'], 'statement')}.")
         if not done["finished"]:
             print("When no process of the release before is left: cortext store migrate --finish")
     return 0
@@ -140,7 +141,7 @@ def _policies(options: Namespace) -> int:
     if options.json:
         print(json.dumps({"applied": options.apply, "statements": found}, indent=2))
     elif options.apply:
-        print(f"{len(found)} statements applied. Undo: cortext store policies --remove --apply")
+        print(f"{amount(len(found), 'statement')} applied. Undo: cortext store policies --remove --apply")
     else:
         for statement in found:
             print(terminal.line(f"{statement};"))
@@ -149,7 +150,8 @@ def _policies(options: Namespace) -> int:
 
 def _print(source: NamedStore, target: NamedStore, report: CopyReport) -> None:
     print(terminal.line(f"{source.root} → {target.root}"))
-    print(f"  {report.sessions} sessions verified: {report.copied} messages copied, {report.there} already there.")
+    verified, copied = amount(report.sessions, "session"), amount(report.copied, "message")
+    print(f"  {verified} verified: {copied} copied, {report.there} already there.")
     for session_id, why in report.failed.items():
         print(terminal.line(f"  {session_id}: not copied: {why}"))
 

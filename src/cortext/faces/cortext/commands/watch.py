@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.terminal.output import note, print_json
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import watching
 from cortext.services.capture.capture import Capture
@@ -66,7 +67,7 @@ def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
             fields = {"time": clock.now(), "tool": item.tool, "new": item.created, "continued": item.updated}
             print(json.dumps({**fields, "messages": item.messages, "failed": item.failed}), flush=True)
         elif item.messages:
-            count = f"{item.messages} message{'s' if item.messages != 1 else ''}"
+            count = amount(item.messages, "message")
             print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
         for line in item.failed:
             _complain(line)
