@@ -37,6 +37,14 @@ def world(tmp_path: Path) -> World:
         ("did we talk about herons", "herons", False),
         ("decisions about logging", "logging", True),
         ("was haben wir über Logging entschieden?", "über Logging", True),
+        ("what was decided about retries", "retries", True),
+        ("what's the decision on logging", "logging", True),
+        ("remind me what we decided about retries", "retries", True),
+        ("what did we decide yesterday", "what did we decide", True),
+        ("which island did we discuss", "island", False),
+        ("wie haben wir das Haus gebaut", "das Haus gebaut", False),
+        ("comment avons-nous installé postgres", "installé postgres", False),
+        ("qu'avons-nous décidé pour les journaux", "pour les journaux", True),
         ("decide", "decide", False),
         ("how does the parser decide", "how does the parser decide", False),
         ("what did we decide last month about retries", "retries", True),
@@ -54,15 +62,50 @@ def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: st
         ("on 8 May 2023", 20230508000000, 20230508235959),
         ("before 2025-06", 0, 20250601000000),
         ("yesterday", 20261116000000, 20261116235959),
+        ("last Friday", 20261113000000, 20261113235959),
+        ("im März", 20260301000000, 20260331235959),
+        ("en mars 2025", 20250301000000, 20250331235959),
+        ("gestern", 20261116000000, 20261116235959),
+        ("since 2024", 20240101000000, 99991231235959),
     ],
 )
 def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int) -> None:
     assert when(f"what broke {text}?", NOW) == (first, last)
 
 
-@pytest.mark.parametrize("text", ["before the release", "may I use it", "march of the penguins", "port 2000000"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "before the release",
+        "may I use it",
+        "march of the penguins",
+        "port 2000000",
+        "step 2 may fail",
+        "batch 2048",
+        "see today-list.md",
+    ],
+)
 def test_a_text_without_a_date_names_no_time(text: str) -> None:
     assert when(text, NOW) is None
+
+
+def test_filters_quotes_and_signs_are_no_part_of_the_question() -> None:
+    assert parse("retry after:yesterday").filters == {"after": "yesterday"}
+    assert [(word.text, word.phrase) for word in parse('"last month" report').words] == [
+        ("last month", True),
+        ("report", False),
+    ]
+    assert [(word.text, word.excluded) for word in parse("today-list.md").words] == [("today-list.md", False)]
+    asked_for = parse("what did we decide about retries -queue tool:claude last week")
+    assert [word.text for word in asked_for.words] == ["retries", "queue"]
+    assert asked_for.asked == "what did we decide about retries last week"
+    assert asked_for.decision and asked_for.when is not None
+
+
+def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
+    assert parse("what did we do in 2025-06").filters == {} and parse("what did we do in 2025-06").words
+    found = parse("what did we do yesterday")
+    assert found.words == [] and set(found.filters) == {"after", "before"}
 
 
 def test_function_words_of_other_languages_are_not_searched_for() -> None:

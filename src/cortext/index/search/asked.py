@@ -11,45 +11,99 @@ from typing import NamedTuple
 
 from cortext.model import clock
 
-_VERB = (
-    r"(?:decid\w*|agree\w*|settle[ds]?|conclude[ds]?|choose|chose[n]?|pick(?:ed)?|land(?:ed)?|say|said|discuss(?:ed)?|"
-    r"talk(?:ed)?|mention(?:ed)?|end(?:ed)? up)"
+_SETTLED = (
+    r"decid(?:e|ed|ing)|agreed?|settled?|concluded?|choose|chosen?|pick(?:ed)?|land(?:ed)?|"
+    r"end(?:ed)?\s+up|go(?:ne)?\s+with"
 )
+_SAID = r"say|said|discuss(?:ed)?|talk(?:ed)?|mention(?:ed)?"
+_WE = r"(?:we|i|you|they|the team|anyone|somebody|someone)"
+_NOUN = r"(?:decisions?|agreements?|conclusions?)"
 _LEAD = re.compile(
-    rf"(?:(?:what|which|why|how|when|where)\b(?P<object>.{{0,40}}?)\s)?(?:did|do|have|had|has)\s+"
-    rf"(?:we|i|you|they|the team|anyone|somebody|someone)\s+(?:ever\s+|finally\s+|already\s+)?{_VERB}\b"
-    r"|(?:what (?:was|is|were|are)\s+)?(?:the|our|any|all)?\s*(?:decisions?|agreements?|conclusions?)"
+    r"(?:(?:please\s+|can you\s+)?(?:remind me|tell me)\s+(?:of\s+|about\s+)?|do you (?:remember|know)\s+)?(?:"
+    rf"(?:(?:what|which|why|how|when|where)\b(?P<object>.{{0,40}}?)\s)?(?:(?:did|do|have|had|has)\s+)?{_WE}\s+"
+    rf"(?:have\s+|had\s+)?(?:ever\s+|finally\s+|already\s+)?(?:(?P<settled>{_SETTLED})|{_SAID})\b"
+    r"|what\s+(?:was|has been|were|got)\s+(?:finally\s+)?"
+    r"(?:(?P<passive>decided|agreed|settled|chosen|concluded)|said|discussed)\b"
+    rf"|(?:what(?:\s+(?:was|is|were|are)|'s|’s)\s+)?(?:the|our|any|all)?\s*(?P<noun>{_NOUN})"
     r"(?:\s+(?:made|taken|reached))?(?=\s+(?:about|on|for|regarding|concerning|with))"
-    r"|(?:was|wie|wann|warum)\s+(?:haben|hatten)\s+wir\b"
-    r"|(?:qu'|que\s|quoi\s|comment\s|pourquoi\s)?(?:avons|avions)[- ]nous\b",
+    r"|(?:was|wie|wann|warum)\s+(?:haben|hatten)\s+wir\b|(?:was|wie)\s+wurde\b"
+    r"|(?:qu'|qu’|que\s|quoi\s|comment\s|pourquoi\s)?(?:avons|avions)[- ]nous\b"
+    r")",
     re.IGNORECASE,
 )
 _LINK = re.compile(
     r"\s*(?:\b(?:on|about|to|for|with|regarding|concerning|upon|that|over|doing|do)\b\s*)+", re.IGNORECASE
 )
-_DECIDING = re.compile(r"decid|agree|settle|conclu|cho[os]|pick|land|decision|wir\b|nous\b", re.IGNORECASE)
+# In German and French, the verb that says whether it is about a decision comes at the end.
 _TAIL = re.compile(
-    r"\s*\b(?:entschieden|beschlossen|vereinbart|besprochen|gesagt|décidé|convenu|choisi|dit)\b[\s?.!]*", re.IGNORECASE
+    r"\s*\b(?:(?P<settled>entschieden|beschlossen|vereinbart|festgelegt|décidé|convenu|choisi)|"
+    r"besprochen|gesagt|dit|discuté)\b[\s?.!]*",
+    re.IGNORECASE,
 )
 
-_MONTHS = re.findall("[a-z]+", "january february march april may june july august september october november december")
-_MONTH = "|".join(f"{name}|{name[:3]}" for name in _MONTHS)
+_MONTHS = (
+    ("january", "jan", "januar", "jänner", "janvier"),
+    ("february", "feb", "februar", "février"),
+    ("march", "mar", "märz", "mars"),
+    ("april", "apr", "avril"),
+    ("may", "mai"),
+    ("june", "jun", "juni", "juin"),
+    ("july", "jul", "juli", "juillet"),
+    ("august", "aug", "août"),
+    ("september", "sep", "septembre"),
+    ("october", "oct", "oktober", "octobre"),
+    ("november", "nov", "novembre"),
+    ("december", "dec", "dezember", "décembre"),
+)
+_MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
+_MONTH = "|".join(sorted(_MONTH_NUMBERS, key=len, reverse=True))
+_ALSO_WORDS = ("may", "march", "mar", "mars", "jan", "jun", "juli")  # in small letters, these are often something else
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
-_AGO = re.compile(r"\b(\d{1,3}|an?|one|two|three|four|five|six)\s+(day|week|month|year)s?\s+ago\b", re.IGNORECASE)
+_FOREIGN_UNITS = {
+    "tag": "day", "tage": "day", "tagen": "day", "woche": "week", "wochen": "week", "monat": "month",
+    "monaten": "month", "jahr": "year", "jahren": "year", "jour": "day", "jours": "day", "semaine": "week",
+    "semaines": "week", "mois": "month", "an": "year", "ans": "year", "année": "year",
+}  # fmt: skip
+_UNIT = "day|week|month|year"
+_FOREIGN = "|".join(sorted(_FOREIGN_UNITS, key=len, reverse=True))
+_COUNT = r"\d{1,3}|an?|one|two|three|four|five|six|ein(?:em|er)?|zwei|drei|vier|fünf|sechs|une?|deux|trois|quatre|cinq"
+# A word of time stands alone: not in `today-list.md`, nor in a path.
+_ALONE, _ENDS = r"(?<![\w./:@-])", r"(?![\w/@-]|\.\w)"
+_AGO = re.compile(
+    rf"{_ALONE}(?:({_COUNT})\s+({_UNIT})s?\s+ago|(?:vor|il y a)\s+({_COUNT})\s+({_FOREIGN})){_ENDS}", re.IGNORECASE
+)
 _LAST = re.compile(
-    r"\b(?:(last|past|previous|this)\s+(?:(\d{1,3})\s+)?(day|week|month|year)s?|(today|yesterday))\b", re.IGNORECASE
+    rf"{_ALONE}(?:(last|past|previous|this)\s+(?:(\d{{1,3}})\s+)?({_UNIT})s?|(today|yesterday|heute|gestern|aujourd'hui)"
+    rf"|(?:(letzte[nrs]?|vorige[nrs]?|diese[nrs]?)\s+({_FOREIGN})|(?:la|le|l')\s*({_FOREIGN})\s+(?:dernière|dernier|passée?))"
+    rf"|last\s+({'|'.join(_WEEKDAYS)})|(recently|lately|neulich|kürzlich|récemment)){_ENDS}",
+    re.IGNORECASE,
 )
 _DAY = re.compile(
-    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_MONTH})|({_MONTH})\s+(\d{{1,2}})(?:st|nd|rd|th)?(?!\d))\b"
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+)?({_MONTH})|({_MONTH})\s+(\d{{1,2}})(?:st|nd|rd|th)?(?!\d))\b"
     r"(?:,?\s+(\d{4}))?",
     re.IGNORECASE,
 )
 _IN_MONTH = re.compile(
-    rf"\b(in|during|since|before|after|until|by|of)\s+({_MONTH})\b(?:,?\s+(\d{{4}}))?", re.IGNORECASE
+    rf"\b(in|during|since|before|after|until|by|of|im|seit|vor|nach|en|depuis|avant|après)\s+({_MONTH})\b"
+    r"(?:,?\s+(\d{4}))?",
+    re.IGNORECASE,
 )
-_WRITTEN = re.compile(r"\b(?:(before|after|since|until)\s+)?(?:in\s+)?((?:19|20)\d\d(?:-\d\d(?:-\d\d)?)?)\b")
+_WRITTEN = re.compile(
+    r"\b(?:(?:(before|after|since|until)\s+)?((?:19|20)\d\d-\d\d(?:-\d\d)?)"
+    r"|(before|after|since|until|in|during|seit|vor|nach|en|depuis|avant|après)\s+((?:19|20)\d\d))\b",
+    re.IGNORECASE,
+)
 _SOMETHING = re.compile(r"\w{2}")
-_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_NUMBERS = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ein": 1, "einem": 1, "einer": 1,
+    "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "un": 1, "une": 1, "deux": 2, "trois": 3, "quatre": 4,
+    "cinq": 5,
+}  # fmt: skip
+_BOUNDS = {
+    "seit": "since", "vor": "before", "nach": "after", "depuis": "since", "avant": "before", "après": "after",
+}  # fmt: skip
+RECENT = 14  # days that "recently" means
 _EVER = (0, 99991231235959)
 
 
@@ -71,11 +125,11 @@ def asked(text: str) -> Asked:
     if not lead:
         return Asked(subject, False, span)
     rest = subject[lead.end() :]
+    tail = _TAIL.search(rest)
+    decision = any((lead["settled"], lead["passive"], lead["noun"], tail is not None and tail["settled"]))
     rest = _TAIL.sub(" ", _LINK.sub(" ", rest, count=1) if _LINK.match(rest) else rest)
     rest = f"{lead['object'] or ''} {rest}".strip()
-    if not _SOMETHING.search(rest):
-        return Asked(subject, False, span)
-    return Asked(rest, bool(_DECIDING.search(lead.group())), span)
+    return Asked(rest if _SOMETHING.search(rest) else subject, decision, span)
 
 
 def subject_of(text: str) -> str:
@@ -91,41 +145,55 @@ def when(text: str, now: float | None = None) -> tuple[int, int] | None:
     now = time.time() if now is None else now
     ago = _AGO.search(text)
     if ago:
-        count, days = _NUMBERS.get(ago[1].lower()) or int(ago[1]), _UNITS[ago[2].lower()]
+        count = _NUMBERS.get((ago[1] or ago[3]).lower()) or int(ago[1] or ago[3])
+        days = _days(ago[2] or ago[4])
         slack = max(1.0, 0.3 * count * days)  # "two weeks ago" is rarely meant to the day
         return _at(now - (count * days + slack) * 86_400), _at(now - (count * days - slack) * 86_400)
     last = _LAST.search(text)
     if last:
         return _relative(last, now)
-    day = _DAY.search(text)
-    if day:
-        month = _month(day[2] or day[3])
-        year = int(day[5]) if day[5] else 0
-        return _span(year or _latest(month, now), month, int(day[1] or day[4]))
+    for day in _DAY.finditer(text):
+        name = day[2] or day[3]
+        if name not in _ALSO_WORDS or day[5]:  # "step 2 may fail" is no date
+            month = _month(name)
+            return _span(int(day[5]) if day[5] else _latest(month, now), month, int(day[1] or day[4]))
     named = _IN_MONTH.search(text)
     if named:
         month = _month(named[2])
         return _bounded(named[1], _span(int(named[3]) if named[3] else _latest(month, now), month))
     written = _WRITTEN.search(text)
     if written:
-        pieces = [int(piece) for piece in written[2].split("-")]
-        return _bounded(written[1] or "in", _span(*pieces))
+        pieces = [int(piece) for piece in (written[2] or written[4]).split("-")]
+        return _bounded(written[1] or written[3] or "in", _span(*pieces))
     return None
 
 
 def _relative(found: re.Match[str], now: float) -> tuple[int, int]:
-    if found[4]:
-        back = 86_400 if found[4].lower() == "yesterday" else 0
-        digits = clock.from_epoch(now - back)[:10].replace("-", "")
-        return int(digits + "000000"), int(digits + "235959")
-    days = int(found[2] or 1) * _UNITS[found[3].lower()]
+    word, count, unit, day, german, german_unit, french_unit, weekday, recent = found.groups()
+    if day:
+        return _whole_day(now - (86_400 if day.lower() in ("yesterday", "gestern") else 0))
+    if weekday:
+        today = time.gmtime(now).tm_wday
+        return _whole_day(now - ((today - _WEEKDAYS.index(weekday.lower()) - 1) % 7 + 1) * 86_400)
+    if recent:
+        return _at(now - RECENT * 86_400), _at(now)
+    days = int(count or 1) * _days(unit or german_unit or french_unit)
     # "Last month" may mean the last thirty days or the calendar month before: up to twice as far back.
-    back = days if found[1].lower() == "this" or found[2] else 2 * days
-    return _at(now - back * 86_400), _at(now)
+    is_this = (word or german or "").lower().startswith(("this", "diese"))
+    return _at(now - (days if is_this or count else 2 * days) * 86_400), _at(now)
+
+
+def _days(unit: str) -> int:
+    return _UNITS[_FOREIGN_UNITS.get(unit.lower(), unit.lower())]
+
+
+def _whole_day(epoch: float) -> tuple[int, int]:
+    digits = clock.from_epoch(epoch)[:10].replace("-", "")
+    return int(digits + "000000"), int(digits + "235959")
 
 
 def _bounded(word: str, span: tuple[int, int]) -> tuple[int, int]:
-    word = word.lower()
+    word = _BOUNDS.get(word.lower(), word.lower())
     if word in ("before", "until", "by"):
         return _EVER[0], span[0] if word == "before" else span[1]
     if word in ("after", "since"):
@@ -140,7 +208,7 @@ def _span(year: int, month: int = 0, day: int = 0) -> tuple[int, int]:
 
 
 def _month(name: str) -> int:
-    return next(number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower()))
+    return _MONTH_NUMBERS[name.lower()]
 
 
 def _latest(month: int, now: float) -> int:

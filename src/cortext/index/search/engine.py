@@ -72,15 +72,29 @@ class Results(NamedTuple):
     terms: set[str]  # to highlight in snippets
     signals: Mapping[At, Signals] = {}
     dated: Collection[At] = ()  # the messages of the time that the query names
+    far: float = 0.0  # a lower cosine means nothing
 
     def why(self, at: At) -> tuple[str, ...]:
         """Return what a message was found by: words, meaning, title, date; or that it is only next to one that was."""
         one = self.signals.get(at)
         if one is None:
             return ()
-        reasons = {"words": one.words > 0, "meaning": one.meaning > 0, "title": one.name > 0, "date": at in self.dated}
+        reasons = {
+            "words": one.words > 0,
+            "meaning": one.meaning > self.far,
+            "title": one.name > 0,
+            "date": at in self.dated,
+        }
         found = tuple(name for name, holds in reasons.items() if holds)
         return found or ("neighbour",)
+
+
+class _Near(NamedTuple):
+    """How close messages are in meaning, by (key, place)."""
+
+    cosines: Mapping[tuple[int, int], float] = {}
+    common: float = 0.0  # a cosine that any two texts reach
+    far: float = 0.0  # a lower one means nothing
 
 
 class Engine:
@@ -357,19 +371,18 @@ class Engine:
             found, names = {}, {}
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
-        near, common = (
-            ({}, 0.0) if exact else self._near(generation, query.said, like, found, keys, 0 if strict else limit)
-        )
-        signals = fused(found, near, names, near=common, strict=strict)
+        limit = 0 if strict else limit
+        near = _Near() if exact else self._near(generation, query.said, like, found, keys, limit)
+        signals = fused(found, near.cosines, names, near=near.common, strict=strict)
         if read is None or exact or like or self.models.none:
-            return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals)
+            return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals, far=near.far)
         from cortext.index.search.rank import rerank
 
         def rarity(word: str) -> float:
             return _rarity(generation, word)
 
         scores, dated = rerank(query, signals, read, decides, self.models.static(), rarity)
-        return Results(scores, asking.lit, signals, dated)
+        return Results(scores, asking.lit, signals, dated, near.far)
 
     def _names(self, generation: Generation, query: Query, keys: Collection[int]) -> dict[int, float]:
         """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
@@ -416,28 +429,25 @@ class Engine:
         found: Collection[tuple[int, int]],
         keys: Collection[int] | None,
         limit: int,
-    ) -> tuple[dict[tuple[int, int], float], float]:
-        """Return how close messages are in meaning: the nearest of all, plus those that the words found.
-
-        The second value is the cosine that any two texts reach.
-        """
+    ) -> _Near:
+        """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
         name = self.models.usable(generation.state)
         if not name or not said.strip():
-            return {}, 0.0
+            return _Near()
         vectors = generation.meaning(name).vectors()
         if not len(vectors):
-            return {}, 0.0
+            return _Near()
         mean = vectors.mean(like) if like else None
         try:
             model = self.models.model(name)
             # If no word matched, drop those that are no words at all: their vectors would match anything.
             said = said if self.worded else _known(model, said)
             if mean is None and not said:
-                return {}, 0.0
+                return _Near()
             query = model.embed([said])[0] if mean is None else mean
         except (ModelError, ConfigError) as error:
             self.trouble = f"matched by keywords only: {error.message}"
-            return {}, 0.0
+            return _Near()
         few = keys if keys is not None and len(keys) <= FEW_KEYS else None
         nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
         if limit and keys is not None and few is None:
@@ -445,7 +455,7 @@ class Engine:
             nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
-        return near, model.near
+        return _Near(near, model.near, model.far)
 
     def _restrictions(
         self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]

@@ -71,33 +71,55 @@ class Query:
 def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
     """Parse a query; filters passed in `filters` override those in the text."""
     found: dict[str, str] = {}
-    words: list[Word] = []
-    said: list[str] = []
-    wanted = asked(text[:LONGEST])
-    for sign, name, quoted, bare in _PIECE.findall(wanted.subject):
+    pieces: list[_Piece] = []
+    for sign, name, quoted, bare in _PIECE.findall(text[:LONGEST]):
         value = bare or quoted
         if name in FILTERS and not sign and value and _is_valid_filter(name, value):
             found[name] = value
-            continue
-        begins = bare.endswith("*") and len(bare) > 1
-        piece = f"{name}:{value}" if name else value
-        if not WORD.search(piece):
-            continue
-        word = Word(
-            piece.rstrip("*") if begins else piece,
-            phrase=bool(quoted) and not name,
-            begins=begins,
-            must=sign == "+",
-            excluded=sign == "-",
-        )
-        if not word.excluded and word.text.lower() not in FUNCTION_WORDS:
-            said.append(word.text)
-        words.append(word)
+        else:
+            pieces.append((sign, name, quoted, bare))
+    # What is quoted, required, excluded or named is never part of the question around it.
+    plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
+    wanted = asked(plain)
+    subject = wanted.subject.split()
+    kept = [each for each in pieces if any(each[:3]) or (subject and each[3] == subject[0] and subject.pop(0))]
+    pieces = kept + [("", "", "", word) for word in subject]
+    words = [word for word in (_word(piece) for piece in pieces) if word is not None]
+    said = [word.text for word in words if not word.excluded and word.text.lower() not in FUNCTION_WORDS]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
+    if wanted.when is not None and not significant and not found:
+        first, last = wanted.when  # "what did we do yesterday": everything of that time
+        found, words = {"after": _written(first), "before": _written(last)}, []
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
-    return Query(significant[:MOST_WORDS], found | given, " ".join(said), decision=wanted.decision, when=wanted.when)
+    return Query(
+        significant[:MOST_WORDS],
+        found | given,
+        " ".join(said),
+        asked=plain,
+        decision=wanted.decision,
+        when=wanted.when,
+    )
+
+
+_Piece = tuple[str, str, str, str]  # sign, name of a filter, quoted text, bare word
+
+
+def _word(piece: _Piece) -> Word | None:
+    sign, name, quoted, bare = piece
+    value = bare or quoted
+    begins = bare.endswith("*") and len(bare) > 1
+    text = f"{name}:{value}" if name else value
+    if not WORD.search(text):
+        return None
+    return Word(
+        text.rstrip("*") if begins else text,
+        phrase=bool(quoted) and not name,
+        begins=begins,
+        must=sign == "+",
+        excluded=sign == "-",
+    )
 
 
 def _is_stop(word: Word) -> bool:
@@ -143,6 +165,11 @@ def timestamp(text: str, *, end: bool = False) -> str:
     digits = f"{found:014}"
     day, hour = digits[:8], digits[8:]
     return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{'.999Z' if end else '.000Z'}"
+
+
+def _written(number: int) -> str:
+    digits = f"{number:014}"
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}:{digits[10:12]}:{digits[12:]}Z"
 
 
 def number(timestamp: str) -> int:

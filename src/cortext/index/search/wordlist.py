@@ -65,10 +65,11 @@ class WordList:
     def similar(self, word: str, wrong: int, most: int = 6) -> list[str]:
         """Return words that differ from this one in at most so many letters, the most similar first.
 
-        Only words are compared that begin or end like this one: with half of it, or with a third if two may be wrong.
+        Only words are compared that begin or end like this one: with nearly half of it, or with nearly a third if two
+        may be wrong. Two letters in the middle that are swapped are in neither half.
         """
         words, wanted = self._all(), word.encode("utf-8", "replace")
-        size = max(2, len(wanted) // (wrong + 1))
+        size = max(2, (len(wanted) - 2) // (wrong + 1))
         found: dict[bytes, int] = {}
         for pattern, at_start in ((b"\n" + wanted[:size], True), (wanted[-size:] + b"\n", False)):
             at = words.find(pattern)
