@@ -91,6 +91,7 @@ def test_filters_are_in_the_address(served: Served, pond: Pond) -> None:
 def test_a_search_marks_the_words_and_says_why(served: Served) -> None:
     page = served.get("/?q=seventeen+herons")
     assert "<mark>Seventeen</mark> <mark>herons</mark>" in page.text and "by words" in page.text
+    assert "its title" in served.get("/?q=aquarium").words
     link = unescape(re.findall(r'<a href="(/c/[^"]+#m4)"', page.text)[0])
     there = served.get(link.partition("#")[0])
     assert 'id="m4"' in there.text and "Seventeen herons at 06:20." in there.text

@@ -20,6 +20,7 @@ class Filled(NamedTuple):
 
     found: list[SessionPassages]
     passages: int
+    is_full: bool  # whether the next passage did not fit
 
 
 def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
@@ -32,6 +33,7 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
     order: list[tuple[tuple[str, str], Passage]] = []
     summaries: dict[tuple[str, str], Row] = {}
     used = [FRAME, DATA_FRAME]  # as text and as data
+    is_full = False
     for row, passage in ranked:
         key = (row.root, row.id)
         summaries[key] = row
@@ -43,6 +45,7 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
         while not order and not _fits(None, after, used, budget) and (smaller := shortened(after)) is not None:
             after = smaller
         if order and not _fits(before, after, used, budget):
+            is_full = True
             break
         _take(before, after, used)
         sessions[key] = after
@@ -60,7 +63,7 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
             sessions[key] = richer
     for one in sessions.values():
         one.passages.sort(key=lambda passage: passage.seq)
-    return Filled(list(sessions.values()), len(order))
+    return Filled(list(sessions.values()), len(order), is_full)
 
 
 def _growth(before: SessionPassages | None, after: SessionPassages) -> list[int]:

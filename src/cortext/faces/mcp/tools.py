@@ -93,12 +93,11 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     start, limit = index_of(given.cursor), given.max_results
     recall = context.recall
     # One more than wanted, to know whether there is a next page.
-    ranked = list(
-        islice(recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out), limit + 1)
-    )
-    chosen = filled(ranked[:limit], _room(context, topic))
+    ranked = recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out)
+    chosen = filled(islice(ranked, limit), _room(context, topic))
     drawn = [evidence_entry(one) for one in chosen.found]
-    next_index = start + chosen.passages if len(ranked) > chosen.passages else -1
+    has_more = chosen.is_full or next(ranked, None) is not None
+    next_index = start + chosen.passages if has_more else -1
     page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
     return _answer(recall, page, start, topic, "as background")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -35,6 +36,13 @@ PERIODS = (
     ("3m", "3 months"),
     ("1y", "a year"),
 )
+REASONS = {
+    "words": "words",
+    "meaning": "meaning",
+    "title": "its title",
+    "date": "its date",
+    "neighbour": "what is said beside it",
+}
 _KEY = re.compile(r"[\w.:-]{1,200}")
 
 
@@ -118,13 +126,20 @@ def short_path(path: str) -> str:
 def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) -> Card:
     row = entry.row
     matches = [(address(row, at=match.seq) + f"#m{match.seq}", match, highlighted(match)) for match in entry.matches]
-    by_words = any(match.highlights for match in entry.matches)
-    why = ("words" if by_words else "meaning") if searched else ""
+    why = _why(entry.matches) if searched else ""
     project = short_path(row.project) if row.project else services.label(row.root)
     summary = shown(row.summary[:600].partition("\n")[0]) if not matches else ""
     link = matches[0][0] if matches else address(row)
     title = shown(row.name)
     return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), why, matches)
+
+
+def _why(matches: Sequence[Match]) -> str:
+    """Return what a conversation was found by."""
+    found = {reason for match in matches for reason in match.why}
+    # A store on a server does not say why.
+    found = found or {"words" if any(match.highlights for match in matches) else "meaning"}
+    return ", ".join(text for reason, text in REASONS.items() if reason in found)
 
 
 def highlighted(match: Match) -> Markup:

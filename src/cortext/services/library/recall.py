@@ -114,12 +114,11 @@ class Recall:
     def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[SessionDecision]:
         """Return what was decided about a topic, in any session, the oldest first."""
         search = self._search()
-        topic = subject_of(topic)
         results = search.search(
             topic, filters={}, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
         )
         self.by_meaning = search.by_meaning
-        words = topic_words(topic)
+        words = topic_words(subject_of(topic))
         settled: dict[tuple[str, str], SessionDecision] = {}
         best_score = max((match.score for result in results for match in result.matches), default=0.0)
         for result in results:

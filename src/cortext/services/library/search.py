@@ -332,7 +332,8 @@ class Search:
         for number, item in enumerate(ranked, 1):
             groups.setdefault((item[1].root, item[1].id), []).append(item)
             # Twice as many as wanted, because some are copies or rejected by the filters.
-            if number >= max(AT_A_TIME, READ_PER_SESSION * limit) and len(groups) >= 2 * limit:
+            enough = max(AT_A_TIME, READ_PER_SESSION * limit, 2 * limit * per_session)
+            if number >= enough and len(groups) >= 2 * limit:
                 break  # the next message would look up another batch of sessions
         found: list[Found] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):

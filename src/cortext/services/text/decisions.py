@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from cortext.index.search.words import STOP, WORD
+from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.services.text.clip import clip
 from cortext.services.text.decision_words import sounds_decided, states_decision
@@ -38,7 +38,7 @@ class Decision(msgspec.Struct, kw_only=True):
 
 def topic_words(topic: str) -> frozenset[str]:
     """Return the significant words of a topic as prefixes, so that `decisions` also matches `decision`."""
-    words = [word for word in WORD.findall(topic[:2000].casefold()) if word not in STOP]
+    words = [word for word in WORD.findall(topic[:2000].casefold()) if word not in STOP and word not in FUNCTION_WORDS]
     return frozenset(word[: max(4, len(word) - 2)] for word in words)
 
 
