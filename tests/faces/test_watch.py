@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import plistlib
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from cortext.errors import ConfigError
 from cortext.services.capture import watch_service
@@ -198,12 +200,13 @@ def test_a_transcript_that_cannot_be_read_does_not_stop_it(home: Path, tmp_path:
 
 
 @pytest.mark.req("TOOL-12")
+@pytest.mark.parametrize("error", [OSError, WatchfilesRustInternalError])
 def test_without_notifications_everything_is_checked_more_often(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
     def no_watches(*roots: str, **options: Any) -> Iterator[Any]:
         if roots:
-            raise OSError("OS file watch limit reached")
+            raise error("OS file watch limit reached")
         yield
 
     monkeypatch.setattr("watchfiles.watch", no_watches)
@@ -225,6 +228,27 @@ def test_without_notifications_everything_is_checked_more_often(
     module.Watching(tools(), lambda: Stores(str(tmp_path)).capture(), report, said.append, stop).run()
     assert captured == [1, 1]
     assert "watch limit reached" in said[0]
+
+
+@pytest.mark.req("TOOL-12")
+def test_a_failure_that_concerns_everything_is_reported_and_tried_again(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.0)
+    Claude(home).say("Before.")
+    captured: list[int] = []
+    said: list[str] = []
+    stop = threading.Event()
+
+    def report(capture: Capture, reports: module.Reports, was_all: bool) -> None:
+        captured.extend(item.messages for item in reports.values() if item.messages)
+        if not said:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        stop.set()
+
+    module.Watching(tools(), lambda: Stores(str(tmp_path)).capture(), report, said.append, stop).run()
+    assert captured == [1]
+    assert len(said) == 1 and "No space left on device" in said[0] and "trying again" in said[0]
 
 
 # ── the service ──────────────────────────────────────────────────────────────────────────────────────

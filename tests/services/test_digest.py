@@ -146,6 +146,13 @@ def test_what_the_reader_has_is_not_repeated_except_the_last_ask() -> None:
     )
 
 
+@pytest.mark.parametrize("known", ["src/config.json", "src/config.js.orig", "lib/src/config.js", "src/config.jsx"])
+def test_a_file_is_not_hidden_by_one_with_a_longer_name(known: str) -> None:
+    messages = [user("Read it."), *called("Read", {"file_path": "src/config.js"}, "x"), model("Read.")]
+    assert "- src/config.js (read)" in text(messages, known=f"Earlier, {known} was read.")
+    assert "- src/config.js (read)" not in text(messages, known="Earlier, it was src/config.js.")
+
+
 def test_an_empty_conversation_has_no_digest() -> None:
     assert text([]) == ""
 

@@ -10,13 +10,14 @@ tools that cannot be watched every minute.
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from cortext.config import folders
-from cortext.errors import ConfigError, SessionBusy, install_hint
+from cortext.errors import ConfigError, CortextError, SessionBusy, install_hint
 from cortext.io.locks import Lock, read_holder
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
@@ -31,10 +32,15 @@ STEP_MS = 100  # how often the notifications are looked at
 LOOK_MS = 1_000  # how often the single files are looked at
 PAUSE_S = 0.5  # between two rounds, so that a busy tool costs little
 ALL_S = 600.0  # how often everything is checked
+RETRY_S = 10.0  # after a failure that concerns everything
 UNWATCHED_S = 60.0  # the same for tools that cannot be watched, and if the system has no notifications
 
 Reports = dict[str, ToolReport]
 Signs = dict[str, tuple[int, int]]  # size and time of files
+
+
+class _NotNotified(Exception):
+    """The system reports no changes."""
 
 
 class Watching:
@@ -92,10 +98,16 @@ class Watching:
     def _follow(self, roots: list[str]) -> None:
         """Check everything and follow the changes, until it is time to do so again or there are other folders."""
         try:
-            self._rounds(_changes(roots, self._stop), roots, ALL_S)
-        except OSError as error:  # the system has no notifications left, for example
-            self.trouble(f"changes cannot be watched ({error}); everything is checked each {UNWATCHED_S:g} s instead")
-            self._rounds(_changes([], self._stop), roots, UNWATCHED_S)
+            try:
+                self._rounds(_changes(roots, self._stop), roots, ALL_S)
+            except _NotNotified as error:  # the system has no notifications left, for example
+                self.trouble(
+                    f"changes cannot be watched ({error}); everything is checked each {UNWATCHED_S:g} s instead"
+                )
+                self._rounds(_changes([], self._stop), roots, UNWATCHED_S)
+        except (CortextError, OSError, sqlite3.Error) as error:  # a full disk, for example
+            self.trouble(f"not everything could be captured ({error}); trying again in {RETRY_S:g} s")
+            self._stop.wait(RETRY_S)
 
     def _rounds(self, changes: Iterator[set[str]], roots: list[str], seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -215,5 +227,8 @@ def _changes(roots: list[str], stop: threading.Event) -> Iterator[set[str]]:
         raise_interrupt=False,
         ignore_permission_denied=True,
     )
-    for found in changes:
-        yield {path for _, path in found}
+    try:
+        for found in changes:
+            yield {path for _, path in found}
+    except (OSError, RuntimeError) as error:  # the library raises both if the system has no watches left
+        raise _NotNotified(str(error)) from error

@@ -72,11 +72,19 @@ class _Page:
 
 
 def _contains(place: str, text: str) -> bool:
-    """Whether a place has this text, and not only as the end of a longer name: `a.py` is not in `data.py`."""
+    """Whether a place has this text, not only as part of a longer name: `a.py` is neither in `data.py` nor `a.pyi`."""
     start = place.find(text)
-    while start > 0 and (place[start - 1].isalnum() or place[start - 1] in "_-./"):
+    while start >= 0 and _is_part(place, start, start + len(text)):
         start = place.find(text, start + 1)
     return start >= 0
+
+
+def _is_part(place: str, start: int, end: int) -> bool:
+    before, after = place[max(0, start - 1) : start], place[end : end + 2]
+    if before and (before.isalnum() or before in "_-./"):
+        return True
+    # "a.py." may end a sentence; "a.py.orig" is another file.
+    return after[:1].isalnum() or after[:1] in ("_", "-", "/") or (after[:1] == "." and after[1:].isalnum())
 
 
 def digest(messages: Sequence[Message], *, budget: int, first: Sequence[Message] = (), known: str = "") -> str:
