@@ -235,7 +235,7 @@ def test_a_session_of_ten_thousand_turns_resumes_with_the_view_of_its_file(aur: 
     before = path.read_bytes().split(b"\n", 1)[1]
     aur.env |= {"PAGER": "sed 's/^/paged: /'", "NO_COLOR": "1"}
     with aur.screen("spawn", "--resume", "long") as screen:
-        screen.wait_for("long (10000 turns)", "qa-test>", timeout=WAIT)
+        screen.wait_for("long (10,000 turns)", "qa-test>", timeout=WAIT)
         screen.type("The next")
         screen.press("Enter")
         screen.wait_for("Hello from the test model", timeout=WAIT)

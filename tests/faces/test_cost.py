@@ -105,7 +105,7 @@ def test_every_call_is_counted_once_and_survives_another_import(tmp_path: Path) 
     priced = desk.cost("--prices", str(prices), "--by", "model")
     assert priced["unpriced_models"] == [] and priced["total"]["unpriced_calls"] == 0
     shown = desk.cortext("cost")
-    assert "unknown" in shown.out and "a-model-of-ones-own (1 calls)" in shown.err and "list prices of" in shown.err
+    assert "unknown" in shown.out and "a-model-of-ones-own (1 call)" in shown.err and "list prices of" in shown.err
 
 
 @pytest.mark.req("COST-01")
@@ -119,7 +119,7 @@ def test_the_cost_is_in_lists_in_show_and_in_the_receipt_of_a_resume(tmp_path: P
         [f"claude-{FIRST}", "1", f"${PRICE:.2g}"],
         [f"claude-{OTHER}", "1", "unknown"],
     ]
-    assert f"${PRICE:.2g} for 23,410 tokens in 1 calls" in desk.cortext("show", f"claude-{FIRST}").out
+    assert f"${PRICE:.2g} for 23,410 tokens in 1 call" in desk.cortext("show", f"claude-{FIRST}").out
     planned = desk.cortext(
         "resume", f"claude-{FIRST}", "--ai", "codex", "--model", "gpt-5.5-pro", "--dry-run", "--json"
     ).json

@@ -67,7 +67,7 @@ def test_every_command_works_on_sessions_copied_to_a_server_and_back(url: str, h
     files.create(Session(id="sess_tea", title="About tea"))
     files.append("sess_tea", Message(role="user", content="the unmistakable taste of lapsang"))
     assert "copy them with `cortext store copy files server`" in ran("store", "status").out
-    assert "1 sessions" in ran("store", "copy", "files", "server").out
+    assert "1 session " in ran("store", "copy", "files", "server").out
     assert "0 messages copied, 1 already there" in ran("store", "copy", "files", "server").out
     rows = ran("list", "--json").json
     assert [(row["id"], row["message_count"]) for row in rows] == [("sess_tea", 1)]

@@ -40,7 +40,7 @@ def test_saving_and_exporting_use_no_more_memory_for_a_long_session(home: Path, 
         for words in (("stop", ID, "--no-commit"), ("export", ID), ("export", ID, "--format", "json")):
             peaks.setdefault(" ".join(words), []).append(peak(folder, *words))
         shown = cortext("show", ID, "--tail", "1", cwd=folder)
-        assert f"message {count - 1} about herons" in shown.out and f"{count} messages" in shown.out
+        assert f"message {count - 1} about herons" in shown.out and f"{count:,} messages" in shown.out
         assert "herons at dawn" in cortext("list", "--json", cwd=folder).json[0]["summary"]
     grown = {words: many - few for words, (few, many) in peaks.items()}
     assert max(grown.values()) < 30, (grown, peaks)

@@ -22,7 +22,7 @@ def admin_address(stores: Stores, given: str) -> str:
 
 def migrate(
     address: str, *, owner: str, finish: bool, role: str, dry_run: bool, report: Callable[[str], None]
-) -> dict[str, object]:
+) -> dict[str, int]:
     """Migrate the tables and let `role` use them; return what was done. With `dry_run`, only report the statements."""
     from cortext.store.postgres import admin
     from cortext.store.postgres.schema import Step
