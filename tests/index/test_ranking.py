@@ -83,6 +83,7 @@ def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int
         "step 2 may fail",
         "batch 2048",
         "see today-list.md",
+        "call today() there",
     ],
 )
 def test_a_text_without_a_date_names_no_time(text: str) -> None:

@@ -68,8 +68,8 @@ _FOREIGN_UNITS = {
 _UNIT = "day|week|month|year"
 _FOREIGN = "|".join(sorted(_FOREIGN_UNITS, key=len, reverse=True))
 _COUNT = r"\d{1,3}|an?|one|two|three|four|five|six|ein(?:em|er)?|zwei|drei|vier|fünf|sechs|une?|deux|trois|quatre|cinq"
-# A word of time stands alone: not in `today-list.md`, nor in a path.
-_ALONE, _ENDS = r"(?<![\w./:@-])", r"(?![\w/@-]|\.\w)"
+# A word of time stands alone: not in `today-list.md`, a path, or `today()`.
+_ALONE, _ENDS = r"(?<![\w./:@-])", r"(?![\w/@(=-]|\.\w)"
 _AGO = re.compile(
     rf"{_ALONE}(?:({_COUNT})\s+({_UNIT})s?\s+ago|(?:vor|il y a)\s+({_COUNT})\s+({_FOREIGN})){_ENDS}", re.IGNORECASE
 )
