@@ -107,6 +107,7 @@ def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
     assert parse("what did we do in 2025-06").filters == {} and parse("what did we do in 2025-06").words
     found = parse("what did we do yesterday")
     assert found.words == [] and set(found.filters) == {"after", "before"}
+    assert parse("what did we do before 2025").filters == {}, "2025 may be a word"
 
 
 def test_function_words_of_other_languages_are_not_searched_for() -> None:

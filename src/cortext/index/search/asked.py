@@ -104,7 +104,7 @@ _BOUNDS = {
     "seit": "since", "vor": "before", "nach": "after", "depuis": "since", "avant": "before", "après": "after",
 }  # fmt: skip
 RECENT = 14  # days that "recently" means
-_EVER = (0, 99991231235959)
+EVER = (0, 99991231235959)  # the first and the last time
 
 
 class Asked(NamedTuple):
@@ -195,9 +195,9 @@ def _whole_day(epoch: float) -> tuple[int, int]:
 def _bounded(word: str, span: tuple[int, int]) -> tuple[int, int]:
     word = _BOUNDS.get(word.lower(), word.lower())
     if word in ("before", "until", "by"):
-        return _EVER[0], span[0] if word == "before" else span[1]
+        return EVER[0], span[0] if word == "before" else span[1]
     if word in ("after", "since"):
-        return span[1] if word == "after" else span[0], _EVER[1]
+        return span[1] if word == "after" else span[0], EVER[1]
     return span
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from cortext.index.search.asked import asked
+from cortext.index.search.asked import EVER, asked
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model import clock
 
@@ -81,15 +81,12 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
     # What is quoted, required, excluded or named is never part of the question around it.
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
     wanted = asked(plain)
-    subject = wanted.subject.split()
-    kept = [each for each in pieces if any(each[:3]) or (subject and each[3] == subject[0] and subject.pop(0))]
-    pieces = kept + [("", "", "", word) for word in subject]
-    words = [word for word in (_word(piece) for piece in pieces) if word is not None]
+    words = [word for piece in _about(wanted.subject, pieces) if (word := _word(piece)) is not None]
     said = [word.text for word in words if not word.excluded and word.text.lower() not in FUNCTION_WORDS]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
     if wanted.when is not None and not significant and not found:
-        first, last = wanted.when  # "what did we do yesterday": everything of that time
-        found, words = {"after": _written(first), "before": _written(last)}, []
+        span = zip(("after", "before"), wanted.when, strict=True)  # "what did we do yesterday": all of that time
+        found, words = {name: _written(at, ".000Z") for name, at in span if at not in EVER}, []
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
@@ -104,6 +101,19 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
 
 
 _Piece = tuple[str, str, str, str]  # sign, name of a filter, quoted text, bare word
+
+
+def _about(subject: str, pieces: Iterable[_Piece]) -> list[_Piece]:
+    """Return the pieces that a question is about: the words of its subject, and what is more than a word."""
+    left = subject.split()
+    kept: list[_Piece] = []
+    for piece in pieces:
+        if left and piece == ("", "", "", left[0]):
+            del left[0]
+            kept.append(piece)
+        elif any(piece[:3]):
+            kept.append(piece)
+    return kept + [("", "", "", word) for word in left]
 
 
 def _word(piece: _Piece) -> Word | None:
@@ -160,16 +170,13 @@ def moment(text: str, *, end: bool = False) -> int:
 def timestamp(text: str, *, end: bool = False) -> str:
     """Like `moment`, but return a timestamp, or an empty string if it is not one."""
     found = moment(text, end=end)
-    if found < 0:
-        return ""
-    digits = f"{found:014}"
-    day, hour = digits[:8], digits[8:]
-    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{'.999Z' if end else '.000Z'}"
+    return "" if found < 0 else _written(found, ".999Z" if end else ".000Z")
 
 
-def _written(number: int) -> str:
+def _written(number: int, end: str) -> str:
     digits = f"{number:014}"
-    return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}:{digits[10:12]}:{digits[12:]}Z"
+    day, hour = digits[:8], digits[8:]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{end}"
 
 
 def number(timestamp: str) -> int:
