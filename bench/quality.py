@@ -185,7 +185,7 @@ def _scores(hits: Found, question: Question, conversation: Conversation) -> list
 def with_interval(values: Sequence[float], sources: Sequence[str]) -> str:
     """Return the mean in percent, with the interval from resampling whole conversations."""
     _, group = np.unique(np.array(sources), return_inverse=True)
-    count = int(group.max()) + 1
+    count = int(np.max(group)) + 1
     sums, sizes = np.bincount(group, values, minlength=count), np.bincount(group, minlength=count)
     chosen = np.random.default_rng(0).integers(0, count, (RESAMPLED, count))
     means = sums[chosen].sum(axis=1) / sizes[chosen].sum(axis=1)

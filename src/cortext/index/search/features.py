@@ -72,7 +72,7 @@ def features(
         return np.full(count, float(value))
 
     meaning = _of_best(meaning)
-    near, focus = late[:, 0] - late[:, 0].max(), late[:, 2] - late[:, 2].max()
+    near, focus = late[:, 0] - np.max(late[:, 0]), late[:, 2] - np.max(late[:, 2])
     columns = (
         _of_best(untrained), _rank(untrained), _of_best(fused), _rank(fused), _of_best(own), _rank(own),
         words, _rank(words), meaning, _rank(meaning), beside, session,
@@ -90,7 +90,7 @@ def features(
 
 
 def _of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return values / max(float(values.max()), 1e-6)
+    return values / max(float(np.max(values)), 1e-6)
 
 
 def _rank(values: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -76,7 +76,7 @@ def _untrained(
 ) -> NDArray[np.float64]:
     """Return the sum of all signals with fixed weights."""
     closest = near[:, 0]
-    spread = (closest - closest.min()) / max(float(closest.max() - closest.min()), RANGE)
+    spread = (closest - np.min(closest)) / max(float(np.ptp(closest)), RANGE)
     share = np.array([TOOL if message.role == "tool" else 1.0 for message in messages])
     # A long reply collects the scores of its neighbours without answering what they ask.
     fade = np.sqrt([min(1.0, LONG / max(len(text), 1)) for text in texts])
