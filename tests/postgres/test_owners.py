@@ -16,7 +16,8 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Change, Session
 from cortext.services.library.stores import Found
 from cortext.store.assistant import Fact
-from cortext.store.postgres import schema
+from cortext.store.postgres import admin, schema
+from cortext.store.postgres.driver import CHANGEABLE
 from cortext.store.postgres.store import PostgresStore
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, environment
@@ -96,7 +97,7 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
         assert team.sql(f"SELECT * FROM cortext.{table}", role=team.ann), f"{table} has rows to hide"
         assert team.sql(f"SELECT * FROM cortext.{table}", role=team.ben) == [], table
     for statement in (
-        f"UPDATE cortext.sessions SET title = 'mine', owner = '{team.ben}'",
+        "UPDATE cortext.sessions SET title = 'mine', deleted_at = NULL",
         "UPDATE cortext.messages SET content = 'mine'",
         "DELETE FROM cortext.messages",
         "DELETE FROM cortext.shares",
@@ -123,8 +124,6 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
 
 @pytest.mark.req("TEAM-01")
 def test_a_service_role_acts_for_the_owner_in_the_setting(team: Team) -> None:
-    from cortext.store.postgres import admin
-
     service = f"service_{new_space()}"
     team.sql(f"CREATE ROLE {service} LOGIN PASSWORD '{shared().password}' IN ROLE {team.users}")
     admin.run(team.url, admin.policies(team.url, service=service))
@@ -212,6 +211,67 @@ def test_a_share_with_a_group_for_writing_continues_the_session_itself(kind: str
     finally:
         crew.sql(f"REVOKE {crew.group} FROM {crew.ben}")
     ann.close()
+
+
+@pytest.mark.req("TEAM-02")
+def test_who_may_write_a_shared_session_can_neither_take_nor_change_what_is_there(team: Team) -> None:
+    """A share with --write lets somebody append and change the metadata, also with statements of their own."""
+    name = new_space()
+    ann = fill(team, team.ann, name, "cedar")
+    ann.annotate(name, {"type": "comment", "message_id": "m", "text": "of ann"})
+    ann.shares().share(name, team.ben, write=True)
+    key = f"WHERE session_id = '{name}'"
+    for column, value in (
+        ("owner", team.ben),
+        ("space", "chat"),
+        ("session_id", "mine"),
+        ("created_at", ""),
+        ("deleted_at", "2026-01-01T00:00:00.000Z"),
+    ):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            team.sql(f"UPDATE cortext.sessions SET {column} = %s {key}", value, role=team.ben)
+    for statement in (
+        f"UPDATE cortext.messages SET content = 'forged' {key} RETURNING 1",
+        f"DELETE FROM cortext.messages {key} RETURNING 1",
+        f"UPDATE cortext.notes SET record = '{{}}' {key} RETURNING 1",
+    ):
+        assert team.sql(statement, role=team.ben) == [], statement
+    ben = team.shared(team.ben)
+    ben.append(name, Message(role=ASSISTANT, content="allowed"))
+    ben.update(name, Change(title="allowed"))
+    ben.annotate(name, {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]})
+    ben.annotate(name, {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.6]})
+    assert [message.content for message in ann.read(name)] == ["about cedar", "allowed"]
+    # What is in the trash of its owner is not shared.
+    ann.delete(name)
+    for table in ("sessions", "messages", "notes"):
+        assert team.sql(f"SELECT 1 FROM cortext.{table} {key}", role=team.ben) == [], table
+    for store in (ann, ben):
+        store.close()
+
+
+@pytest.mark.req("TEAM-02")
+def test_policies_replace_the_wider_grant_of_an_earlier_version() -> None:
+    crew = Team(policies=False)
+    crew.sql(f"GRANT UPDATE ON cortext.sessions TO {crew.users}")
+    wide = "SELECT has_table_privilege(%s, 'cortext.sessions', 'UPDATE')"
+    assert crew.sql(wide, crew.users) == [(True,)]
+    admin.run(crew.url, admin.policies(crew.url))
+    assert crew.sql(wide, crew.users) == [(False,)]
+    store = crew.store(crew.ann)
+    store.create(Session(id="talk"))
+    store.append("talk", Message(role=USER, content="still works"))
+    assert store.update("talk", Change(title="ours")).title == "ours"
+    store.restore(store.delete("talk").key)
+    store.close()
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = 'sessions'"
+    assert {row[0] for row in crew.sql(columns)} - set(CHANGEABLE.split(", ")) == {
+        "session_id",
+        "life",
+        "space",
+        "owner",
+        "created_at",
+    }
 
 
 @pytest.mark.req("TEAM-02")
@@ -415,8 +475,6 @@ def test_every_table_that_the_promise_names_has_an_owner() -> None:
 
 @pytest.mark.req("TEAM-01")
 def test_policies_need_owners() -> None:
-    from cortext.store.postgres import admin
-
     with pytest.raises(ConfigError, match="no owners yet"):
         admin.policies(shared().database())
 

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from cortext.errors import ConfigError
 from cortext.safety.addresses import masked
 from cortext.store.postgres import schema as postgres_schema
-from cortext.store.postgres.driver import GRANTS, Connection, as_error, psycopg
+from cortext.store.postgres.driver import CHANGEABLE, GRANTS, Connection, as_error, psycopg
 
 _MY_ROLES = "SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE pg_has_role(r.oid, 'member')"
-# Sessions that are shared with me; their owner must be the one who shared them, so a share cannot be forged.
+# Sessions that are shared with me; their owner must be the one who shared them, so a share cannot be forged. What is in
+# the owner's trash is not shared.
 _SHARED = (
-    "EXISTS (SELECT 1 FROM cortext.shares h WHERE h.session_id = {0}.session_id AND h.life = {0}.life "
-    "AND h.owner = {0}.owner AND h.grantee IN (" + _MY_ROLES + "){1})"
+    "{0}.deleted_at IS NULL AND EXISTS (SELECT 1 FROM cortext.shares h WHERE h.session_id = {0}.session_id "
+    "AND h.life = {0}.life AND h.owner = {0}.owner AND h.grantee IN (" + _MY_ROLES + "){1})"
 )
 _MINE = "owner = current_user::text"
 _SEEN = "EXISTS (SELECT 1 FROM cortext.sessions s WHERE s.session_id = {0}.session_id AND s.life = {0}.life)"
@@ -27,6 +28,7 @@ _WRITABLE = (
     "EXISTS (SELECT 1 FROM cortext.sessions s WHERE s.session_id = {0}.session_id AND s.life = {0}.life "
     "AND (s.owner = current_user::text OR " + _SHARED.format("s", " AND h.can_write") + "))"
 )
+_OF_MY_SESSION = _SEEN[:-1] + " AND s.owner = current_user::text)"
 PREFIX = "cortext_"
 # The tables whose rows hang on a session.
 _HANGING = ("messages", "notes", "quarantine", "vectors")
@@ -68,6 +70,7 @@ def grants(url: str, role: str) -> list[str]:
     to = _quoted(role)
     return [
         f"GRANT USAGE ON SCHEMA cortext TO {to}",
+        f"REVOKE UPDATE ON cortext.sessions FROM {to}",  # an earlier version granted every column
         *(f"GRANT {what} ON cortext.{table} TO {to}" for table, what in GRANTS.items() if table in tables),
     ]
 
@@ -82,7 +85,7 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[str]:
                 kept="nothing was changed",
                 hint="run `cortext store migrate` first",
             )
-    made: list[str] = []
+        made = [] if remove else _narrowed(connection)
     for table in (name for name in _TABLES if name in tables):
         rules = _rules(table)
         known = [*rules, f"{PREFIX}service"]
@@ -118,12 +121,13 @@ def _rules(table: str) -> dict[str, str]:
             f"{PREFIX}write": f"FOR UPDATE USING ({write}) WITH CHECK ({write})",
         }
     if table in _HANGING:
-        write = _WRITABLE.format(table)
+        write, mine = _WRITABLE.format(table), _OF_MY_SESSION.format(table)
+        change = write if table == "vectors" else mine  # a vector is replaced by a newer one of the same message
         return {
             f"{PREFIX}read": f"FOR SELECT USING ({_SEEN.format(table)})",
             f"{PREFIX}insert": f"FOR INSERT WITH CHECK ({write})",
-            f"{PREFIX}update": f"FOR UPDATE USING ({write}) WITH CHECK ({write})",
-            f"{PREFIX}delete": f"FOR DELETE USING ({write})",
+            f"{PREFIX}update": f"FOR UPDATE USING ({change}) WITH CHECK ({change})",
+            f"{PREFIX}delete": f"FOR DELETE USING ({mine})",
         }
     if table == "shares":
         return own | {f"{PREFIX}read": f"FOR SELECT USING (grantee IN ({_MY_ROLES}))"}
@@ -133,6 +137,21 @@ def _rules(table: str) -> dict[str, str]:
             f"{PREFIX}insert": "FOR INSERT WITH CHECK (actor = current_user::text)",
         }
     return own
+
+
+def _narrowed(connection: Connection) -> list[str]:
+    """Return the statements that replace an earlier version's grant to change every column of a session."""
+    query = (
+        b"SELECT grantee::text FROM information_schema.table_privileges WHERE table_schema = 'cortext' "
+        b"AND table_name = 'sessions' AND privilege_type = 'UPDATE' AND grantee <> (SELECT tableowner::text "
+        b"FROM pg_catalog.pg_tables WHERE schemaname = 'cortext' AND tablename = 'sessions') ORDER BY 1"
+    )
+    made = []
+    for (role,) in connection.execute(query).fetchall():
+        to = role if role == "PUBLIC" else _quoted(role)
+        made.append(f"REVOKE UPDATE ON cortext.sessions FROM {to}")
+        made.append(f"GRANT UPDATE ({CHANGEABLE}) ON cortext.sessions TO {to}")
+    return made
 
 
 def _tables(connection: Connection) -> set[str]:

@@ -25,6 +25,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 __all__ = [
+    "CHANGEABLE",
     "GRANTS",
     "Connection",
     "ConnectionPool",
@@ -61,10 +62,16 @@ _NODE_LOST = (
 _STATEMENT_TOO_SLOW = "57014"
 # The statement was prepared in another session of the server: a pooler is in between.
 _PREPARED = ("26000", "42P05")
-# What this version needs of each table; any other object needs the usage of the schema.
+# What this version needs of each table; any other object needs the usage of the schema. The key, the owner and the
+# space of a session never change: a role that may change them could take over what is shared with it.
+CHANGEABLE = (
+    "deleted_at, record, type, title, status, agent, tool, summary, last_active, next_seq, message_count, token_count, "
+    "straight, archived_before, summary_vector, next_note, fence, holder, token, held_since, held_until, "
+    "embedded_before, summarised_before, due_embed, due_summarise, last_hour"
+)
 GRANTS = {
     "schema_version": "SELECT",
-    "sessions": "SELECT, INSERT, UPDATE",
+    "sessions": f"SELECT, INSERT, UPDATE ({CHANGEABLE})",
     "messages": "SELECT, INSERT, UPDATE, DELETE",
     "notes": "SELECT, INSERT, UPDATE",
     "quarantine": "SELECT, INSERT",
