@@ -196,10 +196,15 @@ def test_a_query_reads_only_the_messages_that_it_ranks_and_each_once(world: Worl
         world.talk(f"more-{number}", f"The heron number {number}", "An engine.")
     search = world.search()
     search.refresh()
-    with mock.patch("cortext.services.library.search.around", side_effect=reading.around) as looked:
+    picking = reading.Picking
+    with (
+        mock.patch.object(picking, "picked", autospec=True, side_effect=picking.picked) as read,
+        mock.patch.object(picking, "around", autospec=True, side_effect=picking.around) as shown,
+    ):
         assert len(search.search("heron", limit=2, per_session=1)) == 2
-    places = [(call.args[1], call.args[3]) for call in looked.call_args_list]
+    places = [(call.args[2], number) for call in read.call_args_list for number in call.args[4]]
     assert len(places) == len(set(places)) <= rank.BEST < 2 * 80
+    assert shown.call_count == 2, "neighbours are read only for what is shown"
     with mock.patch.object(reading, "messages", side_effect=AssertionError("read a whole session")):
         assert len(search.search("heron engine", limit=3)) == 3
 

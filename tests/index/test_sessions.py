@@ -132,6 +132,31 @@ def test_with_many_sessions_a_metadata_change_by_others_is_seen(world: World, mo
     assert world.read == []
 
 
+@pytest.mark.req("FIND-03")
+def test_a_running_process_looks_at_very_many_files_only_now_and_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(sessions_module, "MANY", 0)
+    now = 100.0
+    monkeypatch.setattr(sessions_module.time, "monotonic", lambda: now)
+    index = SessionIndex(str(world.folder / "cache"))
+
+    def listed() -> dict[str, tuple[str, int]]:
+        index.refresh([world.source()])
+        return {row.id: (row.title, row.message_count) for row in index.rows([str(world.root)])}
+
+    listed()
+    file = next(path for path in world.root.rglob("*.json*") if '"T b"' in path.read_text(encoding="utf-8"))
+    file.write_text(file.read_text(encoding="utf-8").replace("T b", "T x"), encoding="utf-8")
+    world.store.append("c", Message(role="user", content="more"))
+    now += sessions_module.LOOK_AGAIN / 2
+    assert listed() == {"a": ("T a", 1), "b": ("T b", 1), "c": ("T c", 2)}
+    now += sessions_module.LOOK_AGAIN / 2
+    assert listed() == {"a": ("T a", 1), "b": ("T x", 1), "c": ("T c", 2)}
+    index.close()
+
+
 @pytest.mark.req("STORE-01")
 def test_a_deleted_or_damaged_index_comes_back_the_same(world: World) -> None:
     before = world.rows()

@@ -38,6 +38,8 @@ FEW = 400  # up to this many sessions, every folder is scanned each time; beyond
 MOST = 2**53  # the largest count that is stored
 AT_ONCE = 500  # sessions per query by id
 PATIENCE = 600.0  # seconds between full scans of a large store
+MANY = 2_000  # beyond this many sessions, looking at all their files takes longer than a query
+LOOK_AGAIN = 2.0  # seconds between two looks of one process at the files of that many sessions
 IN_USE = ("status", "active")
 _READ = 17  # columns that are read from the files of a session; its batch and what is derived follow
 PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a session
@@ -126,6 +128,7 @@ class SessionIndex:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._database: sqlite3.Connection = connect(folder)
+        self._looked: dict[str, float] = {}  # when the files of a store with many sessions were last looked at
 
     def refresh(
         self,
@@ -149,7 +152,12 @@ class SessionIndex:
     ) -> bool:
         due = False
         for source in sources:
-            due = _Refresh(self._database, source, progress).run(everything=everything) or due
+            refresh = _Refresh(self._database, source, progress)
+            now = time.monotonic()
+            look = everything or now - self._looked.get(source.root, -LOOK_AGAIN) >= LOOK_AGAIN
+            due = refresh.run(everything=everything, look=look) or due
+            if look:
+                self._looked[source.root] = now
         return due
 
     def rows(
@@ -261,7 +269,8 @@ class _Refresh:
     ) -> None:
         self.database, self.source, self.progress = database, source, progress
 
-    def run(self, *, everything: bool) -> bool:
+    def run(self, *, everything: bool, look: bool) -> bool:
+        """Bring one store up to date. Without `look`, the files of a store with many sessions are not looked at."""
         known = self.database.execute(
             "SELECT noted, signs, scanned FROM store WHERE root = ?", (self.source.root,)
         ).fetchone()
@@ -273,12 +282,13 @@ class _Refresh:
         now_noted, changed = self._notes(noted)
         fingerprint = self._store_fingerprint() | self._plain_fingerprints(_plain_folders(old))
         same = (text := json.dumps(fingerprint)) == old
-        # Only whether there are few: the cost does not grow with the number of sessions.
+        # Only whether there are few or many: the cost does not grow with the number of sessions.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
-        count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
+        count = self.database.execute(few, (self.source.root, max(FEW, MANY) + 1)).fetchone()[0]
         everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(text) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
-        changed |= self._files_changed()
+        if look or everything or count <= MANY:
+            changed |= self._files_changed()
         if everything or not same:
             came, plain = self._new_and_gone()
             changed |= came

@@ -31,14 +31,18 @@ Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.
 class Asking:
     """Builds one query against one state of the index."""
 
-    def __init__(self, keywords: Keywords, words: WordList, *, exact: bool, field: str = MESSAGES) -> None:
-        self._keywords, self._words, self._exact, self._field = keywords, words, exact, field
+    def __init__(self, keywords: Keywords, words: WordList, *, exact: bool) -> None:
+        self._keywords, self._words, self._exact, self._field = keywords, words, exact, MESSAGES
+        self._spellings: dict[str, tuple[list[str], float]] = {}  # what else a word may be, and how much that counts
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
         self.lit: set[str] = set()  # the terms to highlight in a snippet
 
-    def build(self, query: Query, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]]) -> tantivy.Query | None:
-        """Return the whole query, or None if it has neither words nor restrictions."""
+    def build(
+        self, query: Query, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]], field: str = MESSAGES
+    ) -> tantivy.Query | None:
+        """Return the whole query over messages or names, or None if it has neither words nor restrictions."""
+        self._field = field
         should: list[tantivy.Query] = []
         clauses: list[tuple[tantivy.Occur, tantivy.Query]] = []
         for word in query.words:
@@ -116,14 +120,19 @@ class Asking:
         ]
         often = self._searcher.doc_freq(MESSAGES, terms[0])
         if often <= RARE and plain.isalnum() and plain not in STOP and plain not in FUNCTION_WORDS:
-            inside = [stem for stem in self._stems_of(self._words.holding(plain, most=MOST_INSIDE)) if stem != terms[0]]
-            if inside:
-                asked.append(self._one_of(inside, INSIDE))
-            elif not often and len(plain) > 3:
-                meant = self._stems_of(self._words.similar(plain, 2 if len(plain) >= LONG else 1))
-                if meant:
-                    asked.append(self._one_of(meant, WRONG))
+            if plain not in self._spellings:
+                self._spellings[plain] = self._others(plain, terms[0], known=often > 0)
+            others, weight = self._spellings[plain]
+            if others:
+                asked.append(self._one_of(others, weight))
         return any_of(asked)
+
+    def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
+        """Return the terms that contain a word or, if it is not known, those that are spelled nearly like it."""
+        inside = [stem for stem in self._stems_of(self._words.holding(plain, most=MOST_INSIDE)) if stem != term]
+        if inside or known or len(plain) <= 3:
+            return inside, INSIDE
+        return self._stems_of(self._words.similar(plain, 2 if len(plain) >= LONG else 1)), WRONG
 
     def _stems_of(self, words: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(stem for word in words for stem in self._keywords.stems(word)))

@@ -357,7 +357,7 @@ class Engine:
         if newest:
             self.worded = True
             return Results(in_order(found), asking.lit)
-        by_name = Asking(generation.keywords, generation.words, exact=exact, field=NAMES).build(query, restrictions)
+        by_name = asking.build(query, restrictions, NAMES)
         named = [*hits, *(self._hits(generation, by_name, keys, NAMED) if by_name is not None else ())]
         names = self._names(generation, query, {key for key, place, _ in named if place >= NAME_PLACE})
         if query.when is not None:  # what was said at that time is a candidate even if others have more of the words

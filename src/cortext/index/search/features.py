@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cortext.index.search.arrays import np
 from cortext.index.search.fuse import At, Signals
 from cortext.index.search.query import Query
+from cortext.index.search.words import words_of
 from cortext.model.message import Message
 
 Floats = NDArray[np.float32]
@@ -30,12 +31,16 @@ NAMES = (
 RISING = ("untrained", "fused", "own", "words", "meaning", "beside", "late", "verbatim", "focus", "late_above")
 FALLING = tuple(name for name in NAMES if name.endswith("_rank"))
 
-_TIME = re.compile(
-    r"\b(?:yesterday|today|tomorrow|tonight|ago|last|next|week|weekend|month|year|monday|tuesday|wednesday|thursday|friday|"
-    r"saturday|sunday|january|february|march|april|june|july|august|september|october|november|december|\d{4}|\d+:\d\d)\b",
-    re.IGNORECASE,
+_TIMES = frozenset(
+    re.findall(
+        "[a-z]+",
+        "yesterday today tomorrow tonight ago last next week weekend month year monday tuesday wednesday thursday "
+        "friday saturday sunday january february march april june july august september october november december",
+    )
 )
-_NUMBER = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|dozen|hundred)\b", re.IGNORECASE)
+_YEAR_OR_HOUR = re.compile(r"\b(?:\d{4}|\d+:\d\d)\b")
+_NUMBERS = frozenset(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "dozen", "hundred"))
+_DIGIT = re.compile(r"\d")
 _NAME = re.compile(r"(?<=[a-z,;] )[A-Z][a-z]+")
 _WHEN = re.compile(r"\b(?:when|what (?:time|date|day|year)|how long|wann|quand)\b", re.IGNORECASE)
 _WHO = re.compile(r"\b(?:who|whose|whom|wer|qui)\b", re.IGNORECASE)
@@ -63,6 +68,8 @@ def features(
     fused = own + beside + session
     length = np.log1p(np.array([len(text) for text in texts], dtype=np.float64))
     begins = [text[:BEGINNING] for text in texts]
+    spoken = [set(words_of(text.lower())) for text in begins]
+    digits = [bool(_DIGIT.search(text)) for text in begins]
     keys = np.array([key for key, _ in places])
     best_of_session = np.array([untrained[row] >= untrained[keys == key].max() for row, key in enumerate(keys)])
     question = query.asked
@@ -80,8 +87,13 @@ def features(
         _at(own, before), _at(own, after), _at(words, before), _at(words, after),
         _at(meaning, before), _at(meaning, after), _at(near, before, -1.0), _at(near, after, -1.0),
         length - np.median(length), [message.role == "user" for message in messages],
-        ["?" in text for text in begins], [bool(_NUMBER.search(text)) for text in begins],
-        [bool(_TIME.search(text)) for text in begins], [bool(_NAME.search(text)) for text in begins],
+        ["?" in text for text in begins],
+        [has or not said.isdisjoint(_NUMBERS) for has, said in zip(digits, spoken, strict=True)],
+        [
+            not said.isdisjoint(_TIMES) or (has and bool(_YEAR_OR_HOUR.search(text)))
+            for has, said, text in zip(digits, spoken, begins, strict=True)
+        ],
+        [bool(_NAME.search(text)) for text in begins],
         best_of_session,
         always(bool(_WHEN.search(question))), always(bool(_WHO.search(question))),
         always(bool(_HOW_MANY.search(question))), always(bool(_WHY.search(question))),

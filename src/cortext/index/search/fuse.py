@@ -19,7 +19,7 @@ WORDS_POWER = 1.2  # one good match counts more than two poor ones
 MEANING_POWER = 3.0
 USER = 1.15  # messages by the user count a little more
 BESIDE = ((1, 0.5), (-1, 0.25), (2, 0.1), (-2, 0.1))  # what a message adds to its neighbours: (distance, share)
-LITTLE = 0.1  # fraction of the best score below which a message adds nothing to its neighbours
+ADDING = 100  # the best messages, which add to their neighbours
 SESSION = 0.3  # bonus for every message of the most relevant session
 SAYING = 3  # a session is judged by this many of its messages
 NAMED = 0.8  # bonus for every message of a session whose name has all of the query
@@ -56,10 +56,8 @@ def fused(
     """
     found = _own(words, meaning, near)
     beside: Scores = {}
-    little = LITTLE * max((one.own for one in found.values()), default=0.0)
-    for (key, seq), one in found.items():
-        if one.own < little:
-            continue
+    best = sorted(found.items(), key=lambda item: (-item[1].own, item[0]))[:ADDING]
+    for (key, seq), one in best:
         for step, share in BESIDE:
             at = (key, seq + step)
             if at[1] >= 0 and (not strict or at in found):

@@ -100,6 +100,8 @@ class Keywords:
         found = [
             (token.text, token.char_offset_from, token.char_offset_to) for token in self.words.pre_tokenize(text).tokens
         ]
+        if text.isascii():
+            return found
         for row in SIGNS.finditer(text):
             signs, start = row.group(), row.start()
             found += [

@@ -6,7 +6,7 @@ The session list knows where the files are; a store would have to look them up f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from cortext.errors import CortextError
@@ -15,8 +15,14 @@ from cortext.io import files as fsio
 from cortext.io.jsonl import BLOCK
 from cortext.model.message import Message
 from cortext.store.files import layout_paths
+from cortext.store.files.archive import ArchivedReading
+from cortext.store.files.folders import Folders
+from cortext.store.files.journal import JournalReading
+from cortext.store.files.lines import BadLine, decode_line
+from cortext.store.files.seek import offset_of
 
 AT_A_TIME = 500  # messages per batch from a store without files
+PIECE = 1 << 16  # bytes of a log that are read at once to find a message
 
 
 def messages(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[Message]:
@@ -37,11 +43,6 @@ def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> 
 
 
 def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Message]]:
-    from cortext.store.files.archive import ArchivedReading
-    from cortext.store.files.folders import Folders
-    from cortext.store.files.journal import JournalReading
-    from cortext.store.files.seek import offset_of
-
     files = layout_paths.FILES[source.kind]
     log = f"{path}/{files[0]}" if files[0] else path
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
@@ -64,68 +65,84 @@ def _gathered(reading: Iterable[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def around(source: StoreSource, session_id: str, path: str, seq: int) -> dict[int, Message]:
-    """Return a message and its neighbours by number; empty if it does not exist."""
-    found = _picked(source, path, seq)
-    if found:
+class Picking:
+    """Reads single messages by their numbers. The folders of a store are checked once, not for every message."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Folders] = {}
+
+    def picked(self, source: StoreSource, session_id: str, path: str, numbers: Collection[int]) -> dict[int, Message]:
+        """Return these messages of one session; those that do not exist are left out."""
+        found = self._from_log(source, path, numbers)
+        missing = [number for number in numbers if number not in found]
+        if missing:
+            for message in messages(source, session_id, path, min(missing)):
+                if message.seq > max(missing):
+                    break
+                if message.seq in missing:
+                    found[message.seq] = message
         return found
-    for message in messages(source, session_id, path, max(0, seq - 1)):
-        if message.seq > seq + 1:
-            break
-        found[message.seq] = message
-    return found
 
+    def around(self, source: StoreSource, session_id: str, path: str, number: int) -> dict[int, Message]:
+        """Return a message and its neighbours by number; empty if it does not exist."""
+        wanted = range(max(0, number - 1), number + 2)
+        found = self._from_log(source, path, wanted)
+        if number not in found:
+            found = self.picked(source, session_id, path, wanted)
+        return found if number in found else {}
 
-def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
-    """Return the same from one of our logs by searching for the number, which decodes three lines instead of 1 MB.
-
-    Empty if the log differs in any way from what we write; the caller then reads it normally.
-    """
-    from cortext.store.files.folders import Folders
-    from cortext.store.files.seek import offset_of
-
-    files = layout_paths.FILES.get(source.kind)
-    if files is None or (len(files) > 1 and os.path.lexists(f"{path}/{files[-1]}")):
-        return {}
-    log = f"{path}/{files[0]}" if files[0] else path
-    try:
-        Folders(source.root).check(os.path.dirname(log))
-        descriptor = fsio.open_file(log, os.O_RDONLY)
-    except (CortextError, OSError):
-        return {}
-    try:
-        start = offset_of(descriptor, max(0, seq - 1))
-        return _in_piece(os.pread(descriptor, 2 * BLOCK, start), seq)
-    finally:
-        os.close(descriptor)
-
-
-def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
-    from cortext.store.files.lines import BadLine, decode_line
-
-    mark = b'"seq": %d' % seq
-    at = piece.find(mark)
-    while at >= 0:
-        begin = piece.rfind(b"\n", 0, at) + 1
-        end = piece.find(b"\n", at)
-        if end < 0:
+    def _from_log(self, source: StoreSource, path: str, numbers: Collection[int]) -> dict[int, Message]:
+        """Return what one of our logs has of these, by searching for the numbers: only their lines are decoded."""
+        files = layout_paths.FILES.get(source.kind)
+        if files is None or (len(files) > 1 and os.path.lexists(f"{path}/{files[-1]}")):
+            return {}
+        log = f"{path}/{files[0]}" if files[0] else path
+        try:
+            self._folders.setdefault(source.root, Folders(source.root)).check(os.path.dirname(log))
+            descriptor = fsio.open_file(log, os.O_RDONLY)
+        except (CortextError, OSError):
             return {}
         found: dict[int, Message] = {}
-        before = piece.rfind(b"\n", 0, max(0, begin - 1)) + 1
-        after = piece.find(b"\n", end + 1)
-        for first, last in ((before, begin - 1), (begin, end), (end + 1, after)):
-            if last <= first:
-                continue
-            try:
-                message = decode_line(piece[first:last])
-            except BadLine:
-                return {}
-            if message.role and abs(message.seq - seq) <= 1:
-                found[message.seq] = message
-        if seq in found:
-            return found
+        piece = b""
+        try:
+            for number in sorted(numbers):
+                message = _in_piece(piece, number)
+                if message is None:
+                    piece, message = _piece_with(descriptor, number)
+                if message is not None:
+                    found[number] = message
+        finally:
+            os.close(descriptor)
+        return found
+
+
+def _piece_with(descriptor: int, number: int) -> tuple[bytes, Message | None]:
+    """Return a part of a log, and the message with this number if it is in it."""
+    start = offset_of(descriptor, number)
+    piece = os.pread(descriptor, PIECE, start)
+    message = _in_piece(piece, number)
+    if message is None and len(piece) == PIECE:
+        piece = os.pread(descriptor, 2 * BLOCK, start)
+        message = _in_piece(piece, number)
+    return piece, message
+
+
+def _in_piece(piece: bytes, number: int) -> Message | None:
+    """Return the message with this number from a part of a log; None if the log differs from what we write."""
+    mark = b'"seq": %d' % number
+    at = piece.find(mark)
+    while at >= 0:
+        end = piece.find(b"\n", at)
+        if end < 0:
+            return None
+        try:
+            message = decode_line(piece[piece.rfind(b"\n", 0, at) + 1 : end])
+        except BadLine:
+            return None
+        if message.role and message.seq == number:
+            return message
         at = piece.find(mark, at + 1)
-    return {}
+    return None
 
 
 def log_fingerprint(kind: str, fingerprint: str) -> str:

@@ -134,9 +134,9 @@ class Listing:
     def message(self, row: Row, seq: int) -> Message | None:
         """Return one message of a session, without decoding those before it; None if it does not exist."""
         if row.root in self.sources:
-            from cortext.index.search.reading import around
+            from cortext.index.search.reading import Picking
 
-            return around(self.sources[row.root], row.id, row.path, seq).get(seq)
+            return Picking().picked(self.sources[row.root], row.id, row.path, [seq]).get(seq)
         found = next(iter(self.named_store(row.root).store.read(row.id, seq)), None)
         return found if found is not None and found.seq == seq else None
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cortext.index.search.engine import Engine, Results
-from cortext.index.search.fuse import At
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
 from cortext.index.search.query import FILTERS, Query, parse, timestamp
-from cortext.index.search.reading import around
+from cortext.index.search.reading import Picking
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
@@ -18,6 +17,7 @@ from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing
 from cortext.services.library.search_check import Check
+from cortext.services.library.search_reading import QueryReading
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 from cortext.services.text.decision_words import may_decide
@@ -75,6 +75,14 @@ def nearest_to(query: str) -> str:
     return f'No message contains "{text if len(text) <= 60 else text[:59] + "…"}"; the nearest in meaning:'
 
 
+class _Ranking(NamedTuple):
+    """What a query found, before it is shown."""
+
+    best: Iterator[Ranked]  # the best first
+    terms: set[str]  # to highlight
+    reading: QueryReading
+
+
 class Search:
     """Search in the sessions of a listing."""
 
@@ -83,7 +91,7 @@ class Search:
         self._engine = Engine(folder, listing.sources, models)
         self.more_to_do = False
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
-        self._read: dict[tuple[str, str, int], dict[int, Message]] = {}  # what the last query read, by message
+        self._picking = Picking()
 
     @property
     def trouble(self) -> str:
@@ -143,8 +151,8 @@ class Search:
         if fresh:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
-        ranked, terms = self._ranked(query, limit * per_session, exact, leave_out)
-        found = self._near_enough(self._grouped(ranked, limit, per_session, terms, self._check(query, leave_out)))
+        ranking = self._ranked(query, limit * per_session, exact, leave_out)
+        found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
         return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
 
     def messages(
@@ -162,15 +170,15 @@ class Search:
         if fresh:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
-        ranked, terms = self._ranked(query, limit, exact, leave_out)
+        ranking = self._ranked(query, limit, exact, leave_out)
         check = self._check(query, leave_out)
         count: dict[tuple[str, str], int] = {}
         found: list[Found] = []
-        for item in ranked:
+        for item in ranking.best:
             row = item[1]
             if per_session and count.get((row.root, row.id), 0) >= per_session:
                 continue
-            matches = self._matches([item], 1, terms, check)
+            matches = self._matches([item], 1, ranking, check)
             if matches:
                 count[row.root, row.id] = count.get((row.root, row.id), 0) + 1
                 found.append(Found(row, matches, matches[0].score))
@@ -183,8 +191,8 @@ class Search:
     def naming(self, text: str, *, limit: int) -> list[Row]:
         """Return the sessions with a message that contains these words exactly, the best first; reads no message."""
         query = parse(text)
-        ranked, _ = self._ranked(query, 10 * limit, True, ())
-        found = {(row.root, row.id): row for _, row, *_ in ranked}
+        ranking = self._ranked(query, 10 * limit, True, ())
+        found = {(row.root, row.id): row for _, row, *_ in ranking.best}
         for item in self._served(query, limit, 1, True, ()):
             found.setdefault((item.session.root, item.session.id), item.session)
         return list(found.values())[:limit]
@@ -213,13 +221,11 @@ class Search:
         words = self._engine.rarest("\n".join(texts), RAREST_WORDS)
         query = parse(" ".join(words))
         keys = self._engine.keys_of([(row.root, row.id)])
-        ranked, terms = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
-        return self._grouped(ranked, limit, 1, terms, self._check(query, [row.id]))
+        ranking = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
+        return self._grouped(ranking, limit, 1, self._check(query, [row.id]))
 
-    def _ranked(
-        self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int = 0
-    ) -> tuple[Iterator[Ranked], set[str]]:
-        """Return messages, the best first, and the terms to highlight; a damaged index is rebuilt first."""
+    def _ranked(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int = 0) -> _Ranking:
+        """Rank messages; a damaged index is rebuilt first."""
         try:
             return self._ranked_once(query, wanted, exact, leave_out, like)
         except BROKEN:
@@ -227,77 +233,20 @@ class Search:
             self.refresh(patient=True)
             return self._ranked_once(query, wanted, exact, leave_out, like)
 
-    def _ranked_once(
-        self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int
-    ) -> tuple[Iterator[Ranked], set[str]]:
+    def _ranked_once(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int) -> _Ranking:
         keys, unwanted = self._keys(query, leave_out)
-        limit = max(CANDIDATES, wanted * 5)
-        self._read = {}
+        reading = QueryReading(self._listing, self._engine.sessions, self._picking, leave_out)
         results = self._engine.find(
             query,
             keys=keys,
             leave_out=unwanted,
-            limit=limit,
+            limit=max(CANDIDATES, wanted * 5),
             exact=exact,
             like=like,
-            read=lambda places: self._messages_at(places, leave_out),
+            read=reading.messages,
             decides=may_decide,
         )
-        return self._in_order(results, leave_out), results.terms
-
-    def _messages_at(self, places: Iterable[tuple[int, int]], leave_out: Collection[str]) -> dict[At, Message]:
-        """Return messages by session key and number; those that are gone or not shown are left out."""
-        rows: dict[int, tuple[Row, int] | None] = {}
-        wanted = list(places)
-        self._look_up({key for key, _ in wanted}, rows, leave_out)
-        found: dict[At, Message] = {}
-        for key, seq in wanted:
-            known = rows[key]
-            message = self._around(known[0], seq).get(seq) if known is not None and seq < known[1] else None
-            if message is not None:
-                found[key, seq] = message
-        return found
-
-    def _around(self, row: Row, seq: int) -> dict[int, Message]:
-        """Return a message and its neighbours by number. A query reads each only once."""
-        at = (row.root, row.id, seq)
-        if at not in self._read:
-            self._read[at] = around(self._listing.sources[row.root], row.id, row.path, seq)
-        return self._read[at]
-
-    def _in_order(self, results: Results, leave_out: Collection[str]) -> Iterator[Ranked]:
-        """Yield the messages with their sessions, which are looked up lazily, a few at a time.
-
-        The order of messages with equal scores does not depend on how the index was built.
-        """
-        best = sorted(((round(score, 6), key, seq) for (key, seq), score in results.scores.items()), reverse=True)
-        rows: dict[int, tuple[Row, int] | None] = {}
-        start = 0
-        while start < len(best):
-            end = min(start + AT_A_TIME, len(best))
-            while end < len(best) and best[end][0] == best[end - 1][0]:
-                end += 1  # messages with the same score are sorted together
-            batch = best[start:end]
-            self._look_up({key for _, key, _ in batch} - rows.keys(), rows, leave_out)
-            ranked = [
-                (score, known[0], seq, results.why((key, seq)))
-                for score, key, seq in batch
-                if (known := rows[key]) is not None and seq < known[1]
-            ]
-            ranked.sort(key=lambda item: (item[0], item[1].last_active, item[1].id, -item[2]), reverse=True)
-            yield from ranked
-            start = end
-
-    def _look_up(
-        self, keys: Collection[int], rows: dict[int, tuple[Row, int] | None], leave_out: Collection[str]
-    ) -> None:
-        named = self._engine.sessions(keys)
-        found = self._listing.index.named([(root, name) for root, name, _ in named.values()])
-        for key in keys:
-            root, name, count = named.get(key, ("", "", 0))
-            row = found.get((root, name))
-            shown = row is not None and name not in leave_out and root in self._listing.sources
-            rows[key] = (row, count) if row is not None and shown else None
+        return _Ranking(_in_order(results, reading), results.terms, reading)
 
     def _keys(self, query: Query, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
         """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
@@ -325,11 +274,9 @@ class Search:
             ids |= {message.id for message in self._listing.messages(row)}
         return Check(query, self._engine.stems, ids)
 
-    def _grouped(
-        self, ranked: Iterable[Ranked], limit: int, per_session: int, terms: set[str], check: Check
-    ) -> list[Found]:
+    def _grouped(self, ranking: _Ranking, limit: int, per_session: int, check: Check) -> list[Found]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
-        for number, item in enumerate(ranked, 1):
+        for number, item in enumerate(ranking.best, 1):
             groups.setdefault((item[1].root, item[1].id), []).append(item)
             # Twice as many as wanted, because some are copies or rejected by the filters.
             enough = max(AT_A_TIME, READ_PER_SESSION * limit, 2 * limit * per_session)
@@ -337,14 +284,14 @@ class Search:
                 break  # the next message would look up another batch of sessions
         found: list[Found] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):
-            matches = self._matches(group, per_session, terms, check)
+            matches = self._matches(group, per_session, ranking, check)
             if matches:
                 found.append(Found(group[0][1], matches, round(_session_score(group), 4)))
             if len(found) == limit:
                 break
         return found
 
-    def _matches(self, group: Iterable[Ranked], most: int, terms: set[str], check: Check) -> list[Match]:
+    def _matches(self, group: Iterable[Ranked], most: int, ranking: _Ranking, check: Check) -> list[Match]:
         """Return the best messages of one session.
 
         A message that was only found because it stands next to another is shown with that one, not on its own.
@@ -359,8 +306,7 @@ class Search:
                 continue
             if why == BESIDE and any(abs(other.seq - seq) <= 1 for other in matches):
                 continue
-            near = self._around(row, seq)
-            message = near.get(seq)
+            message = ranking.reading.message(row, seq)
             if message is None:
                 continue
             if check.is_copy(message):  # in a fork its neighbours are copies too
@@ -368,20 +314,51 @@ class Search:
                 continue
             if not check.allows(message, row):
                 continue
-            match = self._match(near, seq, terms, score)._replace(why=why)
-            if matches and not match.highlights and score < LEAST_FURTHER * matches[0].score:
+            shown = self._snippet(message, ranking.terms)
+            if matches and not shown[1] and score < LEAST_FURTHER * matches[0].score:
                 continue  # it was only found because it is near the best one
+            match = match_of(message, shown, ranking.reading.around(row, seq), score, why)
             (matches if match.snippet else wordless).append(match)
         return matches or wordless[:1]
 
-    def _match(self, near: Mapping[int, Message], seq: int, terms: set[str], score: float) -> Match:
-        """Return a message as it is shown; `near` are the message and its neighbours by their numbers."""
-        message = near[seq]
-        shown, highlights = snippet(clean(searchable(message)), terms, self._engine.tokens)
-        before, after = (_beginning(near.get(number)) for number in (seq - 1, seq + 1))
-        return Match(
-            message.id, seq, message.role, message.timestamp, shown, highlights, round(score, 4), before, after
-        )
+    def _snippet(self, message: Message, terms: set[str]) -> tuple[str, list[tuple[int, int]]]:
+        return snippet(clean(searchable(message)), terms, self._engine.tokens)
+
+
+def match_of(
+    message: Message,
+    shown: tuple[str, list[tuple[int, int]]],
+    near: Mapping[int, Message],
+    score: float,
+    why: tuple[str, ...] = (),
+) -> Match:
+    """Return a message as it is shown: with its snippet and highlights, and its neighbours, which are in `near`."""
+    before, after = (_beginning(near.get(number)) for number in (message.seq - 1, message.seq + 1))
+    named = (message.id, message.seq, message.role, message.timestamp)
+    return Match(*named, *shown, round(score, 4), before, after, why)
+
+
+def _in_order(results: Results, reading: QueryReading) -> Iterator[Ranked]:
+    """Yield the messages with their sessions, which are looked up lazily, a few at a time.
+
+    The order of messages with equal scores does not depend on how the index was built.
+    """
+    best = sorted(((round(score, 6), key, seq) for (key, seq), score in results.scores.items()), reverse=True)
+    start = 0
+    while start < len(best):
+        end = min(start + AT_A_TIME, len(best))
+        while end < len(best) and best[end][0] == best[end - 1][0]:
+            end += 1  # messages with the same score are sorted together
+        batch = best[start:end]
+        rows = reading.rows({key for _, key, _ in batch})
+        ranked = [
+            (score, known[0], seq, results.why((key, seq)))
+            for score, key, seq in batch
+            if (known := rows[key]) is not None and seq < known[1]
+        ]
+        ranked.sort(key=lambda item: (item[0], item[1].last_active, item[1].id, -item[2]), reverse=True)
+        yield from ranked
+        start = end
 
 
 def session_filters(query: Query) -> dict[str, str]:

@@ -17,7 +17,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.assistant.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing, is_in_order, order_filter
-from cortext.services.library.search import Found, Match, Search, session_filters
+from cortext.services.library.search import Found, Match, Search, match_of, session_filters
 from cortext.services.library.server_rows import ServerSource
 
 Hit = tuple[float, Session, Message]  # with its score
@@ -113,7 +113,7 @@ class ServedSearch(Search):
         """Return a message as it is shown, with its neighbours."""
         near = {each.seq: each for each in islice(source.store.read(session.id, max(0, message.seq - 1)), 3)}
         terms = {term for word in query.wanted for term, _, _ in self._engine.tokens(word.text)}
-        return self._match({**near, message.seq: message}, message.seq, terms, score)
+        return match_of(message, self._snippet(message, terms), near, score)
 
 
 def known_words(embedder: Embedder, text: str) -> str:

@@ -1,0 +1,71 @@
+"""What one query looks up and reads to rank and show its results: sessions by their keys, and single messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from cortext.index.search.fuse import At
+from cortext.index.search.reading import Picking
+from cortext.index.sessions import Row
+from cortext.model.message import Message
+from cortext.services.library.listing import Listing
+
+Known = tuple[Row, int]  # a session, and how many of its messages are in the index
+
+
+class QueryReading:
+    """The sessions and messages of one query. Each is looked up once; neighbours are read only for what is shown."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        sessions: Callable[[Collection[int]], dict[int, tuple[str, str, int]]],
+        picking: Picking,
+        leave_out: Collection[str],
+    ) -> None:
+        self._listing, self._sessions, self._picking, self._leave_out = listing, sessions, picking, leave_out
+        self._rows: dict[int, Known | None] = {}
+        self._messages: dict[tuple[str, str, int], Message] = {}
+
+    def rows(self, keys: Collection[int]) -> dict[int, Known | None]:
+        """Return the sessions with these keys, among others; None for those that are gone or not to be shown."""
+        missing = set(keys) - self._rows.keys()
+        named = self._sessions(missing)
+        found = self._listing.index.named([(root, name) for root, name, _ in named.values()])
+        for key in missing:
+            root, name, count = named.get(key, ("", "", 0))
+            row = found.get((root, name))
+            shown = row is not None and name not in self._leave_out and root in self._listing.sources
+            self._rows[key] = (row, count) if row is not None and shown else None
+        return self._rows
+
+    def messages(self, places: Iterable[At]) -> dict[At, Message]:
+        """Return messages by session key and number; those that are gone or not shown are left out."""
+        wanted: dict[int, list[int]] = {}
+        for key, seq in places:
+            wanted.setdefault(key, []).append(seq)
+        rows = self.rows(wanted.keys())
+        found: dict[At, Message] = {}
+        for key, numbers in wanted.items():
+            known = rows[key]
+            if known is not None:
+                row, count = known
+                source = self._listing.sources[row.root]
+                exist = [seq for seq in numbers if seq < count]
+                for seq, message in self._picking.picked(source, row.id, row.path, exist).items() if exist else ():
+                    found[key, seq] = self._messages[row.root, row.id, seq] = message
+        return found
+
+    def message(self, row: Row, seq: int) -> Message | None:
+        """Return a message, or None if it is gone."""
+        at = (row.root, row.id, seq)
+        if at not in self._messages:
+            picked = self._picking.picked(self._listing.sources[row.root], row.id, row.path, [seq])
+            if seq not in picked:
+                return None
+            self._messages[at] = picked[seq]
+        return self._messages[at]
+
+    def around(self, row: Row, seq: int) -> dict[int, Message]:
+        """Return a message and its neighbours by number."""
+        return self._picking.around(self._listing.sources[row.root], row.id, row.path, seq)
