@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from cortext.config import folders
 from cortext.errors import SessionBusy
 from cortext.index.catalogue import Catalogue, Entry
 from cortext.index.search.generation import check_space
 from cortext.model.message import Message
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.stores import Stores
 from tests.support.cli import cortext, git
 
 ID = "001-plan-herons"
@@ -102,3 +104,21 @@ def test_a_damaged_catalogue_is_empty_and_accepts_entries_again(tmp_path: Path) 
     assert again.get("claude", "k") is None and again.all() == {}
     again.put(Entry("claude", "k", "/root", "s"))
     assert Catalogue(str(tmp_path)).get("claude", "k") is not None
+
+
+@pytest.mark.req("SAFE-07")
+def test_a_connection_that_is_used_twice_at_once_does_not_cost_the_catalogue(home: Path, tmp_path: Path) -> None:
+    """Two threads of the page on one connection: an error for one of them, and nothing that other programs lose."""
+    folder = workspace(tmp_path / "work")
+    listing = Stores(str(folder)).listing()
+    listing.refresh()
+    catalogue = Catalogue(folders.cache())
+    catalogue.put(Entry("claude", "k", "/root", "s"))
+    WorkspaceStore(str(folder)).append(ID, Message(role="user", content="and one more"))
+    listing.index._database.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="within a transaction"):
+        listing.refresh()
+    listing.index._database.execute("ROLLBACK")
+    assert Catalogue(folders.cache()).get("claude", "k") is not None
+    listing.refresh()
+    assert [row.id for row in listing.rows()] == [ID]

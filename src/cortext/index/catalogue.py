@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from cortext.index.database import connect, is_unwritable, recreate
+from cortext.index.database import connect, is_misuse, is_unwritable, recreate
 
 # Stored instead of a transcript's mtime: handed to a tool, and the user has not written anything there yet.
 HANDED_OVER = -2
@@ -64,7 +64,7 @@ class Catalogue:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if is_unwritable(error):
+            if is_unwritable(error) or is_misuse(error):
                 raise
             self._connection.close()
             self._connection = recreate(self._folder)

@@ -164,6 +164,13 @@ def is_unwritable(error: sqlite3.DatabaseError) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
 
 
+def is_misuse(error: sqlite3.DatabaseError) -> bool:
+    """Whether a connection was used wrongly, by two threads for example. The file itself is intact and must be kept."""
+    misused = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_MISUSE
+    # A transaction inside another one has no code of its own.
+    return misused or isinstance(error, sqlite3.ProgrammingError) or "transaction" in str(error)
+
+
 def locked(error: sqlite3.DatabaseError) -> bool:
     """Whether another process holds the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

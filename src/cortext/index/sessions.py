@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.errors import CortextError, UnsafePath
-from cortext.index.database import connect, in_memory, is_unwritable, recreate
+from cortext.index.database import connect, in_memory, is_misuse, is_unwritable, recreate
 from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.model import asking
@@ -142,6 +142,8 @@ class SessionIndex:
         try:
             return self._refresh(sources, progress, everything=everything)
         except sqlite3.DatabaseError as error:
+            if is_misuse(error):
+                raise
             self._database.close()
             # A damaged database is recreated on disk; if the disk refuses writes, a temporary one is made in memory.
             self._database = in_memory() if is_unwritable(error) else recreate(self._folder)
@@ -412,6 +414,15 @@ class _Refresh:
     def _put(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
         """Store one batch in one transaction, with the number that tells search what is new."""
         self.database.execute("BEGIN IMMEDIATE")
+        try:
+            self._put_inside(rows, gone)
+            self.database.execute("COMMIT")
+        except BaseException:
+            if self.database.in_transaction:  # a full disk has already ended the transaction
+                self.database.execute("ROLLBACK")
+            raise
+
+    def _put_inside(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
         changed = self.database.execute("UPDATE counter SET changed = changed + 1 RETURNING changed").fetchone()[0]
         self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
@@ -420,7 +431,6 @@ class _Refresh:
             f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 24)})",
             ((*row[:_READ], changed, *row[_READ:]) for row in rows),
         )
-        self.database.execute("COMMIT")
 
     def _forget_store(self) -> None:
         ids = self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,)).fetchall()

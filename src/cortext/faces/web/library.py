@@ -47,9 +47,11 @@ class Library:
         self._lister = self._finder(later)
         self._searcher = self._finder(later)
         self._roots: dict[int, tuple[float, list[str]]] = {}
+        self._labels: dict[str, str] = {}  # of the stores; replaced as a whole, because every thread reads it
         self.progress = ""  # of the index, while it is being built
         self._local = threading.local()
         self._windows: OrderedDict[tuple[object, ...], Windows] = OrderedDict()
+        self._keeping = threading.Lock()  # for the windows, which all readers share
 
     def _finder(self, later: Callable[[], None]) -> Finder:
         return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=FRESH)
@@ -58,7 +60,9 @@ class Library:
         """Return the finder, with the stores that exist by now. Called in its thread."""
         at, roots = self._roots.get(id(finder), (-math.inf, []))
         if time.monotonic() - at > LOCATED:
-            now = [location.root for location in self.stores.locations() if location.exists]
+            here = [location for location in self.stores.locations() if location.exists]
+            self._labels = {location.root: location.label for location in here}
+            now = [location.root for location in here]
             if at > -math.inf and now != roots:
                 finder.renew()
             self._roots[id(finder)] = (time.monotonic(), now)
@@ -103,7 +107,7 @@ class Library:
         """Return every session, for the statistics."""
 
         def all_rows() -> list[Row]:
-            return self._lister.listing.rows()
+            return self._located(self._lister).listing.rows()
 
         return await asyncio.get_running_loop().run_in_executor(self._list, all_rows)
 
@@ -121,7 +125,7 @@ class Library:
         return await asyncio.get_running_loop().run_in_executor(self._list, self._row, store, session_id)
 
     def _row(self, store: str, session_id: str) -> Row:
-        listing = self._lister.listing
+        listing = self._located(self._lister).listing
         for root in (*listing.sources, *listing.servers):
             if store_key(root) != store:
                 continue
@@ -134,8 +138,8 @@ class Library:
         raise session_not_found(session_id[:80])
 
     def label(self, root: str) -> str:
-        """Return the name of a store."""
-        return self._lister.listing.labels.get(root, root)
+        """Return the name of a store, as it was when its rows were listed."""
+        return self._labels.get(root, root)
 
     def found(self, row: Row) -> Found:
         """Return a session with its store, opened for the thread that asks."""
@@ -151,13 +155,14 @@ class Library:
     def windows(self, row: Row, leaf: int = -1) -> Windows:
         """Return a conversation to read in windows; kept while it does not change."""
         key = (row.root, row.id, row.message_count, row.last_active, row.straight, leaf)
-        made = self._windows.get(key)
-        if made is None:
-            made = Windows(self.reading(row.root), row, leaf)
+        with self._keeping:
+            kept = self._windows.get(key)
+        made = kept or Windows(self.reading(row.root), row, leaf)
+        with self._keeping:
             self._windows[key] = made
-        self._windows.move_to_end(key)
-        while len(self._windows) > KEPT:
-            self._windows.popitem(last=False)
+            self._windows.move_to_end(key)
+            while len(self._windows) > KEPT:
+                self._windows.popitem(last=False)
         return made
 
 

@@ -1,0 +1,79 @@
+"""The services behind the page: which thread uses which database, and what is kept between requests."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cortext.faces.web import library as web
+from cortext.faces.web.library import Library
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.services.library.finder import Question
+from cortext.services.library.listing import Listing
+from cortext.store.files.chat import ChatStore
+from cortext.wiring.stores import Stores
+
+pytestmark = pytest.mark.req("PAGE-01")
+
+
+@pytest.fixture
+def library(tmp_path: Path, home: Path) -> Iterator[Library]:
+    store = ChatStore(Stores(str(tmp_path)).location("chat").root)
+    for name in ("one", "two", "three"):
+        store.create(Session(id=name, title=name.capitalize()))
+        store.append(name, Message(role="user", content=f"the {name}"))
+    made = Library(lambda: None, str(tmp_path))
+    yield made
+    made.close()
+
+
+def test_only_the_list_thread_uses_the_list(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a store is asked for by the event loop and by readers: two threads must not refresh one database."""
+    monkeypatch.setattr(web, "FRESH", -1.0)
+    used: set[str] = set()
+    refresh = Listing.refresh
+
+    def noted(listing: Listing, *rest: object) -> None:
+        used.add(threading.current_thread().name)
+        refresh(listing, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Listing, "refresh", noted)
+    library._lister = library._finder(lambda: None)
+
+    async def asked() -> set[str]:
+        found = await library.find(Question(), 10)
+        assert found is not None
+        roots = [entry.row.root for entry in found.entries]
+        return {library.label(root) for root in roots} | {await library.in_reader(lambda: library.label(roots[0]))}
+
+    assert asyncio.run(asked()) == {"alfred"}
+    assert {name.partition("_")[0] for name in used} == {"list"}
+
+
+def test_readers_share_the_windows_of_conversations(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reader evicts what the others are about to use: no request may fail by that."""
+    monkeypatch.setattr(web, "KEPT", 1)
+    monkeypatch.setattr(web, "Windows", lambda listing, row, leaf: row.id)  # reading would take most of the time
+    rows = asyncio.run(library.rows())
+
+    def read(start: int) -> None:
+        for number in range(start, start + 20_000):
+            row = rows[number // 2 % 3]
+            assert str(library.windows(row)) == row.id
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as readers:
+            for done in [readers.submit(read, start) for start in range(4)]:
+                done.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(library._windows) == 1
