@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.web import library as web
+from cortext.faces.web.home import highlighted
 from cortext.faces.web.library import Library
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -19,13 +20,21 @@ from cortext.services.library.finder import Question
 from cortext.services.library.listing import Listing
 from cortext.store.files.chat import ChatStore
 from cortext.wiring.stores import Stores
+from tests.faces.pond import SECRET
 
 pytestmark = pytest.mark.req("PAGE-01")
 
 
+PIECE = 8  # characters of a secret that must not be seen
+
+
 @pytest.fixture
-def library(tmp_path: Path, home: Path) -> Iterator[Library]:
-    store = ChatStore(Stores(str(tmp_path)).location("chat").root)
+def store(tmp_path: Path, home: Path) -> ChatStore:
+    return ChatStore(Stores(str(tmp_path)).location("chat").root)
+
+
+@pytest.fixture
+def library(tmp_path: Path, store: ChatStore) -> Iterator[Library]:
     for name in ("one", "two", "three"):
         store.create(Session(id=name, title=name.capitalize()))
         store.append(name, Message(role="user", content=f"the {name}"))
@@ -77,3 +86,29 @@ def test_readers_share_the_windows_of_conversations(library: Library, monkeypatc
     finally:
         sys.setswitchinterval(before)
     assert len(library._windows) == 1
+
+
+@pytest.mark.req("SAFE-09")
+def test_a_secret_that_is_cut_in_two_is_masked_all_the_same(library: Library, store: ChatStore) -> None:
+    """Wherever an excerpt begins or ends: half a key no longer has the form of one, and is as secret as the whole."""
+    store.create(Session(id="keys", title="Keys"))
+    words = {f"kestrel{number}": "o " * number for number in range(0, 128, 3)}
+    for number, (word, space) in enumerate(words.items()):
+        texts = (f"{'x ' * 90}{word} {space}{SECRET}{' y' * 90}", f"{'x ' * 90}{SECRET} {space}{word}{' y' * 90}")
+        store.append("keys", Message(role="user", content=texts[number % 2]))
+    store.append("keys", Message(role="user", content=f"{' ' * 360}{SECRET}"))  # the timeline shows its beginning
+
+    async def seen() -> list[str]:
+        shown = []
+        for word in words:
+            found = await library.find(Question(f'"{word}"'), 20)
+            assert found is not None and found.entries, word
+            shown += [highlighted(match) for entry in found.entries for match in entry.matches]
+        [row] = [row for row in await library.rows() if row.id == "keys"]
+        windows = library.windows(row)
+        finds = [find for word in words for find in windows.search(word, 20)]
+        assert len(finds) >= len(words)
+        return [*shown, *(ask.text for ask in (*finds, *windows.asks(200)))]
+
+    pieces = [SECRET[start : start + PIECE] for start in range(len(SECRET) - PIECE + 1)]
+    assert [text for text in asyncio.run(seen()) if any(piece in text for piece in pieces)] == []

@@ -128,8 +128,7 @@ def _steps(row: Row, branch: int, window: Window) -> dict[str, str]:
 
 
 def _entry(row: Row, branch: int, ask: Ask) -> dict[str, str | int]:
-    text = shown(ask.text)
-    text = text if len(text) <= CHARACTERS else f"{text[: CHARACTERS - 1]}…"
+    text = ask.text if len(ask.text) <= CHARACTERS else f"{ask.text[: CHARACTERS - 1]}…"
     link = _Addresses(row, branch).message(ask.seq)
     return {"seq": ask.seq, "text": text or "(no text)", "link": link, "time": clock.short(ask.timestamp)}
 

@@ -128,7 +128,7 @@ def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) ->
     matches = [(address(row, at=match.seq) + f"#m{match.seq}", match, highlighted(match)) for match in entry.matches]
     why = _why(entry.matches) if searched else ""
     project = short_path(row.project) if row.project else services.label(row.root)
-    summary = shown(row.summary[:600].partition("\n")[0]) if not matches else ""
+    summary = shown(row.summary)[:600].partition("\n")[0] if not matches else ""
     link = matches[0][0] if matches else address(row)
     title = shown(row.name)
     return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), why, matches)
@@ -143,15 +143,12 @@ def _why(matches: Sequence[Match]) -> str:
 
 
 def highlighted(match: Match) -> Markup:
-    """Return the snippet with its words marked; one with a secret is masked instead, because that moves the words."""
-    safe = shown(match.snippet)
-    if safe != match.snippet:
-        return Markup("{}").format(safe)
-    cuts = sorted({0, len(safe)}.union(*match.highlights))
+    """Return the snippet, which has been masked, with its words marked."""
+    cuts = sorted({0, len(match.snippet)}.union(*match.highlights))
     parts = []
     for start, end in pairwise(cuts):
         is_word = any(begin <= start < stop for begin, stop in match.highlights)
-        parts.append(Markup("<mark>{}</mark>" if is_word else "{}").format(safe[start:end]))
+        parts.append(Markup("<mark>{}</mark>" if is_word else "{}").format(match.snippet[start:end]))
     return Markup("").join(parts)
 
 

@@ -18,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from cortext.errors import session_not_found
-from cortext.services.library.finder import Finder, Listed, Question
+from cortext.services.library.finder import Entry, Finder, Listed, Question
 from cortext.services.library.listing import Listing, Row
+from cortext.services.library.recall import masked_match
 from cortext.services.library.stores import Found
 from cortext.services.library.windows import Windows
 from cortext.wiring.stores import Stores
@@ -99,7 +100,9 @@ class Library:
 
     def _searched(self, question: Question, limit: int) -> Listed:
         try:
-            return self._located(self._searcher).find(question, limit)
+            finder = self._located(self._searcher)
+            found = finder.find(question, limit)
+            return found._replace(entries=[_masked(finder.listing, entry) for entry in found.entries])
         finally:
             self.progress = ""
 
@@ -164,6 +167,11 @@ class Library:
             while len(self._windows) > KEPT:
                 self._windows.popitem(last=False)
         return made
+
+
+def _masked(listing: Listing, entry: Entry) -> Entry:
+    """Return a result whose snippets show no secret, and no piece of one."""
+    return entry._replace(matches=[masked_match(listing, entry.row, match) for match in entry.matches])
 
 
 def store_key(root: str) -> str:

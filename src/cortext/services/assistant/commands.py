@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -24,8 +23,7 @@ from cortext.services.assistant.summary import compact_chat, headline, store_sum
 from cortext.services.assistant.turn import Assistant
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import scrubbed
-from cortext.services.library.search import Match
+from cortext.services.library.recall import masked_match
 from cortext.services.talk.context import size
 from cortext.services.talk.slash import Choice, Command, CommandTable
 from cortext.services.text.clip import clip
@@ -207,21 +205,14 @@ class Commands:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
-            snippet, highlights = self._masked_snippet(row, match) if match else (_description(row), [])
+            snippet, highlights = _description(row), []
+            if match is not None:  # the answer may go to a group chat
+                masked = masked_match(search.listing, row, match)
+                snippet, highlights = masked.snippet, list(masked.highlights)
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
             return Answer(f"Nothing found for: {rest}")
         return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)
-
-    def _masked_snippet(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
-        """Return the snippet and its highlights; secrets are masked, since the answer may go to a group chat.
-
-        A snippet in which something was masked has no highlights: their positions no longer apply.
-        """
-        store = self._sessions.listing().named_store(row.root).store
-        near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
-        (snippet,) = scrubbed(near, match.snippet)
-        return (snippet, list(match.highlights)) if snippet == match.snippet else (snippet, [])
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""

@@ -206,6 +206,16 @@ def _passage(match: Match, text: str, before: str, after: str) -> Passage:
     )
 
 
+def masked_match(listing: Listing, row: Row, match: Match) -> Match:
+    """Return a match with a snippet without secrets, also if the snippet has only a part of one.
+
+    If something was masked, nothing is highlighted: the positions no longer apply.
+    """
+    message = listing.message(row, match.seq)
+    [shown] = scrubbed([message] if message is not None else [], match.snippet)
+    return match if shown == match.snippet else match._replace(snippet=shown, highlights=[])
+
+
 def scrubbed(near: Iterable[Message], *excerpts: str) -> list[str]:
     """Return excerpts of these messages without secrets, also if an excerpt has only a part of one."""
     secrets = [secret for message in near for secret in _secrets(clean(searchable(message)))]

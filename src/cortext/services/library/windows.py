@@ -12,11 +12,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from cortext.model.message import TOOL, USER, Message
+from cortext.safety.secrets.masking import mask
 from cortext.services.library.branches import Branch, Threads
 from cortext.services.library.listing import Listing, Row
 from cortext.store.capabilities import Outlines
 
 TOGETHER = 40  # messages that a window may grow by, so that calls are shown with their results
+BEGINNING = 400  # characters of a message in the timeline
 
 
 class Window(NamedTuple):
@@ -29,7 +31,7 @@ class Window(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A message of the user, as an entry of the timeline."""
+    """A message of the user, as an entry of the timeline; the text is the beginning of it, on one line and masked."""
 
     seq: int
     timestamp: str
@@ -96,23 +98,25 @@ class Windows:
         found = []
         for seq in own:
             message = self._listing.message(self._row, seq)
-            text = " ".join(message.text[:400].split()) if message is not None else ""
-            found.append(Ask(seq, self._times.get(seq, ""), text))
+            text = _flat(mask(message.text).text) if message is not None else ""
+            found.append(Ask(seq, self._times.get(seq, ""), text[:BEGINNING]))
         return found
 
     def search(self, text: str, most: int) -> list[Ask]:
-        """Return the messages of this branch that contain a text, in order; letters match in either case."""
+        """Return the messages of this branch that contain a text, in order; letters match in either case.
+
+        Each has the words around it. They are masked before they are cut: a piece of a secret would not be recognised.
+        """
         wanted = text.casefold()
         inside = set(self._path)
         found: list[Ask] = []
         for message in self._listing.messages(self._row):
             if message.seq not in inside:
                 continue
-            flat = " ".join(message.text.split())
-            at = flat.casefold().find(wanted)
-            if at >= 0:
-                start = max(0, at - 40)
-                shown = flat[start : at + len(text) + 80]
+            if wanted in _flat(message.text).casefold():
+                flat = _flat(mask(message.text).text)
+                start = max(0, flat.casefold().find(wanted) - 40)  # the beginning, if it is inside the secret
+                shown = flat[start : start + len(text) + 120]
                 found.append(Ask(message.seq, message.timestamp, f"…{shown}" if start else shown))
             if len(found) == most:
                 break
@@ -126,3 +130,8 @@ class Windows:
                 run += 1
             yield from islice(iter(self._store.read(self._id, self._path[start])), run - start)
             start = run
+
+
+def _flat(text: str) -> str:
+    """Return a text on one line."""
+    return " ".join(text.split())
