@@ -49,12 +49,36 @@ def _long() -> list[Message]:
     return found
 
 
+SEVERAL = 900  # messages
+
+
+def _difficult() -> list[Message]:
+    """Messages of which many have no place of their own on the page: results shown in calls, two in one, empty ones."""
+    found = []
+    for number in range(SEVERAL):
+        role = ("user", "assistant", "tool", "assistant", "assistant")[number % 5]
+        message = Message(role=role, timestamp=f"2026-05-{1 + number // 60:02d}T10:{number % 60:02d}:00.000Z")
+        if number % 5 == 1:
+            calls = [Part(TOOL_CALL, id=f"{name}{number}", name="Bash", input={"command": name}) for name in "ab"]
+            message.parts = calls
+        elif number % 5 == 2:
+            message.parts = [Part(TOOL_RESULT, call_id=f"{name}{number - 1}", output=f"made {number}") for name in "ab"]
+        elif number % 5 == 3:
+            message.parts = [Part(THINKING, text=" ")]  # nothing to show
+        else:
+            message.content = f"Turn {number}: {'some words to read. ' * (2 + number % 7)}"
+        found.append(message)
+    return found
+
+
 @pytest.fixture(scope="module")
 def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     made = make_pond(tmp_path_factory.mktemp("browser"))
     store = WorkspaceStore(str(made.folder))
     store.create(Session(id="005-debug-long", type="debug", title="A very long one", origin=Origin(tool="codex")))
     store.append("005-debug-long", *_long())
+    store.create(Session(id="007-debug-hard", type="debug", title="A difficult one", origin=Origin(tool="codex")))
+    store.append("007-debug-hard", *_difficult())
     store.create(Session(id="006-debug-edit", type="debug", title="An edit", origin=Origin(tool="claude")))
     edit = {"file_path": "heron.py", "old_string": "count = 1\nprint(count)", "new_string": "count = 17\nprint(count)"}
     root, *_ = store.append(
@@ -237,6 +261,31 @@ def test_a_long_conversation_is_read_by_scrolling(room: Room) -> None:
         until(page, f"+document.querySelector('#messages article').dataset.seq < {before}")
 
 
+def test_no_message_is_skipped_while_scrolling_there_and_back(room: Room) -> None:
+    """Every message with something to show is in the document at some time, in both directions, and once at a time."""
+    expected = {number for number in range(SEVERAL) if number % 5 != 3}
+    look = """() => {
+        const shown = [...document.querySelectorAll('#messages [data-seq]')].map(e => +e.dataset.seq);
+        return [shown, document.querySelectorAll('#messages article').length];
+    }"""
+    with room.page() as page:
+        room.open(page, "A difficult one")
+        for direction, end in ((1, SEVERAL - 1), (-1, 0)):
+            seen: set[int] = set()
+            deadline = time.monotonic() + PATIENCE / 1000
+            while end not in seen or len(seen) < len(expected):
+                shown, articles = page.evaluate(look)
+                assert sorted(shown) == sorted(set(shown)) and shown == sorted(shown)
+                assert articles <= 280
+                seen.update(shown)
+                if end in shown:
+                    break
+                assert time.monotonic() < deadline, f"{len(seen)} of {len(expected)}"
+                page.mouse.wheel(0, direction * 3_000)
+                page.wait_for_timeout(30)
+            assert sorted(expected - seen) == []
+
+
 def test_a_permanent_link_opens_the_message_in_its_call(room: Room) -> None:
     with room.page() as page:
         room.open(page, "A very long one")
@@ -417,7 +466,7 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
         page.wait_for_selector("text=Seventeen herons at 06:20.")
         page.goto(f"file://{tmp_path}/site/index.html")
         page.locator("#q").fill("bowline")
-        page.wait_for_selector("text=1 of 7 conversations")
+        page.wait_for_selector("text=1 of 8 conversations")
         page.get_by_role("link", name="Knots").click()
         page.wait_for_selector("text=Teach me the bowline knot.")
     finally:

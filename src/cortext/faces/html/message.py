@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from html import escape
 from typing import NamedTuple, Protocol
 
@@ -60,6 +60,7 @@ class Item(NamedTuple):
     link: str
     notes: list[str]
     blocks: list[Block]
+    at: int = -1  # its position in the conversation, for a page that shows only a part of it
 
     @property
     def time(self) -> str:
@@ -67,13 +68,32 @@ class Item(NamedTuple):
         return clock.short(self.timestamp)
 
 
-def items(messages: Sequence[Message], addresses: Addresses, *, full: Collection[int] = ()) -> Iterator[Item]:
-    """Yield the messages; a result is shown with its call, if that is among them. `full` are shown without cuts."""
+def items(
+    messages: Sequence[Message],
+    addresses: Addresses,
+    *,
+    full: Collection[int] = (),
+    position: Callable[[int], int] | None = None,
+) -> Iterator[Item]:
+    """Yield the messages; a result is shown with its call, if that is among them. `full` are shown without cuts.
+
+    `position` returns the position of a message in the conversation.
+    """
     calls = {id(call.part): call for call in calls_in(messages)}
     home = {id(part): message.seq for message in messages for part in message.parts or ()}
     answered = {id(call.result) for call in calls.values() if call.result is not None}
+    made = {
+        message.seq: list(_Shown(message, addresses, calls, home, answered, complete=message.seq in full).blocks())
+        for message in messages
+    }
+    seen = {seq for seq, blocks in made.items() if blocks}
     for message in messages:
-        blocks = list(_Shown(message, addresses, calls, home, answered, complete=message.seq in full).blocks())
+        blocks = []
+        for block in made[message.seq]:
+            # A number names one element: the message itself, or the first call that shows a result in it.
+            inside = [seq for seq in block.seqs if seq not in seen]
+            seen.update(inside)
+            blocks.append(block._replace(seqs=inside))
         if not blocks:
             continue
         notes = [text for text, applies in (("cut off", message.partial), ("aside", message.aside)) if applies]
@@ -82,7 +102,8 @@ def items(messages: Sequence[Message], addresses: Addresses, *, full: Collection
             notes.insert(0, message.model)
         link = addresses.message(message.seq)
         role = message.role if message.role in _ROLES else "other"
-        yield Item(message.seq, role, label, message.timestamp, link, notes, blocks)
+        at = position(message.seq) if position is not None else -1
+        yield Item(message.seq, role, label, message.timestamp, link, notes, blocks, at)
 
 
 def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:

@@ -53,12 +53,18 @@ async def _row(request: Request) -> Row:
 
 
 def render(
-    row: Row, shown_messages: list[Message], branch: int, reveal: Collection[int], full: Collection[int]
+    row: Row,
+    windows: Windows,
+    shown_messages: list[Message],
+    branch: int,
+    *,
+    reveal: Collection[int] = (),
+    full: Collection[int] = (),
 ) -> Markup:
     """Return messages as HTML, without secrets except in those that are revealed."""
     masked, _ = mask_messages(shown_messages)
     clear = [old if old.seq in reveal else new for old, new in zip(shown_messages, masked, strict=True)]
-    return messages.html(messages.items(clear, _Addresses(row, branch), full=full))
+    return messages.html(messages.items(clear, _Addresses(row, branch), full=full, position=windows.position))
 
 
 async def conversation(request: Request) -> Response:
@@ -79,7 +85,7 @@ async def conversation(request: Request) -> Response:
         return {
             **_frame(services, row, branch),
             "session": mask_session(found.session),
-            "messages": render(row, window.messages, branch, reveal, full),
+            "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
             "asks": [_entry(row, branch, ask) for ask in windows.asks(ASKS)],
             "find": wanted,
@@ -173,8 +179,9 @@ async def pieces(request: Request) -> Response:
     count = min(number(request, "count", SHOWN), MOST)
 
     def made() -> tuple[Window, Markup]:
-        window = services.windows(row, branch).window(start, count)
-        return window, render(row, window.messages, branch, (), ())
+        windows = services.windows(row, branch)
+        window = windows.window(start, count)
+        return window, render(row, windows, window.messages, branch)
 
     window, html = await services.in_reader(made)
     headers = {"X-Start": str(window.start), "X-End": str(window.end), "X-Total": str(window.total)}
@@ -202,7 +209,8 @@ async def one(request: Request) -> Response:
             return text.partition("\n## ")[2].partition("\n")[2].strip() + "\n"
         revealed = {message.seq for message in found} if how == "revealed" else ()
         # With its results: they are shown inside it.
-        return str(render(row, found, branch, revealed, {seq} if how in ("full", "revealed") else ()))
+        complete = {seq} if how in ("full", "revealed") else ()
+        return str(render(row, windows, found, branch, reveal=revealed, full=complete))
 
     text = await services.in_reader(made)
     if how == "markdown":

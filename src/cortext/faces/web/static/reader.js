@@ -59,8 +59,9 @@ export function startReader() {
     const from = Math.max(0, state.start - COUNT);
     const got = await piece(from, state.start - from);
     steadily(() => {
-      const known = new Set($$("article", list).map((each) => each.id));
-      const fresh = [...got.content.children].filter((each) => !known.has(each.id));
+      // A result that stood alone is now shown with its call.
+      for (const anchor of $$(".anchor", got.content)) $(`article#${anchor.id}`, list)?.remove();
+      const fresh = [...got.content.children].filter((each) => !document.getElementById(each.id));
       list.prepend(...fresh);
       state.start = got.start;
       prune(false);
@@ -86,19 +87,15 @@ export function startReader() {
     }
   }
 
-  // Positions are those of messages, some of which are shown inside others: count with the numbers of the anchors.
+  // The server writes the position of each message: some have no article, because another shows them or they are empty.
   function prune(fromTop) {
     const articles = $$("article", list);
     const excess = articles.length - MOST;
     if (excess <= 0) return;
     const gone = fromTop ? articles.slice(0, excess) : articles.slice(-excess);
-    let count = 0;
-    for (const article of gone) {
-      count += 1 + $$(".anchor", article).length;
-      article.remove();
-    }
-    if (fromTop) state.start += count;
-    else state.end -= count;
+    if (fromTop) state.start = Number(articles[excess].dataset.at);
+    else state.end = Number(gone[0].dataset.at);
+    for (const article of gone) article.remove();
   }
 
   function update(total) {
@@ -233,6 +230,7 @@ export function startReader() {
     }
     addCopyButtons(content);
     fresh.dataset.revealed = how;
+    fresh.dataset.at = article.dataset.at;
     article.replaceWith(fresh);
     fresh.focus({ preventScroll: true });
   });
