@@ -472,3 +472,35 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
     finally:
         context.close()
     assert [url for url in asked if not url.startswith("file://")] == [] and said == []
+
+
+@pytest.mark.req("PAGE-02")
+def test_an_encrypted_file_says_why_it_does_not_open(room: Room, pond: Pond, tmp_path: Path) -> None:
+    env = {**pond.env, "CORTEXT_EXPORT_PASSPHRASE": "seventeen herons"}
+    whole = cortext("export", "001", "--format", "html", "--encrypt", cwd=pond.folder, env=env).out
+    middle = whole.index('data-ciphertext="') + 400
+    flipped = "A" if whole[middle] != "A" else "B"
+    for name, text in (
+        ("whole", whole),
+        ("damaged", whole[:middle] + flipped + whole[middle + 1 :]),
+        ("torn", whole[: middle + 100]),
+    ):
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    without = "Object.defineProperty(globalThis, 'crypto', {value: {}})"  # as on a page without https
+    said = {}
+    for name, script in (("damaged", ""), ("torn", ""), ("whole", without)):
+        context = room.browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        try:
+            if script:
+                context.add_init_script(script)
+            page = context.new_page()
+            page.goto(f"file://{tmp_path}/{name}.html")
+            page.locator("#passphrase").fill("seventeen herons")
+            page.get_by_role("button", name="Open").click()
+            page.wait_for_selector("#said:not(:empty):not(:text('Opening'))")
+            said[name] = page.locator("#said").inner_text()
+        finally:
+            context.close()
+    assert said["damaged"].startswith("This file is damaged or not complete") and said["torn"] == said["damaged"]
+    assert said["whole"].startswith("This browser decrypts only files from the disk")

@@ -148,6 +148,59 @@ def test_a_huge_result_is_cut_and_says_so() -> None:
     assert len(str(html(items([call, result], _Addresses(), full={0})))) > 100_000
 
 
+def _cut_and_full(message: Message) -> tuple[str, str]:
+    session = Session(id="x")
+    return document(session, [message]), document(session, [message], full=True)
+
+
+def test_long_diffs_are_cut_unless_all_is_wanted() -> None:
+    lines = [f"line {number}" for number in range(1_000)]
+    edits = [{"old_string": "", "new_string": "\n".join(lines)}, {"old_string": "", "new_string": "y" * 50_000}]
+    call = Part(TOOL_CALL, id="a", name="MultiEdit", input={"file_path": "a.txt", "edits": edits})
+    cut, full = _cut_and_full(Message(role="assistant", parts=[call], seq=0))
+    assert "… 600 more lines" in cut and "… 1 more line<" in cut and "line 400" not in cut and len(cut) < 60_000
+    assert "line 999" in full and "y" * 50_000 in full and "more line" not in full and "left out" not in full
+    long = Part(TOOL_CALL, id="a", name="Write", input={"file_path": "a.txt", "content": "z" * 50_000})
+    cut, full = _cut_and_full(Message(role="assistant", parts=[long], seq=0))
+    assert "… 48,000 more characters" in cut and "z" * 2_001 not in cut and "z" * 50_000 in full
+
+
+def test_a_pasted_log_is_cut_unless_all_is_wanted() -> None:
+    message = Message(role="user", content="log " * 50_000, seq=0)
+    cut, full = _cut_and_full(message)
+    assert "140,000 more characters left out" in cut and len(cut) < 90_000
+    assert full.count("log ") >= 49_999 and "left out" not in full
+    shown = str(html(items([message], _Addresses())))
+    assert 'href="/c/x/y?full=0"' in shown
+
+
+def test_a_long_input_of_a_call_can_be_shown_too() -> None:
+    call = Message(role="assistant", parts=[Part(TOOL_CALL, id="a", name="X", input={"text": "y" * 10_000})], seq=0)
+    result = Message(role="tool", parts=[Part(TOOL_RESULT, call_id="a", output="z" * 7_000)], seq=1)
+    shown = str(html(items([call, result], _Addresses())))
+    left = 10_000 + len('{\n  "text": ""\n}') - 6_000
+    assert f"… {left:,} more characters" in shown and f"{left + 1_000:,} more characters · " in shown
+    assert 'href="/c/x/y?full=0"' in shown
+
+
+def test_a_cut_leaves_no_half_of_a_mark() -> None:
+    mark = "[masked anthropic-key 3f2a9c]"
+    for size in range(5_970, 6_000):
+        call = Part(TOOL_CALL, id="a", name="Bash", input={"command": "x" * size + mark + "y" * 99})
+        shown = str(html(items([Message(role="assistant", parts=[call], seq=0)], _Addresses())))
+        assert "[masked" not in shown
+
+
+def test_a_result_is_shown_with_its_call_across_batches() -> None:
+    log = [Message(role="user", content=f"m{number}", seq=number) for number in range(199)]
+    log.append(Message(role="assistant", parts=[Part(TOOL_CALL, id="a", name="Bash", input={"command": "x"})], seq=199))
+    log.append(Message(role="tool", parts=[Part(TOOL_RESULT, call_id="a", output="late")], seq=200))
+    log += [Message(role="user", content=f"m{number}", seq=number) for number in range(201, 700)]
+    page = document(Session(id="x"), log)
+    assert '<article class="message tool"' not in page and "late" in page
+    assert all(f'id="m{number}"' in page for number in range(700))
+
+
 @pytest.mark.parametrize(
     ("call", "path", "signs"),
     [

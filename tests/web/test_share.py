@@ -12,7 +12,9 @@ import pytest
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from cortext.faces.cortext.commands import export
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import Ran, cortext
@@ -57,6 +59,56 @@ def test_rules_redact_and_are_counted(pond: Pond) -> None:
     assert "/home/ada" not in done.out and str(pond.home) not in done.out and "adalbert" not in done.out.casefold()
     assert "~/rope.md" in done.out and "[redacted]" in done.out
     assert "redacted 3 × paths" in done.err and "redacted 1 × Adalbert" in done.err
+
+
+def test_a_redacted_name_is_in_no_file_name_and_no_id(tmp_path: Path) -> None:
+    pond = make_pond(tmp_path)
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="005-plan-acme-corp-pricing", type="plan", title="Acme Corp pricing"))
+    store.append("005-plan-acme-corp-pricing", Message(role="user", content="What does acme_corp pay?"))
+    one = _export(pond, "005", "--format", "html", "--redact", "Acme Corp")
+    assert one.code == 0 and "acme" not in one.out.casefold() and "What does [redacted] pay?" in one.out
+    site = tmp_path / "site"
+    rules = ("--redact", "Acme Corp", "--redact", "paths")
+    assert _export(pond, "--format", "html", "--all", str(site), *rules).code == 0
+    names = sorted(path.name for path in site.iterdir())
+    assert names == [*(f"000{number}.html" for number in range(1, 7)), "index.html"]
+    written = "".join(path.read_text("utf-8") for path in site.iterdir()).casefold()
+    assert "acme" not in written and "pricing" in written and str(tmp_path).casefold() not in written
+
+
+def test_what_cannot_be_read_is_left_out_and_reported(tmp_path: Path) -> None:
+    pond = make_pond(tmp_path)
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="index", title="Called like the first page"))
+    store.append("index", Message(role="user", content="Is it there?"))
+    assert cortext("list", cwd=pond.folder, env=pond.env).code == 0
+    (log,) = pond.folder.glob("conversations/*/004-learn-knots/.session/*.jsonl")
+    log.rename(log.with_suffix(".gone"))
+    log.mkdir()
+    done = _export(pond, "--format", "html", "--all", str(tmp_path / "site"))
+    assert done.code == 3 and "left out 004-learn-knots: " in done.err and "Traceback" not in done.err
+    first = (tmp_path / "site" / "index.html").read_text("utf-8")
+    names = re.findall(r'<a href="([^"]+)"', first)
+    assert len(names) == 5 and "index-2.html" in names and "004-learn-knots.html" not in names
+    assert "Is it there?" in (tmp_path / "site" / "index-2.html").read_text("utf-8")
+
+
+def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cortext.faces.html import site
+
+    def fails(entries: object) -> str:
+        raise RuntimeError("on purpose")
+
+    for name, value in pond.env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(pond.folder)
+    monkeypatch.setattr(site, "first_page", fails)
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "new"):
+        with pytest.raises(RuntimeError):
+            export.run(["--format", "html", "--all", str(tmp_path / name)])
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"] and not [*(tmp_path / "empty").iterdir()]
 
 
 def test_an_encrypted_file_opens_only_with_its_passphrase(pond: Pond) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
@@ -11,11 +10,11 @@ from markupsafe import Markup
 
 from cortext.faces.html import message as shown
 from cortext.faces.html.templates import environment
-from cortext.model.message import Message
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.wiring import tools
 
-BATCH = 200  # messages that are rendered together; a result is shown with its call if both are in one
+BATCH = 200  # messages that are rendered together, and at most as many more until every call has its result
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
 
@@ -54,11 +53,28 @@ def document_chunks(session: Session, messages: Iterable[Message], *, full: bool
         .partition("<!-- messages -->")
     )
     yield head
-    remaining = iter(messages)
-    while batch := list(itertools.islice(remaining, BATCH)):
+    for batch in _batches(messages):
         whole = {message.seq for message in batch} if full else ()
         yield str(shown.html(shown.items(batch, _Inside(), full=whole)))
     yield tail
+
+
+def _batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Yield messages to render together: a result is shown with its call if both are in one batch."""
+    batch: list[Message] = []
+    waiting: set[str] = set()  # calls without a result yet
+    for message in messages:
+        batch.append(message)
+        for part in message.parts or ():
+            if part.type == TOOL_CALL and part.id:
+                waiting.add(part.id)
+            elif part.type == TOOL_RESULT:
+                waiting.discard(part.call_id)
+        if len(batch) >= BATCH and (not waiting or len(batch) >= 2 * BATCH):
+            yield batch
+            batch, waiting = [], set()
+    if batch:
+        yield batch
 
 
 def document(session: Session, messages: Iterable[Message], *, full: bool = False) -> str:

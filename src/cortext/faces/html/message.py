@@ -14,12 +14,14 @@ from cortext.faces.html.code import spans
 from cortext.faces.html.secrets import Marks
 from cortext.faces.html.templates import environment
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.safety import terminal
 from cortext.services.digest.calls import Call, calls_in, status_of
 from cortext.services.text.edits import edits_of
 
-CUT = 6_000  # characters of a result or a call that are shown at first
+CUT = 6_000  # characters of a result or a call that are shown at first,
+CUT_PROSE = 60_000  # and of what was said: a pasted log is no prose
 SUMMARY = 140  # characters of the line that stands for a folded call
 _ROLES = {USER: "You", ASSISTANT: "Assistant", "system": "System", TOOL: "Tool"}
 
@@ -137,8 +139,7 @@ class _Shown:
                 yield self._prose(part.text)
             elif part.type == THINKING and part.text.strip():
                 beginning = " ".join(part.text[: SUMMARY * 2].split())[:SUMMARY]
-                html = markdown.render(self._marks.hide(part.text))
-                yield Block("thinking", self._marks.show(html), "Thinking", beginning)
+                yield self._prose(part.text)._replace(kind="thinking", summary="Thinking", detail=beginning)
             elif part.type == TOOL_CALL:
                 yield self._call(self._calls[id(part)])
             elif part.type == TOOL_RESULT and id(part) not in self._answered:
@@ -151,7 +152,10 @@ class _Shown:
                 yield Block("reference", Markup("{}: {}").format(part.type, terminal.line(name)), part.ref)
 
     def _prose(self, text: str) -> Block:
-        return Block("prose", self._marks.show(markdown.render(self._marks.hide(text))))
+        shown = self._cut(text, CUT_PROSE)
+        left = len(text) - len(shown)
+        html = self._marks.show(markdown.render(self._marks.hide(shown)))
+        return Block("prose", html, more=self._more(left), left=left)
 
     def _more(self, left: int) -> str:
         return self._addresses.full(self._message.seq) if left else ""
@@ -160,20 +164,25 @@ class _Shown:
         edits = edits_of(call.part)
         pieces, left = [], 0
         if edits:
+            room = diff.MOST_LINES  # for all files together
             for edit in edits:
                 pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}</p>')
                 # Before it is cut into lines: a mark has no line break, so hiding cannot join or split any.
                 lines = [line._replace(text=self._marks.hide(line.text)) for line in edit.lines]
-                pieces.append(diff.render(edit._replace(lines=lines)))
-        elif call.command:
-            pieces.append(self._code(call.command, "bash"))
-        elif call.part.input is not None:
-            pieces.append(self._code(_json(call.part.input), "json"))
+                shown, rest = diff.render(edit._replace(lines=lines), lines=room, complete=self._complete)
+                pieces.append(shown)
+                left += rest
+                room = max(0, room - len(lines))
+        elif call.command or call.part.input is not None:
+            text, language = (call.command, "bash") if call.command else (_json(call.part.input), "json")
+            shown, left = self._code(text, language)
+            pieces.append(shown)
         html = self._marks.show("".join(pieces))
         seqs: list[int] = []
         if call.result is not None:
-            output, left = self._output(call.result)
+            output, rest = self._output(call.result)
             html += output
+            left += rest
             if (seq := self._home[id(call.result)]) != self._message.seq:
                 seqs.append(seq)
         status = status_of(call)
@@ -182,11 +191,22 @@ class _Shown:
         detail = self._summary(call, [edit.path for edit in edits])
         return Block("edit" if edits else "call", html, call.part.name, detail, status, self._more(left), left, seqs)
 
-    def _code(self, text: str, language: str) -> str:
-        shown = text if self._complete else text[:CUT]
-        rest = f"\n… {len(text) - len(shown):,} more characters" if len(shown) < len(text) else ""
+    def _code(self, text: str, language: str) -> tuple[str, int]:
+        """Return code, and how many characters of it are left out."""
+        shown = self._cut(text, CUT)
+        left = len(text) - len(shown)
+        rest = f"\n… {amount(left, 'more character')}" if left else ""
         code = spans(terminal.block(self._marks.hide(shown)), language)
-        return f'<pre class="code" tabindex="0"><code>{code}{rest}</code></pre>'
+        return f'<pre class="code" tabindex="0"><code>{code}{rest}</code></pre>', left
+
+    def _cut(self, text: str, most: int) -> str:
+        """Return the beginning of a text, unless all of it is wanted."""
+        if self._complete or len(text) <= most:
+            return text
+        shown = text[:most]
+        # A mark that is cut in two would not be recognised.
+        mark = shown.rfind("[masked ", -60)
+        return shown[:mark] if mark >= 0 and "]" not in shown[mark:] else shown
 
     def _summary(self, call: Call, edited: list[str]) -> str:
         """Return the line for a folded call: the command, the files, or the beginning of its input."""
@@ -198,10 +218,7 @@ class _Shown:
     def _output(self, result: Part) -> tuple[Markup, int]:
         """Return a result, and how many characters of it are left out."""
         text = result.output
-        shown = text if self._complete else text[:CUT]
-        # A mark that is cut in two would not be recognised.
-        if len(shown) < len(text) and (open_mark := shown.rfind("[masked ", -60)) >= 0 and "]" not in shown[open_mark:]:
-            shown = shown[:open_mark]
+        shown = self._cut(text, CUT)
         kind = "output failed" if result.is_error else "output"
         body = self._marks.show(escape(terminal.block(self._marks.hide(shown))))
         if not text.strip():

@@ -17,7 +17,6 @@ from cortext.faces.html.document import style
 from cortext.faces.html.templates import environment
 
 ITERATIONS = 600_000  # of PBKDF2 with SHA-256: what OWASP advises
-LEAST = 8  # characters of a passphrase
 _KEY, _SALT, _NONCE = 32, 16, 12  # bytes
 
 
@@ -40,6 +39,10 @@ def sealed(page: str, passphrase: str) -> str:
     salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
     key = hashlib.pbkdf2_hmac("sha256", passphrase.encode(), salt, ITERATIONS, _KEY)
     ciphertext = AESGCM(key).encrypt(nonce, page.encode("utf-8", "replace"), None)
+    fields = {"salt": salt, "nonce": nonce, "ciphertext": ciphertext}
+    encoded = {name: base64.b64encode(data).decode() for name, data in fields.items()}
+    # Of what is in the file anyway: it tells a damaged file from a wrong passphrase.
+    digest = hashlib.sha256(".".join([str(ITERATIONS), *encoded.values()]).encode()).hexdigest()
     script = _script()
     template = environment().get_template("html/sealed.html")
     return template.render(
@@ -47,6 +50,6 @@ def sealed(page: str, passphrase: str) -> str:
         script=script,
         policy=policy(script),
         iterations=ITERATIONS,
-        **{name: base64.b64encode(data).decode() for name, data in (("salt", salt), ("nonce", nonce))},
-        ciphertext=base64.b64encode(ciphertext).decode(),
+        digest=digest,
+        **encoded,
     )

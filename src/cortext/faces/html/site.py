@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
 
 from cortext.faces.html.document import style
 from cortext.faces.html.sealed import policy
@@ -19,21 +18,22 @@ from cortext.wiring import tools
 WORDS = 4_000  # characters of each conversation that the first page searches
 
 
-class Entry(NamedTuple):
-    """A conversation of the site."""
+class Entry:
+    """A conversation of the site, masked by the caller: its file, and what the first page shows and searches."""
 
-    name: str  # its file
-    title: str
-    facts: str
-    text: str  # what is searched
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self.title = session.title or session.id or "A conversation"
+        facts = [tools.title(session.origin.tool), session.type, clock.short(session.last_active)]
+        self.facts = " · ".join(fact for fact in facts if fact)
+        self.text = session.summary[:WORDS]
 
-
-def entry(session: Session, messages: Sequence[Message], name: str) -> Entry:
-    """Return the entry of a conversation, masked by the caller."""
-    facts = [tools.title(session.origin.tool), session.type, clock.short(session.last_active)]
-    said = " ".join(message.content for message in messages if message.role in (USER, ASSISTANT))
-    text = " ".join(f"{session.summary} {said}".split())[:WORDS]
-    return Entry(name, session.title or session.id, " · ".join(fact for fact in facts if fact), text)
+    def noting(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield the messages, and note their words on the way."""
+        for message in messages:
+            if message.role in (USER, ASSISTANT) and len(self.text) < WORDS:
+                self.text = f"{self.text} {message.content}"[:WORDS]
+            yield message
 
 
 @cache

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import getpass
+import itertools
 import os
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
-from cortext.errors import UsageError
+from cortext.errors import CortextError, DamagedData, NotFound, StoreUnreachable, UnsafePath, UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.html import extra
+from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.progress import Progress
 from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.services.library.export import mask_lazily
+from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
+from cortext.services.workspace.projects import project_of
 from cortext.wiring.stores import Stores
 
 PASSPHRASE = "CORTEXT_EXPORT_PASSPHRASE"
 LEAST = 8  # characters of a passphrase
+FIRST = "index.html"
 
 
 class Exported:
@@ -52,7 +57,7 @@ def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     extra.require()
     from cortext.faces.html.document import document, document_chunks
 
-    redaction = Redaction(options.redact, found.root)
+    redaction = Redaction(options.redact, [found.root, project_of(found.session)])
     exported = Exported(found, options, kinds, redaction)
     if options.encrypt:
         from cortext.faces.html.sealed import sealed
@@ -65,39 +70,101 @@ def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     _report(redaction)
 
 
-def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> None:
-    """Write every conversation as a file of a folder, and a first page that lists and searches them."""
-    extra.require()
-    from cortext.faces.html.document import document
-    from cortext.faces.html.site import entry, first_page
+class Unreadable(Exception):
+    """A conversation that cannot be read; the others can."""
 
+
+def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
+    """Write every conversation as a file of a folder, and a first page that lists and searches them.
+
+    Returns 3 if some could not be read; they are left out and reported. If anything else fails, the folder is left as
+    it was.
+    """
+    extra.require()
     if options.encrypt:
         raise UsageError("--encrypt works for one conversation", kept="nothing was written", hint="leave --all out")
     folder = os.path.abspath(options.all)
-    if os.path.isdir(folder) and os.listdir(folder):
+    existed = os.path.isdir(folder)
+    if existed and os.listdir(folder):
         raise UsageError(f"{folder} is not empty", kept="it is unchanged", hint="name a new folder")
     listing = fresh_listing(stores)
+    listing.partial = True
     rows = listing.rows(asking=False)
-    redaction = Redaction(options.redact)
+    redaction = Redaction(options.redact, {*listing.sources, *(row.project for row in rows)})
     fsio.ensure_folder(folder)
-    bar = Progress("Writing pages", len(rows))
-    entries, names = [], Counter[str]()
+    names = {FIRST}  # of files of ours
+
+    def exported(row: Row) -> Exported:
+        return Exported(listing.found(row), options, kinds, redaction)
+
     try:
-        for row in rows:
-            exported = Exported(listing.found(row), options, kinds, redaction)
-            messages = list(exported.messages())
-            names[row.id] += 1  # clones of a workspace have the same ids
-            name = f"{row.id}.html" if names[row.id] == 1 else f"{row.id}-{names[row.id]}.html"
-            page = document(exported.session, messages, full=options.full)
-            fsio.replace_file(os.path.join(folder, name), [page.encode("utf-8", "replace")])
-            entries.append(entry(exported.session, messages, name))
-            bar.step()
-    finally:
-        bar.end()
-    first = os.path.join(folder, "index.html")
-    fsio.replace_file(first, [first_page(entries).encode("utf-8", "replace")])
-    print(terminal.line(first))
+        left_out = _write_site(folder, names, rows, exported, numbered=bool(redaction), full=options.full)
+    except BaseException:
+        for name in names:
+            fsio.remove(os.path.join(folder, name))
+        if not existed:
+            fsio.remove_tree(folder)
+        raise
+    print(terminal.line(os.path.join(folder, FIRST)))
     _report(redaction)
+    for name, why in left_out.items():
+        print(terminal.line(f"left out {name}: {why}"), file=sys.stderr)
+    return report_missing(listing.missing) or (3 if left_out else 0)
+
+
+def _write_site(
+    folder: str,
+    names: set[str],
+    rows: Sequence[Row],
+    exported: Callable[[Row], Exported],
+    *,
+    numbered: bool,
+    full: bool,
+) -> dict[str, str]:
+    """Write the pages, the first one last, and add their names. Returns what cannot be read, with the reasons.
+
+    The files are `numbered` if something is redacted: an id is made of the title, and may contain it.
+    """
+    from cortext.faces.html.document import document_chunks
+    from cortext.faces.html.site import Entry, first_page
+
+    entries: list[Entry] = []
+    left_out: dict[str, str] = {}
+    with Progress("Writing pages", len(rows)) as bar:
+        for row in rows:
+            bar.step()
+            name = _free(f"{len(entries) + 1:04}" if numbered else row.id, names)
+            try:
+                conversation = exported(row)
+                entry = Entry(conversation.session, name)
+                messages = entry.noting(_reading(conversation.messages()))
+                chunks = document_chunks(conversation.session, messages, full=full)
+                pieces = (chunk.encode("utf-8", "replace") for chunk in chunks)
+                fsio.replace_file(os.path.join(folder, name), pieces)
+            except (Unreadable, NotFound, DamagedData, UnsafePath, StoreUnreachable) as error:
+                left_out[row.id] = str(error)
+                continue
+            names.add(name)
+            entries.append(entry)
+    fsio.replace_file(os.path.join(folder, FIRST), [first_page(entries).encode("utf-8", "replace")])
+    return left_out
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name for a file: clones of a workspace have the same ids."""
+    numbers = itertools.count(2)
+    file = f"{name}.html"
+    while file in taken:
+        file = f"{name}-{next(numbers)}.html"
+    return file
+
+
+def _reading(messages: Iterator[Message]) -> Iterator[Message]:
+    """Yield the messages. Raises Unreadable, so that an error of reading is not taken for one of writing."""
+    try:
+        yield from messages
+    except (CortextError, OSError) as error:
+        raise Unreadable(str(error)) from error
 
 
 def _report(redaction: Redaction) -> None:

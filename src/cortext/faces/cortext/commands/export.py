@@ -35,10 +35,11 @@ def parser() -> ArgumentParser:
         choices=tools.target_names(),
         help="with --format native: the tool to write it for",
     )
-    made.add_argument("--full", action="store_true", help="with --format html: do not cut long tool calls and results")
+    about = "with --format html: do not cut long calls, results and texts"
+    made.add_argument("--full", action="store_true", help=about)
     about = "with --format html: a file that only a passphrase opens (asked for, or in CORTEXT_EXPORT_PASSPHRASE)"
     made.add_argument("--encrypt", action="store_true", help=about)
-    about = "with --format html: remove `paths` (home folders), `names` (user and machine), or any text; repeatable"
+    about = "with --format html: remove `paths` (of home and project), `names` (user, machine), or any text; repeatable"
     made.add_argument("--redact", action="append", default=[], metavar="RULE", help=about)
     about = "with --format html: every conversation, as a folder of pages with a search"
     made.add_argument("--all", default="", metavar="DIR", help=about)
@@ -55,8 +56,9 @@ def run(arguments: list[str]) -> int:
     if options.all:
         from cortext.faces.cortext.commands._export_html import export_all
 
-        export_all(stores, options, kinds)
-        return _report(kinds)
+        status = export_all(stores, options, kinds)
+        _report(kinds)
+        return status
     found = which(stores, " ".join(options.session))
     if options.format == "html":
         from cortext.faces.cortext.commands._export_html import export_one
