@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from cortext.model.message import ASSISTANT, Message
+from cortext.model.session import Origin, Session
+from cortext.wiring.stores import Stores
 from tests.support.cli import Ran, cortext
 
 MODEL = "claude-opus-4-5-20251101"
@@ -128,6 +131,54 @@ def test_the_cost_is_in_lists_in_show_and_in_the_receipt_of_a_resume(tmp_path: P
         and "in codex (gpt-5.5-pro)" in planned["receipt"]["price"]
     )
     assert f"in claude ({MODEL})" in planned["receipt"]["price"], "the model that was used there last"
+
+
+CLAUDE = {"input_tokens": 3, "output_tokens": 5, "cache_creation_input_tokens": 0}
+CODEX = {"input_tokens": 100, "cached_input_tokens": 60, "output_tokens": 8}
+
+
+def _answer(at: str, usage: dict[str, Any], model: str = "gpt-5") -> Message:
+    return Message(role=ASSISTANT, content="Done.", timestamp=f"2026-11-02T{at}:00Z", model=model, usage=usage)
+
+
+def _cost(*words: str) -> Any:
+    done = cortext("cost", "--json", *words)
+    assert done.code == 0, done
+    return done.json
+
+
+@pytest.mark.req("COST-01")
+def test_the_calls_of_one_tool_are_those_that_it_made_wherever_they_are() -> None:
+    stores = Stores()
+    home, spawn = stores.home_store().store, stores.spawn_store().store
+    home.create(Session(id="both", origin=Origin(tool="claude")))
+    home.append("both", _answer("10:00", CLAUDE, "claude-opus-4-5"), _answer("11:00", CODEX))
+    spawn.create(Session(id="own"))
+    spawn.append("own", _answer("12:00", {"input_tokens": 7, "output_tokens": 1}))
+    by_tool = {entry["name"]: entry["calls"] for entry in _cost("--by", "tool")["entries"]}
+    assert by_tool == {"claude": 1, "codex": 1, "aur": 1}
+    for tool in by_tool:
+        assert _cost("--tool", tool)["total"]["calls"] == 1, tool
+    assert _cost("--tool", "codex")["total"]["input"] == 40
+
+
+@pytest.mark.req("COST-01")
+def test_a_five_hour_window_does_not_move_with_a_filter() -> None:
+    home = Stores().home_store().store
+    home.create(Session(id="early", origin=Origin(tool="claude")))
+    home.append("early", _answer("10:20", CLAUDE), _answer("15:30", CLAUDE))
+    home.create(Session(id="late", origin=Origin(tool="claude")))
+    home.append("late", _answer("14:00", CLAUDE, "gpt-5-mini"))
+    cortext("tag", "late", "wanted")
+    both = [("2026-11-02 10:00 claude", 2), ("2026-11-02 15:00 claude", 1)]
+    for words, expected in (
+        ((), both),
+        (("--since", "2026-11-02T12:00:00Z"), [(both[0][0], 1), both[1]]),
+        (("--tag", "wanted"), [(both[0][0], 1)]),
+        (("--model", "gpt-5-mini"), [(both[0][0], 1)]),
+    ):
+        entries = _cost("--by", "window", *words)["entries"]
+        assert [(entry["name"], entry["calls"]) for entry in entries] == expected, words
 
 
 def test_bad_options_are_explained(tmp_path: Path) -> None:

@@ -212,6 +212,13 @@ def test_an_answer_in_several_records_is_one_call() -> None:
     assert [call.tokens for call in calls_in(messages).values()] == [Tokens(3, 25), Tokens(3, 5)]
 
 
+def test_an_answer_that_grows_between_the_records_of_another_is_counted_in_full() -> None:
+    first, grown = ({"input_tokens": 3, "output_tokens": n, "cache_creation_input_tokens": 0} for n in (1, 400))
+    messages = [_said("a", first, "msg_1:req"), _said("b", first, "msg_2:req"), _said("c", grown, "msg_1:req")]
+    messages.append(_said("d", {"output_tokens": 10}, "msg_1:req"))
+    assert [call.tokens for call in calls_in(messages).values()] == [Tokens(3, 410), Tokens(3, 1)]
+
+
 def test_carrying_names_the_model_that_is_assumed() -> None:
     prices = Prices()
     used_last = {"codex": "gpt-5", "claude": "llama3"}

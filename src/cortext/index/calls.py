@@ -160,7 +160,10 @@ def _fingerprint(row: Row) -> str:
 
 
 def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
-    """Return the calls of a session. What an answer grew by after its first record is added to its call."""
+    """Return the calls of a session. What an answer grew by after its first record is added to its call.
+
+    If the records of two answers alternate, each of them says the whole: the longest answer counts.
+    """
     calls: dict[int, Call] = {}
     for message in messages:
         found = used(message.usage)
@@ -174,6 +177,8 @@ def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
             calls[key] = Call(at, message.model, found.tool, found.tokens, found.cost)
         elif is_addition(message.usage):
             calls[key] = known._replace(tokens=known.tokens.plus(found.tokens))
+        elif found.tokens.output > known.tokens.output:
+            calls[key] = known._replace(tokens=found.tokens, cost=found.cost)
     return calls
 
 

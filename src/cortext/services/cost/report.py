@@ -12,12 +12,11 @@ from cortext.index.calls import Call, calls_in
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.usage import Tokens
+from cortext.services.cost import windows
 from cortext.services.cost.prices import Prices
 from cortext.services.library.listing import Listing, Row
 
-HOUR = 3_600
 DAY = 86_400
-WINDOW = 5 * HOUR
 UNKNOWN = "unknown"
 # Kinds of entries that follow one another in time; the others are ranked by what they cost.
 TIMES = ("day", "week", "month", "window")
@@ -125,10 +124,16 @@ def session_cost(messages: Iterable[Message], prices: Prices) -> Entry | None:
     return entry if entry.calls else None
 
 
-def report(calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "") -> Report:
-    """Return the sums of these calls by day, model and so on; `tool` and `model` leave out all others."""
+def report(
+    calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "", everything: Iterable[Priced] | None = None
+) -> Report:
+    """Return the sums of these calls by day, model and so on; `tool` and `model` leave out all others.
+
+    `everything` are the calls that decide where windows begin (None: these calls).
+    """
     if by not in KINDS:
         raise UsageError(f"unknown kind {by!r}", hint=f"use one of {', '.join(KINDS)}")
+    calls = list(calls)
     wanted = [
         priced for priced in calls if (not tool or priced.tool == tool) and (not model or priced.call.model == model)
     ]
@@ -138,7 +143,7 @@ def report(calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "")
         total.add(call.tokens, cost)
         if cost is None:
             unpriced[call.model or UNKNOWN] = unpriced.get(call.model or UNKNOWN, 0) + 1
-    entries = _windows(wanted) if by == "window" else _grouped(wanted, by)
+    entries = _windows(wanted, calls if everything is None else everything) if by == "window" else _grouped(wanted, by)
     ranked = dict(sorted(unpriced.items(), key=lambda pair: (-pair[1], pair[0])))
     return Report(by=by, entries=entries, total=total, unpriced=ranked)
 
@@ -177,20 +182,20 @@ def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
     return name, name, start, start + (7 * DAY if by == "week" else DAY)
 
 
-def _windows(calls: Iterable[Priced]) -> list[Entry]:
-    """Return the five-hour windows of each tool: one begins with the full hour of the first call after the last."""
-    entries: list[Entry] = []
-    latest: dict[str, int] = {}
-    for priced in sorted((priced for priced in calls if priced.call.at), key=lambda priced: priced.call.at):
-        at, tool = priced.call.at, priced.tool or UNKNOWN
-        index = latest.get(tool)
-        if index is None or at >= entries[index].end:
-            start = at // HOUR * HOUR
-            name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {tool}"
-            entries.append(Entry(name=name, start=start, end=start + WINDOW))
-            index = latest[tool] = len(entries) - 1
-        entries[index].add(priced.call.tokens, priced.cost)
-    return sorted(entries, key=lambda entry: (entry.start, entry.name))
+def _windows(calls: Iterable[Priced], everything: Iterable[Priced]) -> list[Entry]:
+    """Return the five-hour windows of each tool that these calls are in."""
+    begun = windows.Windows((priced.tool, priced.call.at) for priced in everything)
+    entries: dict[tuple[int, str], Entry] = {}
+    for priced in calls:
+        if not priced.call.at:
+            continue
+        start = begun.start(priced.tool, priced.call.at)
+        entry = entries.get((start, priced.tool))
+        if entry is None:
+            name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {priced.tool or UNKNOWN}"
+            entry = entries[start, priced.tool] = Entry(name=name, start=start, end=start + windows.LENGTH)
+        entry.add(priced.call.tokens, priced.cost)
+    return [entries[key] for key in sorted(entries)]
 
 
 def _own_program(row: Row) -> str:

@@ -46,9 +46,9 @@ def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> Non
             parser.add_argument(f"--{name}", **fields)  # type: ignore[arg-type]
 
 
-def is_filtered(options: Namespace) -> bool:
-    """Whether any filter was given."""
-    return any(getattr(options, name, None) for name in NAMES)
+def is_filtered(options: Namespace, *, without: tuple[str, ...] = ()) -> bool:
+    """Whether any filter was given, except some."""
+    return any(getattr(options, name, None) for name in NAMES if name not in without)
 
 
 def wanted_of(options: Namespace, stores: Stores, listing: Listing) -> Wanted:

@@ -57,11 +57,13 @@ def run(arguments: list[str]) -> int:
     listing = fresh_listing(stores)
     ledger = read_ledger(listing, prices)
     rows = None
-    if is_filtered(options):
+    if is_filtered(options, without=("tool",)):
         wanted = wanted_of(options, stores, listing)
+        wanted["tool"] = None  # --tool is about calls: a conversation of one tool may have calls of another
         wanted["archived"] = options.archived or None  # an archived conversation has cost something too
         rows = listing.rows(**wanted)
-    found = report(ledger.calls(rows, **times), options.by, tool=options.tool, model=options.model)
+    calls = ledger.calls(rows, **times)
+    found = report(calls, options.by, tool=options.tool, model=options.model, everything=ledger.calls())
     if options.limit:
         found.entries = found.entries[-options.limit :] if options.by in TIMES else found.entries[: options.limit]
     if options.json:
@@ -69,7 +71,8 @@ def run(arguments: list[str]) -> int:
 
         print_json({**found.as_dict(), "prices": prices_json(prices)})
     elif not found.total.calls:
-        print("No recorded calls match." if rows is not None or any(times.values()) else "No tokens are recorded yet.")
+        is_chosen = rows is not None or any((*times.values(), options.tool, options.model))
+        print("No recorded calls match." if is_chosen else "No tokens are recorded yet.")
     else:
         print(_table(found))
         _print_notes(found, prices)
