@@ -88,12 +88,14 @@ def test_a_record_that_says_nothing_is_no_call(record: dict[str, Any] | None) ->
 @pytest.mark.req("COST-01")
 def test_every_price_has_a_vendor_a_source_and_a_day() -> None:
     prices = Prices()
-    assert clock.normalise(f"{prices.date}T00:00:00Z")
-    for source in prices.sources:
-        assert source.source.startswith("https://") and source.as_of <= prices.date
     table = json.loads(Path(TABLE).read_text(encoding="utf-8"))
     names = [name for vendor in table["vendors"].values() for name in vendor["models"]]
     assert len(names) == len({canonical(name) for name in names}) > 80
+    days = {price.as_of for name in names if (price := prices.of(name))}
+    assert prices.date == max(days) and all(clock.normalise(f"{day}T00:00:00Z") for day in days)
+    for source in prices.sources:
+        read_on_page = source.vendor == "Anthropic"
+        assert source.source.startswith("https://") and source.as_of and bool(source.recorded_by) is not read_on_page
     for name in (*names, *table["aliases"], *table["assumed"].values()):
         price = prices.of(name)
         assert price is not None and 0 < price.input <= price.output, name
@@ -141,6 +143,39 @@ def test_the_price_is_that_of_the_day_of_the_call() -> None:
     assert prices.cost("claude-sonnet-5-5", tokens) == pytest.approx(0.1)
 
 
+def test_a_price_that_changes_later_does_not_count_before_that_day() -> None:
+    prices, tokens = Prices(), Tokens(input=1_000_000)
+    first, promoted, later = (
+        clock.to_epoch(f"{day}T12:00:00Z") or 0 for day in ("2026-08-01", "2026-09-01", "2027-01-01")
+    )
+    assert prices.cost("gemini-3.6-flash", tokens, first) == prices.cost("gemini-3.6-flash", tokens, later) == 1.5
+    assert prices.cost("gemini-3.6-flash", tokens, promoted) == 0.75
+    short = Tokens(input=100_000)  # there is a higher price for long prompts
+    assert prices.cost("gpt-5.6-luna", short, first) == pytest.approx(0.02)
+    assert prices.cost("gpt-5.6-luna", short, clock.to_epoch("2026-07-29T12:00:00Z") or 0) == pytest.approx(0.1)
+
+
+@pytest.mark.req("COST-01")
+def test_the_days_of_prices_are_those_of_the_models_that_occur(tmp_path: Path) -> None:
+    own = tmp_path / "prices.json"
+    own.write_text('{"models": {"my-model": {"input": 2, "output": 4}}}')
+    prices = Prices(str(own))
+    assert prices.days(["claude-opus-4-5", "my-model", "llama3"]) == "2026-11-05"
+    assert prices.days(["claude-opus-4-5", "gpt-5"]) == "2026-08-08 to 2026-11-05"
+    assert prices.days(["gpt-6.1-terra"]) == "2026-10-26" and prices.days(["my-model", "llama3"]) == ""
+
+
+def test_an_alias_of_ones_own_counts_as_a_price_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "prices.json"
+    own.write_text(
+        '{"models": {"mine": {"input": 2, "output": 4}}, "aliases": {"gpt-5": "mine", "team-model": "gpt-5-mini"}}'
+    )
+    prices, tokens = Prices(str(own)), Tokens(input=1_000_000)
+    assert prices.cost("gpt-5", tokens, recorded=9.0) == prices.cost("mine", tokens) == 2
+    assert prices.cost("team-model", tokens, recorded=9.0) == 0.25 and prices.cost("gpt-5-mini", tokens) == 0.25
+    assert prices.is_own("openai/gpt-5-2025-08-07") and not prices.is_own("gpt-5-mini")
+
+
 def test_a_price_of_ones_own_replaces_the_table_and_the_recorded_cost(tmp_path: Path) -> None:
     own = tmp_path / "prices.json"
     own.write_text('{"models": {"my-model": {"input": 2, "output": 4}, "gpt-5": {"input": 1, "output": 1}}}')
@@ -154,7 +189,7 @@ def test_a_price_of_ones_own_replaces_the_table_and_the_recorded_cost(tmp_path: 
 @pytest.mark.parametrize(
     "text",
     ["[]", "{", '{"models": {"m": {"input": -1, "output": 1}}}', '{"models": {"m": {"inputs": 1}}}',
-     '{"currency": "EUR", "models": {}}'],
+     '{"currency": "EUR", "models": {}}', '{"models": {"m": {"from": "soon", "input": 1, "output": 1}}}'],
 )  # fmt: skip
 def test_an_invalid_price_file_is_refused(tmp_path: Path, text: str) -> None:
     own = tmp_path / "prices.json"

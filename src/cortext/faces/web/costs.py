@@ -48,7 +48,7 @@ async def costs(request: Request) -> Response:
                 if entry.row is not None
             ],
             "unpriced": list(sums.unpriced),
-            "date": prices.date,
+            "prices_of": prices.days(sums.models),
         }
 
     return page(request, "costs.html", await services.in_reader(made))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import Annotated
 
@@ -26,6 +27,7 @@ _DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d|latest|preview(?:-\d\d-(?:20)
 
 
 Dollars = Annotated[float, msgspec.Meta(ge=0)]
+Day = Annotated[str, msgspec.Meta(pattern=r"^(?:20\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))?$")]
 
 
 class Rates(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -61,7 +63,8 @@ class Price(Rates, kw_only=True):
     """The prices of a model, from a day on."""
 
     long: LongRates | None = None
-    since: str = msgspec.field(default="", name="from")
+    since: Day = msgspec.field(default="", name="from")
+    as_of: Day = ""  # if not that of the vendor
 
     def of_call(self, tokens: Tokens) -> float:
         """Return the price of one call in dollars."""
@@ -76,7 +79,8 @@ Models = dict[str, Price | list[Price]]
 class _Vendor(msgspec.Struct, forbid_unknown_fields=True):
     models: Models
     source: str = ""
-    as_of: str = ""
+    as_of: Day = ""
+    recorded_by: str = ""
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -93,11 +97,15 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where the prices of a vendor come from, and of which day they are."""
+    """Where the prices of a vendor come from, and of which day they are.
+
+    `recorded_by` is the record that they were copied from, if they were not read on the vendor's page.
+    """
 
     vendor: str
     source: str
     as_of: str
+    recorded_by: str
 
 
 class Prices:
@@ -105,30 +113,43 @@ class Prices:
 
     def __init__(self, own: str = "") -> None:
         table = _read(TABLE)
+        mine = _read(own) if own else _Table()
         self.date, self.own = table.date, own
-        self.assumed = table.assumed
-        self.sources = [Source(name, vendor.source, vendor.as_of) for name, vendor in table.vendors.items()]
-        self._aliases = {canonical(name): canonical(model) for name, model in table.aliases.items()}
-        self._prices = _prices(table)
-        self._own = _prices(_read(own)) if own else {}
-        self.assumed |= _read(own).assumed if own else {}
+        self.assumed = table.assumed | mine.assumed
+        self.sources = [
+            Source(name, vendor.source, vendor.as_of, vendor.recorded_by) for name, vendor in table.vendors.items()
+        ]
+        self._aliases, self._own_aliases = _aliases(table), _aliases(mine)
+        self._prices, self._own = _prices(table), _prices(mine)
         self._found: dict[str, list[Price] | None] = {}
 
     def of(self, model: str, at: float = 0) -> Price | None:
         """Return the price of a model at a time (0: now); None if it is unknown."""
         if model not in self._found:
-            name = canonical(model)
-            name = name if name in self._prices or name in self._own else self._aliases.get(name, name)
+            name = self._name(model)
             self._found[model] = self._own.get(name) or self._prices.get(name)
         found = self._found[model]
         if not found or len(found) == 1:
             return found[0] if found else None
-        day = clock.from_epoch(at)[:10] if at else "9999"
+        day = (clock.from_epoch(at) if at else clock.now())[:10]
         return next((price for price in reversed(found) if price.since <= day), found[0])
 
     def is_own(self, model: str) -> bool:
         """Whether the user set the price of this model."""
-        return canonical(model) in self._own
+        return canonical(model) in self._own_aliases or self._name(model) in self._own
+
+    def days(self, models: Iterable[str]) -> str:
+        """Return the day of the prices of these models, or the first and the last: empty if the table has none."""
+        found = {price.as_of for model in models if not self.is_own(model) and (price := self.of(model)) is not None}
+        return " to ".join(sorted({min(found), max(found)})) if found else ""
+
+    def _name(self, model: str) -> str:
+        """Return the name under which a model has its price; what the user set comes first."""
+        name = canonical(model)
+        if name in self._own:
+            return name
+        name = self._own_aliases.get(name, name)
+        return name if name in self._own or name in self._prices else self._aliases.get(name, name)
 
     def cost(self, model: str, tokens: Tokens, at: float = 0, recorded: float | None = None) -> float | None:
         """Return what a call cost in dollars; None if its price is unknown.
@@ -156,11 +177,17 @@ def canonical(model: str) -> str:
 def _prices(table: _Table) -> dict[str, list[Price]]:
     """Return the prices by canonical name, each from the oldest to the newest."""
     found: dict[str, list[Price]] = {}
-    for models in (*(vendor.models for vendor in table.vendors.values()), table.models):
+    for models, day in (*((vendor.models, vendor.as_of) for vendor in table.vendors.values()), (table.models, "")):
         for name, given in models.items():
             prices = given if isinstance(given, list) else [given]
+            for price in prices:
+                price.as_of = price.as_of or day
             found[canonical(name)] = sorted(prices, key=lambda price: price.since)
     return found
+
+
+def _aliases(table: _Table) -> dict[str, str]:
+    return {canonical(name): canonical(model) for name, model in table.aliases.items()}
 
 
 def _read(path: str) -> _Table:

@@ -71,11 +71,12 @@ class Entry(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The entries of one kind, their sum, and the models without a price with how often they were called."""
+    """The entries of one kind, their sum, the models, and those without a price with how often they were called."""
 
     by: str
     entries: list[Entry]
     total: Entry
+    models: list[str]
     unpriced: dict[str, int]
 
     def as_dict(self) -> dict[str, Any]:
@@ -145,7 +146,8 @@ def report(
             unpriced[call.model or UNKNOWN] = unpriced.get(call.model or UNKNOWN, 0) + 1
     entries = _windows(wanted, calls if everything is None else everything) if by == "window" else _grouped(wanted, by)
     ranked = dict(sorted(unpriced.items(), key=lambda pair: (-pair[1], pair[0])))
-    return Report(by=by, entries=entries, total=total, unpriced=ranked)
+    models = sorted({priced.call.model for priced in wanted})
+    return Report(by=by, entries=entries, total=total, models=models, unpriced=ranked)
 
 
 def _grouped(calls: Iterable[Priced], by: str) -> list[Entry]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 
+import msgspec
+
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
@@ -98,8 +100,7 @@ def read_ledger(listing: Listing, prices: Prices) -> Ledger:
 
 def prices_json(prices: Prices) -> dict[str, object]:
     """Return where the prices come from."""
-    sources = [{"vendor": item.vendor, "source": item.source, "as_of": item.as_of} for item in prices.sources]
-    return {"date": prices.date, "file": prices.own or None, "sources": sources}
+    return {"date": prices.date, "file": prices.own or None, "sources": msgspec.to_builtins(prices.sources)}
 
 
 def _table(found: Report) -> str:
@@ -144,7 +145,9 @@ def _print_notes(found: Report, prices: Prices) -> None:
         names = [f"{name} ({amount(number, 'call')})" for name, number in found.unpriced.items()]
         more = f" and {len(names) - MOST_UNPRICED} more" if len(names) > MOST_UNPRICED else ""
         notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; set it with --prices FILE")
-    own = f" and {prices.own}" if prices.own else ""
-    notes.append(f"list prices of {prices.date}{own}; --json names their sources")
+    days = prices.days(found.models)
+    used = [*([f"list prices of {days}"] if days else []), *([f"the prices in {prices.own}"] if prices.own else [])]
+    if used:
+        notes.append(f"{' and '.join(used)}; --json names their sources")
     for note in notes:
         print(folded(terminal.line(f"Note: {note}"), sys.stderr, indent=2), file=sys.stderr)
