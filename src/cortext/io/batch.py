@@ -116,8 +116,8 @@ def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
 def mirror_file(source: str, target: str, later: Later | None = None) -> None:
     """Make `target` equal to a file that another program appends to, copying only what is new.
 
-    If the beginning differs (the program rewrote its file), copy the whole file again. With `later`, the target must
-    not exist yet.
+    If the beginning differs (the program rewrote its file), copy the whole file again; but an empty file, which lost
+    its contents, replaces nothing. With `later`, the target must not exist yet.
     """
     reading = fsio.open_file(source, os.O_RDONLY)
     try:
@@ -125,13 +125,15 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
         if later is not None:
             _new_copy(reading, size, target, later)
             return
+        if not size and os.path.exists(target):
+            return
         try:
             file = fsio.AppendFile(target) if os.path.exists(target) else None
         except OSError as error:
             raise fsio.write_failed(error, target, "the old copy") from error
         if file is not None:
             try:
-                if file.end <= size and _same_ends(reading, file):
+                if _is_continued(reading, file.descriptor, file.end):
                     file.append_pieces(fsio.read_blocks(reading, file.end, size))
                     return
             finally:
@@ -141,11 +143,22 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
         fsio.close_file(reading)
 
 
-def _same_ends(reading: int, file: fsio.AppendFile) -> bool:
+def is_continued(source: str, copy: str) -> bool:
+    """Whether a program has only appended to its file since the copy was made."""
+    reading = fsio.open_file(source, os.O_RDONLY)
+    try:
+        copied = fsio.open_file(copy, os.O_RDONLY)
+        try:
+            return _is_continued(reading, copied, os.fstat(copied).st_size)
+        finally:
+            fsio.close_file(copied)
+    finally:
+        fsio.close_file(reading)
+
+
+def _is_continued(reading: int, copied: int, size: int) -> bool:
     """Whether our copy is a prefix of the source, judged by its first and last 4 kB."""
-    tail = max(0, file.end - 4096)
-    return all(
-        os.pread(reading, min(4096, file.end - start), start)
-        == os.pread(file.descriptor, min(4096, file.end - start), start)
-        for start in (0, tail)
+    length = min(4096, size)
+    return size <= os.fstat(reading).st_size and all(
+        os.pread(reading, length, start) == os.pread(copied, length, start) for start in (0, size - length)
     )

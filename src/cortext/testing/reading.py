@@ -9,10 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from cortext.errors import CortextError
 from cortext.io.batch import Later
 from cortext.model.message import ROLES, Message
+from cortext.services.capture.copies import copies_of
 from cortext.testing.samples import LineSamples, Samples
 from cortext.tools.base import Counts, Transcript, TranscriptSource
+from cortext.wiring.stores import Stores
 
 # Records that no tool writes.
 GARBAGE = (b"not JSON at all", b"\xff\xfe\xfd", b'{"half": "a rec', b"[" * 5_000, b"null", b"7", b'"text"', b"[1, 2]")
@@ -244,6 +247,35 @@ class ReadingConformance(Conformance):
         later.flush()
 
         assert (tmp_path / "flushed later").read_bytes() == (tmp_path / "flushed now").read_bytes()
+
+    @pytest.mark.parametrize("damage", ["empty", "zeros", "half"])
+    def test_a_damaged_transcript_does_not_take_the_place_of_its_copy(
+        self, home: Path, tool: TranscriptSource, project: Path, damage: str
+    ) -> None:
+        self.samples.save(home)
+        complete, _, _ = self.read(tool)
+        capture = Stores(str(project)).capture()
+        session_id = capture.capture(tool, self.only_transcript(tool)).session_id
+
+        self._damage(home, tool, damage)
+        try:
+            for transcript in tool.transcripts():
+                capture.capture(tool, transcript)
+        except (CortextError, OSError):
+            pass  # a tool's file that cannot be read at all may be an error
+
+        paths = copies_of(capture.home.store.get(session_id).path)
+        copies = [copy for copy in map(tool.transcript_at, paths) if copy is not None]
+        assert complete in [[comparable(message) for message in tool.read(copy)] for copy in copies]
+
+    def _damage(self, home: Path, tool: TranscriptSource, damage: str) -> None:
+        """Damage the tool's own file. A database is not damaged; it loses the second half of the conversation."""
+        path = Path(self.only_transcript(tool).path)
+        data = path.read_bytes()
+        if data.startswith(b"SQLite"):
+            self.samples.save(home, self.samples.records // 2)
+        else:
+            path.write_bytes({"empty": b"", "zeros": bytes(len(data)), "half": data[: len(data) // 2]}[damage])
 
 
 def _is_json(line: bytes) -> bool:

@@ -10,8 +10,10 @@ import pytest
 from tests.tools.gemini_cli.corpus import KEY, Chat, everyday
 
 from cortext.errors import DamagedData, UnsafePath
+from cortext.services.capture.copies import copies_of
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.store import project_hash
+from cortext.wiring.stores import Stores
 
 
 @pytest.fixture
@@ -187,19 +189,20 @@ def test_a_session_is_restored_beside_its_stub(tool: GeminiCli, chats: Path, tmp
 
 
 @pytest.mark.req("TOOL-03", "TOOL-08")
-def test_a_stub_does_not_replace_the_copy_of_its_session(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+def test_a_stub_does_not_take_the_place_of_the_copy(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
     path = everyday().save(chats)
+    capture = Stores(str(tmp_path)).capture()
     (transcript,) = tool.transcripts()
-    copy = tmp_path / "copy"
-    tool.copy(transcript, str(copy))
+    session = capture.capture(tool, transcript).session_id
     path.unlink()  # as Gemini CLI deletes it
     (chats / f"session-2026-11-15T02-00-{KEY[:8]}.jsonl").write_bytes(stub())
     (left,) = tool.transcripts()
-
-    tool.copy(left, str(copy))
-
     assert left.key == KEY
-    assert copy.read_bytes() == everyday().data
+
+    capture.capture(tool, left)
+
+    copies = copies_of(capture.home.store.get(session).path)
+    assert [Path(copy).read_bytes() for copy in copies] == [stub(), everyday().data]
 
 
 @pytest.mark.req("SAFE-03")

@@ -24,6 +24,7 @@ from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import TITLED_BY_USER, Change, Origin, Session
 from cortext.model.status import ACTIVE
+from cortext.services.capture import copies
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
     Captured,
@@ -38,7 +39,7 @@ from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
 from cortext.services.workspace.projects import Projects, held_in_workspace, project_of
 from cortext.store.base import Store
-from cortext.store.files.layout_paths import NATIVE, native_copy
+from cortext.store.files.layout_paths import NATIVE
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
 KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
@@ -294,7 +295,7 @@ class Capture:
         own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
         if entry.root == self.home.root and own:  # not a native session that we wrote
             try:
-                tool.copy(transcript, native_copy(session.path))
+                copies.copy(tool, transcript, session.path)
             except (CortextError, OSError) as error:
                 failure = error
         yield

@@ -12,6 +12,7 @@ from typing import NamedTuple
 CONVERSATIONS = "conversations"  # in a workspace: a folder per day, which contains a folder per conversation
 SESSION = ".session"  # in a conversation's folder: the session; everything else is the user's
 NATIVE = "native"  # in `.session`: the transcript as the AI tool wrote it
+EARLIER = "earlier"  # in `.session`: the largest earlier copy, if the tool's file is not a continuation of it
 STATE = os.path.join(".workspace", "state")  # the control folder of a workspace
 LOCKS = "locks"  # in a control folder
 TRASH = "trash"
@@ -77,6 +78,11 @@ def lock_file(control: str, session_id: str) -> str:
 def native_copy(path: str) -> str:
     """Return the path of the tool's transcript, which is kept with the session."""
     return os.path.join(path, SESSION, NATIVE)
+
+
+def earlier_copy(path: str) -> str:
+    """Return the path of the copy that the tool's own file did not continue."""
+    return os.path.join(path, SESSION, EARLIER, NATIVE)
 
 
 def session_ids(kind: str, root: str) -> Iterator[str]:

@@ -116,12 +116,7 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
 
 
 def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfiles.Later | None = None) -> None:
-    """Copy a transcript and those of its side agents; of a copy that exists, only what is new.
-
-    If Gemini CLI has deleted a session and left a stub of it, the copy of the session stays.
-    """
-    if os.path.exists(target) and not has_messages(source):
-        return
+    """Copy a transcript and those of its side agents; of a copy that exists, only what is new."""
     newfiles.ensure_folder(os.path.dirname(target), later)
     newfiles.mirror_file(source, target, later)
     for path in store.agents(source, key):
