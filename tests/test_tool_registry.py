@@ -170,6 +170,7 @@ class Run(NamedTuple):
     passed: bool
     date: str = "2026-11-17"
     versions: tuple[str, ...] = ("1", "1")
+    is_older: bool = False
 
 
 def test_the_pairs_that_ship_are_of_the_tested_versions() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, Part, thread
+from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Message, Part, thread
 from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
@@ -40,6 +41,14 @@ class Said(NamedTuple):
 
     role: str
     text: str
+
+
+# What follows the conversation in the request: our command, the context block, and the prompt.
+CLOSING = [Said(USER, text) for text in (COMMAND, "[RESUMED CONVERSATION]", SUMMARY, "[END RESUMED CONTEXT]", NEXT)]
+
+# The labels of a call and of a result for a program without structured calls; the id is in both.
+_LABELLED = re.compile(r"^(?=\[(?:call of|result of the call of) )", re.MULTILINE)
+_LABEL = re.compile(r"\[(?P<result>result of the )?call of .*? \((?P<id>[^\s()]+)\)")
 
 
 class Conversation(NamedTuple):
@@ -176,6 +185,7 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
     receipt = plan.receipt
     of_calls = sum(len(message.parts_of(TOOL_CALL)) for message in plan.carried)
     as_text = receipt.changed.get(Change.CALLS_AS_TEXT, 0)
+    received = Received(request)
     return Outcome(
         messages=receipt.messages,
         of_messages=receipt.of_messages,
@@ -184,21 +194,65 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
         left_out=dict(receipt.left_out),
         changed={str(kind): count for kind, count in receipt.changed.items()},
         problems=[
-            *_missing(request, said),
+            *_missing(received, said),
+            *_repeated(received, said),
+            *_unsaid(received, said),
+            *_miscounted(received, plan.carried, receipt.messages),
             *_unpaired(request, receipt.tool_calls - as_text),
-            *_without_output(request, plan.carried),
+            *_as_text(received, as_text),
+            *_without_output(received, plan.carried),
         ],
     )
 
 
-def _missing(request: Request, said: Sequence[Said]) -> list[str]:
+class ReceivedCall(NamedTuple):
+    """A tool call in a request, with the output that came with it; None if none did."""
+
+    arguments: str
+    output: str | None
+    is_text: bool = False
+
+
+class Received:
+    """What a request contains of a conversation: what was said, and the calls, real ones or as labelled text."""
+
+    def __init__(self, request: Request) -> None:
+        turns = [Said(_role(turn), turn.text) for turn in request.conversation if turn.kind == "text"]
+        self.texts = [turn for turn in turns if turn.role in (USER, ASSISTANT)]
+        results = {turn.call_id: turn.text for turn in request.conversation if turn.kind == "tool_result"}
+        calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
+        self.calls = [ReceivedCall(str(call.arguments), results.get(call.call_id)) for call in calls]
+        self.calls += _calls_as_text([turn.text for turn in self.texts])
+
+    def call(self, command: str) -> ReceivedCall | None:
+        """Return the call of this command."""
+        return next((call for call in self.calls if command in call.arguments), None)
+
+
+def _role(turn: Turn) -> str:
+    return {"model": ASSISTANT}.get(turn.role, turn.role)
+
+
+def _calls_as_text(texts: Sequence[str]) -> list[ReceivedCall]:
+    """Return the calls that were turned into text; the id in the labels of a call and of its result joins them."""
+    calls: dict[str, str] = {}
+    outputs: dict[str, str] = {}
+    for text in texts:
+        for section in _LABELLED.split(text)[1:]:
+            label, _, body = section.partition("\n")
+            found = _LABEL.match(label)
+            if found:
+                (outputs if found["result"] else calls)[found["id"]] = body
+    return [ReceivedCall(arguments, outputs.get(key), True) for key, arguments in calls.items()]
+
+
+def _missing(received: Received, said: Sequence[Said]) -> list[str]:
     """Return what is missing: each text in its order and role, then our command, the context block, and the prompt."""
-    texts = [turn for turn in request.conversation if turn.kind == "text"]
+    texts = received.texts
     problems, position = [], 0
-    closing = [Said(USER, text) for text in (COMMAND, "[RESUMED CONVERSATION]", SUMMARY, "[END RESUMED CONTEXT]", NEXT)]
-    for role, text in [*said, *closing]:
+    for role, text in [*said, *CLOSING]:
         later = range(position, len(texts))
-        index = next((index for index in later if text in texts[index].text and _role(texts[index]) == role), None)
+        index = next((index for index in later if text in texts[index].text and texts[index].role == role), None)
         if index is None:
             problems.append(f"not received as {role} after text {position}: {text[:60]!r}")
         else:
@@ -206,8 +260,51 @@ def _missing(request: Request, said: Sequence[Said]) -> list[str]:
     return problems
 
 
-def _role(turn: Turn) -> str:
-    return {"model": ASSISTANT}.get(turn.role, turn.role)
+def _repeated(received: Received, said: Sequence[Said]) -> list[str]:
+    """Return the texts that were received more often than they were said; the context block is known by its summary."""
+    problems = []
+    texts = [*(text for _, text in said), COMMAND, SUMMARY, NEXT]
+    for text in dict.fromkeys(texts):
+        once = sum(other.count(text) for other in texts)
+        times = sum(turn.text.count(text) for turn in received.texts)
+        if times > once:
+            problems.append(f"received {times} times: {text[:60]!r}")
+    return problems
+
+
+def _unsaid(received: Received, said: Sequence[Said]) -> list[str]:
+    """Return the words of the assistant between the first and the last ones that it did not say."""
+    places = [index for index, turn in enumerate(received.texts) if any(text in turn.text for _, text in said)]
+    own = [text for role, text in said if role == ASSISTANT]
+    problems = []
+    for turn in received.texts[min(places, default=0) : max(places, default=-1) + 1]:
+        is_known = any(text in turn.text for text in own) or _LABELLED.match(turn.text)
+        if turn.role == ASSISTANT and not is_known:
+            problems.append(f"received as {ASSISTANT}, but never said: {turn.text[:60]!r}")
+    return problems
+
+
+def _miscounted(received: Received, carried: Sequence[Message], expected: int) -> list[str]:
+    """Return whether another number of messages was received than the receipt has."""
+    commands = {part.id: _file_read(part) for message in carried for part in message.parts_of(TOOL_CALL)}
+    arrived = sum(_arrived(received, message, commands) for message in carried)
+    return [] if arrived == expected else [f"{arrived} messages were received, {expected} are in the receipt"]
+
+
+def _arrived(received: Received, message: Message, commands: Mapping[str, str]) -> bool:
+    """Whether the words of a message were received; of one without words, its calls or results."""
+    if words := message.content.strip():
+        role = ASSISTANT if message.role == ASSISTANT else USER
+        return any(turn.role == role and words in turn.text for turn in received.texts)
+    calls = [received.call(f"cat {commands[part.id]}") for part in message.parts_of(TOOL_CALL)]
+    asked = [received.call(f"cat {commands.get(part.call_id)}") for part in message.parts_of(TOOL_RESULT)]
+    answered = [call if call and call.output is not None else None for call in asked]
+    return bool([*calls, *answered]) and all([*calls, *answered])
+
+
+def _file_read(call: Part) -> str:
+    """Return the file that a call reads."""
+    return next(file for file in FILES if f"cat {file}" in str(call.input))
 
 
 def _unpaired(request: Request, expected: int) -> list[str]:
@@ -220,20 +317,22 @@ def _unpaired(request: Request, expected: int) -> list[str]:
     return problems
 
 
-def _without_output(request: Request, carried: Sequence[Message]) -> list[str]:
-    """Return the calls whose recorded output did not arrive with them, in their own result or in the same text."""
-    results = {turn.call_id: turn.text for turn in request.conversation if turn.kind == "tool_result"}
-    recorded = {part.call_id: part.output for message in carried for part in message.parts_of("tool_result")}
+def _as_text(received: Received, expected: int) -> list[str]:
+    """Return whether another number of calls was received as text, each with its result, than the receipt has."""
+    number = sum(call.is_text and call.output is not None for call in received.calls)
+    return [] if number == expected else [f"{number} calls were received as text, {expected} are in the receipt"]
+
+
+def _without_output(received: Received, carried: Sequence[Message]) -> list[str]:
+    """Return the calls whose recorded output did not arrive with them, as their result or as text with their id."""
+    recorded = {part.call_id: part.output for message in carried for part in message.parts_of(TOOL_RESULT)}
     problems = []
     for call in (part for message in carried for part in message.parts_of(TOOL_CALL)):
-        file, words = next((file, words) for file, words in FILES.items() if f"cat {file}" in str(call.input))
-        if words not in recorded.get(call.id, ""):
+        file = _file_read(call)
+        if FILES[file] not in recorded.get(call.id, ""):
             continue  # the source itself lost it
-        together = [
-            f"{turn.arguments}\n{results.get(turn.call_id, '')}" if turn.kind == "tool_call" else turn.text
-            for turn in request.conversation
-        ]
-        if not any(f"cat {file}" in text and words in text for text in together):
+        arrived = received.call(f"cat {file}")
+        if arrived is None or FILES[file] not in (arrived.output or ""):
             problems.append(f"the output of 'cat {file}' was not received with its call")
     return problems
 

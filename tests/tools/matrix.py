@@ -7,8 +7,8 @@
 
 Each pair is run twice: in a home folder in which the target was never used, and in one in which it was used before with
 another provider. Results are kept in `.cache/matrix`, and the conversations next to the programs, so that an
-interrupted run continues where it stopped; a pair is run again when a program has another version. At the end
-`docs/pairs.md` is written. Twelve programs need about 4 GB of disk (see CONTRIBUTING.md).
+interrupted run continues where it stopped; a pair is run again when a program has another version or the adapters have
+changed. At the end `docs/pairs.md` is written. CONTRIBUTING.md says what it needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 from tests.support.ai_programs import programs_folder
 from tests.support.desk import Desk
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, Request
 from tests.support.pairs import (
     DATA,
     TURN_SECONDS,
@@ -39,9 +39,9 @@ from tests.support.pairs import (
     imported,
     resumed,
 )
-from tests.support.runners import make_tool
+from tests.support.runners import ANOTHER_MODEL, make_tool
 from tests.tools import matrix_data
-from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, page, versions
+from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, code_of, page, versions
 
 from cortext.services.library.stores import Found
 from cortext.tools import registry
@@ -61,7 +61,7 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
 
     def get(self, source: str, target: str, home: str) -> Row | None:
-        """Return the result for the current versions of both programs; None if there is none."""
+        """Return the result for the current versions of both programs, perhaps of older code; None if there is none."""
         try:
             row = msgspec.json.decode(self._path(source, target, home).read_bytes(), type=Row)
         except (OSError, msgspec.MsgspecError):
@@ -83,7 +83,7 @@ class Results:
 
 def run(names: Sequence[str], results: Results, work: Path, *, again: bool) -> None:
     """Run what has no result yet."""
-    wanted = [pair for pair in in_order(names) if again or not ((row := results.get(*pair)) and row.passed)]
+    wanted = [pair for pair in in_order(names) if again or not is_done(results.get(*pair))]
     if again:
         shutil.rmtree(work, ignore_errors=True)
     held: dict[str, Conversation | str] = {}
@@ -94,6 +94,11 @@ def run(names: Sequence[str], results: Results, work: Path, *, again: bool) -> N
             row = _row(held[source], source, target, home, work / "pair", server)
             results.put(row)
             _say(row)
+
+
+def is_done(row: Row | None) -> bool:
+    """Whether a result need not be made again."""
+    return row is not None and row.passed and not row.is_older
 
 
 def in_order(names: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -107,21 +112,27 @@ def in_order(names: Sequence[str]) -> list[tuple[str, str, str]]:
 
 
 def _held(source: str, folder: Path, server: ModelServer) -> Conversation | str:
-    """Hold the conversation and import it, unless an earlier run did; if it could not be held, return why."""
+    """Hold the conversation, unless an earlier run did, and import it; if that could not be done, return why."""
     done = folder / "held.json"
-    if done.exists():
-        return msgspec.json.decode(done.read_bytes(), type=Conversation, dec_hook=_path)
-    shutil.rmtree(folder, ignore_errors=True)
+    was_held = done.exists()
+    if not was_held:
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder / "bin", ignore_errors=True)
     desk = Desk(folder, server, names=(source,))
-    project = desk.project()
     server.forget()
     try:
-        held = Conversation(desk.home, project, hold(desk, source, project))
+        if not was_held:
+            project = desk.project()
+            held = Conversation(desk.home, project, hold(desk, source, project))
+            done.write_bytes(msgspec.json.encode(held, enc_hook=str))
+        held = msgspec.json.decode(done.read_bytes(), type=Conversation, dec_hook=_path)
+        desk.tools[source].trust(held.project)
+        for kept in (DATA, Path(".cache", "cortext")):  # of an earlier import, perhaps by older code
+            shutil.rmtree(desk.home / kept, ignore_errors=True)
         with environment(desk):
-            imported(desk, Stores(str(desk.home)), source, project)
+            imported(desk, Stores(str(desk.home)), source, held.project)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         return f"the conversation could not be held: {_reason(error)}"
-    done.write_bytes(msgspec.json.encode(held, enc_hook=str))
     return held
 
 
@@ -132,7 +143,12 @@ def _path(kind: type, value: object) -> Path:
 def _row(held: Conversation | str, source: str, target: str, home: str, folder: Path, server: ModelServer) -> Row:
     """Resume a held conversation in a target."""
     row = Row(
-        source=source, target=target, home=home, versions=versions(source, target), date=time.strftime("%Y-%m-%d")
+        source=source,
+        target=target,
+        home=home,
+        versions=versions(source, target),
+        date=time.strftime("%Y-%m-%d"),
+        code=code_of(source, target),
     )
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
@@ -155,7 +171,7 @@ def _reason(error: Exception) -> str:
 
 def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -> None:
     if row.home == USED:
-        _use_before(row.target, folder)
+        _copy(_used_before(row.target, folder), folder)
     desk = Desk(folder, server, names=(row.target,))
     shutil.copytree(held.home / DATA, desk.home / DATA, dirs_exist_ok=True)
     desk.tools[row.target].trust(held.project)
@@ -165,18 +181,37 @@ def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -
         found = copied(_only_session(stores), row.target)
         plan, request = resumed(desk, stores, found, row.target, held.project)
         row.outcome = compare(request, plan, held.said)
+        if ANOTHER_MODEL in _model(request):
+            row.outcome.problems.append(f"it asked {ANOTHER_MODEL}, which it was used with before")
         row.outcome.problems += captured_again(desk, found, row.target)
 
 
-def _use_before(target: str, folder: Path) -> None:
-    """Hold a conversation in the program with another provider, in another project."""
-    with ModelServer() as other:
-        tool = make_tool(RUNNERS[target], folder / "home", other.url)
-        elsewhere = folder / "elsewhere"
-        elsewhere.mkdir(parents=True)
-        tool.trust(elsewhere)
-        done = tool.run("Please put the kettle on.", cwd=elsewhere, timeout=TURN_SECONDS)
-        assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
+def _used_before(target: str, folder: Path) -> Path:
+    """Return a copy of the folder after the program was used there with another provider, in another project."""
+    kept = folder.parent / f"used-{target}-{versions(target)[0]}"
+    if not kept.exists():
+        with ModelServer() as other:
+            tool = make_tool(RUNNERS[target], folder / "home", other.url)
+            tool.choose_another_model()
+            elsewhere = folder / "elsewhere"
+            elsewhere.mkdir(parents=True)
+            tool.trust(elsewhere)
+            done = tool.run("Please put the kettle on.", cwd=elsewhere, timeout=TURN_SECONDS)
+            assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
+            assert ANOTHER_MODEL in _model(other.turns[-1]), f"{target} asked {_model(other.turns[-1])}"
+        _copy(folder, kept)
+    return kept
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder with a home. Paths are in a program's records, so a home is used only where it was made."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns("*.sock"))
+
+
+def _model(request: Request) -> str:
+    """Return the model that a request asks; some APIs have it in the path."""
+    return str(request.body.get("model") or request.path)
 
 
 def _only_session(stores: Stores) -> Found:

@@ -29,12 +29,18 @@ class Result(Protocol):
     @property
     def passed(self) -> bool: ...
 
+    @property
+    def is_older(self) -> bool: ...
+
 
 def proven(rows: Sequence[Result]) -> dict[str, ProvenPairs]:
-    """Return the pairs of each tool. A pair has passed if it did in every home in which it was run."""
+    """Return the pairs of each tool. A pair has passed if it did in every home in which it was run.
+
+    What was run with older code proves nothing about this version.
+    """
     pairs: dict[tuple[str, str], bool] = {}
     found: dict[str, ProvenPairs] = {}
-    for row in rows:
+    for row in (row for row in rows if not row.is_older):
         pair = (row.source, row.target)
         pairs[pair] = pairs.get(pair, True) and row.passed
         for name, version in zip(pair, row.versions, strict=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 
 import msgspec
 from tests.support.ai_programs import PROGRAMS
@@ -11,6 +14,9 @@ from tests.support.pairs import Outcome
 
 from cortext.tools import registry
 
+SOURCES = Path(registry.__file__).parents[1]
+# What every pair uses, beside the adapters of its two tools.
+COMMON = ("tools/shared", "model/turns.py", "services/resume")
 RUNNERS = NAMES | MORE_NAMES
 FRESH, USED = "fresh", "used"
 HOMES = {FRESH: "In a new home folder", USED: "Where the target was used before, with another provider"}
@@ -18,29 +24,26 @@ INTRODUCTION = """# Pairs of tools
 
 A conversation was held in the program of each row and resumed in the program of each column. It has a paste of 30 kB,
 two tool calls at once, a call that fails, a message that begins with `/`, an `@file` and Unicode. Then one more thing
-was said in the target, and what its model received was compared with the receipt: every text in its order and role, the
-number of tool calls, each call with a result of its own and the output that was recorded for it. What was said last
-was captured again, and nothing else. A conversation of Aider is shorter: it has no tool calls, and takes a message that
+was said in the target, and what its model received was compared with the receipt: every text once, in its order and
+role, the number of messages and of tool calls, each call with a result of its own and the output that was recorded for
+it; of a program without structured calls, the calls and results as labelled text. What was said last was captured
+again, and nothing else. A conversation of Aider is shorter: it has no tool calls, and takes a message that
 begins with `/` for a command of its own.
 
 `python -m tests.tools.matrix` repeats it with the real programs, and writes this page. The model is a server on the
-same machine that records its requests.
+same machine that records its requests. Each result is kept with a hash of the code that it proves: the adapters of both
+tools, and what all of them share.
 """
-LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt.
+LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt and by the request.
 
 - ✓ the model received what the receipt says
 - ✗ it did not (see [What did not pass](#what-did-not-pass))
 - † something was changed or left out on the way, and the receipt says so (see [What was changed](#what-was-changed))
+- *older*: that code has changed since, and the pair was not run again yet
 - – not run"""
 
 # Why a pair does not pass, where that is known.
-REASONS = {
-    (
-        "codex",
-        "qwen",
-    ): "A defect of cortext: Codex records two calls at once as two messages, cortext writes them as two "
-    "answers, and Qwen Code then takes the first call for interrupted. The receipt does not say so."
-}
+REASONS: dict[tuple[str, str], str] = {}
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -51,6 +54,7 @@ class Row(msgspec.Struct, kw_only=True):
     home: str
     versions: tuple[str, ...]
     date: str
+    code: str = ""  # the hash of the code that it proves
     seconds: float = 0.0
     outcome: Outcome | None = None
     error: str = ""
@@ -59,6 +63,11 @@ class Row(msgspec.Struct, kw_only=True):
     def passed(self) -> bool:
         """Whether the conversation arrived as the receipt says."""
         return self.outcome is not None and not self.outcome.problems
+
+    @property
+    def is_older(self) -> bool:
+        """Whether the code has changed since."""
+        return self.code != code_of(self.source, self.target)
 
     @property
     def problem(self) -> str:
@@ -72,6 +81,22 @@ def versions(*names: str) -> tuple[str, ...]:
     return tuple(PROGRAMS[RUNNERS[name]].version for name in names)
 
 
+def code_files(*names: str) -> list[Path]:
+    """Return the files that carry conversations between these tools."""
+    adapters = ["/".join(registry.BUILT_IN[name].partition(":")[0].split(".")[1:-1]) for name in sorted(set(names))]
+    files = [path for part in (*adapters, *COMMON) for path in (SOURCES / part, *sorted((SOURCES / part).rglob("*")))]
+    return [path for path in files if path.suffix in (".py", ".js")]
+
+
+@cache
+def code_of(*names: str) -> str:
+    """Return a hash of the code that carries conversations between these tools, as it was when first asked for."""
+    code = hashlib.sha256()
+    for path in code_files(*names):
+        code.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes())
+    return code.hexdigest()[:16]
+
+
 def page(names: Sequence[str], rows: Sequence[Row]) -> str:
     """Return docs/pairs.md."""
     lines = [INTRODUCTION, LEGEND]
@@ -79,7 +104,9 @@ def page(names: Sequence[str], rows: Sequence[Row]) -> str:
         cells = {(row.source, row.target): row for row in rows if row.home == home}
         passed = sum(row.passed for row in cells.values())
         run = f"{len(cells)} of {len(names) ** 2} pairs were run, {passed} passed"
-        lines += ["", f"## {title}", "", f"{run}{_between(row.date for row in cells.values())}.", ""]
+        older = sum(row.is_older for row in cells.values())
+        run += _between(row.date for row in cells.values()) + (f"; {older} with older code" if older else "")
+        lines += ["", f"## {title}", "", f"{run}.", ""]
         lines += _table("from \\ to", *names)
         lines += [_line(source, *(_cell(cells.get((source, target))) for target in names)) for source in names]
     lines += ["", "## What did not pass", ""]
@@ -123,11 +150,12 @@ def _cell(row: Row | None) -> str:
     if row is None:
         return "–"
     outcome = row.outcome
+    older = ", *older*" if row.is_older else ""
     if outcome is None:
-        return "✗"
+        return f"✗{older}"
     changed = " †" if outcome.changed or outcome.left_out else ""
     counts = f"{outcome.messages}/{outcome.of_messages}, {outcome.calls}/{outcome.of_calls}"
-    return f"{'✓' if row.passed else '✗'} {counts}{changed}"
+    return f"{'✓' if row.passed else '✗'} {counts}{changed}{older}"
 
 
 def _between(dates: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from tests.support.pairs import (
     outcomes,
     resumed,
 )
-from tests.support.runners import Tool, make_tool
+from tests.support.runners import ANOTHER_MODEL, make_tool
 from tests.support.screen import Screen
 
 from cortext.model.message import ATTACHMENT, Message, thread
@@ -47,11 +47,6 @@ class RealFlow:
     changed: ClassVar[dict[str, int]] = {}  # what the receipt of a resume in it says
     targets: ClassVar[tuple[str, ...]] = ("claude",)  # the programs that its conversation is resumed in
 
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        """Configure another provider and the model `another-model`."""
-        raise NotImplementedError
-
     def check_imported(self, found: Found, messages: list[Message]) -> None:
         """Check what only this program records."""
 
@@ -69,12 +64,12 @@ class RealFlow:
         folder = tmp_path_factory.mktemp("desk")
         with ModelServer() as other:
             tool = make_tool(MORE_NAMES[cls.name], folder / "home", other.url)
-            cls.choose_another_model(tool)
+            tool.choose_another_model()
             elsewhere = folder / "elsewhere"
             elsewhere.mkdir()
             done = tool.run("Please put the kettle on.", cwd=elsewhere)
             assert done.returncode == 0, done.stderr
-            assert other.turns[-1].body["model"] == "another-model"
+            assert other.turns[-1].body["model"] == ANOTHER_MODEL
         with ModelServer() as server:
             yield Desk(folder, server, names=dict.fromkeys(("claude", cls.name, *cls.targets)))
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 from tests.support.model_server import Request, Turn
 from tests.support.pairs import COMMAND, NEXT, SUMMARY, Outcome, Said, compare
-from tests.tools.matrix import Results, in_order
-from tests.tools.matrix_page import FRESH, HOMES, RUNNERS, USED, Row, page, versions
+from tests.tools.matrix import Results, in_order, is_done
+from tests.tools.matrix_data import proven
+from tests.tools.matrix_page import FRESH, HOMES, RUNNERS, SOURCES, USED, Row, code_files, code_of, page, versions
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
+from cortext.model.turns import Change
 from cortext.services.resume.handover import NEW, Plan
 from cortext.services.resume.packet import Receipt
 
@@ -23,7 +25,7 @@ SAID = [Said(USER, "Read both."), Said(ASSISTANT, "Done.")]
 CLOSING = f"{COMMAND} [RESUMED CONVERSATION] {SUMMARY} [END RESUMED CONTEXT] {NEXT}"
 
 
-def _plan() -> Plan:
+def _plan(changed: dict[str, int] | None = None, messages: int = 4) -> Plan:
     calls = [Part(type=TOOL_CALL, id=key, name="sh", input=command) for key, command in COMMANDS.items()]
     results = [Part(type=TOOL_RESULT, call_id=key, output=output) for key, output in OUTPUTS.items()]
     carried = [
@@ -32,15 +34,15 @@ def _plan() -> Plan:
         Message(role=TOOL, parts=results),
         Message(role=ASSISTANT, content="Done."),
     ]
-    receipt = Receipt(session="1", messages=4, of_messages=4, tool_calls=2)
+    receipt = Receipt(session="1", messages=messages, of_messages=4, tool_calls=2, changed=changed or {})
     session = Session(id="1", type="plan", title="Herons", origin=Origin(tool="claude"))
     return Plan(session=session, project="", carried=carried, prompt="", receipt=receipt, how=NEW)
 
 
-def _problems(*turns: Turn) -> list[str]:
+def _problems(*turns: Turn, plan: Plan | None = None) -> list[str]:
     conversation = (Turn("user", "text", "Read both."), *turns, Turn("user", "text", CLOSING))
     request = Request(1, "POST", "/", {}, {}, "chat", False, conversation)
-    return compare(request, _plan(), SAID).problems
+    return compare(request, plan or _plan(), SAID).problems
 
 
 def _results(outputs: dict[str, str]) -> list[Turn]:
@@ -68,6 +70,63 @@ def test_a_text_in_another_role_is_a_problem() -> None:
     assert "not received as assistant" in _problems(*CALLS, *_results(OUTPUTS), Turn("user", "text", "Done."))[0]
 
 
+def test_a_history_that_is_sent_twice_is_a_problem() -> None:
+    once = [Turn("user", "text", "Read both."), *CALLS, *_results(OUTPUTS), Turn("assistant", "text", "Done.")]
+    found = _problems(*once[1:], *once)
+    assert "received 2 times: 'Read both.'" in found and "received 2 times: 'Done.'" in found
+    assert "4 calls were received, 2 are in the receipt" in found
+
+
+def test_a_prompt_that_is_sent_twice_is_a_problem() -> None:
+    [problem] = _problems(
+        *CALLS, *_results(OUTPUTS), Turn("assistant", "text", "Done."), Turn("user", "text", f"Once more: {NEXT}")
+    )
+    assert problem == f"received 2 times: {NEXT[:60]!r}"
+
+
+def test_words_that_the_assistant_never_said_are_a_problem() -> None:
+    found = _problems(
+        *CALLS, *_results(OUTPUTS), Turn("assistant", "text", "I am sorry."), Turn("assistant", "text", "Done.")
+    )
+    assert found == ["received as assistant, but never said: 'I am sorry.'"]
+
+
+def test_another_number_of_messages_than_in_the_receipt_is_a_problem() -> None:
+    turns = [*CALLS, *_results(OUTPUTS), Turn("assistant", "text", "Done.")]
+    assert _problems(*turns, plan=_plan(messages=3)) == ["4 messages were received, 3 are in the receipt"]
+    assert "2 messages were received, 4 are in the receipt" in _problems(turns[-1])
+
+
+AS_TEXT = {Change.CALLS_AS_TEXT.value: 2}
+
+
+def _as_text(outputs: dict[str, str]) -> list[Turn]:
+    """Return the calls and results as a program without structured calls gets them."""
+    calls = [f"[call of sh ({key})]\n{command}" for key, command in COMMANDS.items()]
+    results = [
+        f"[result of the call of sh ({key}), which failed, not the user's words]\n{output}"
+        for key, output in outputs.items()
+    ]
+    return [Turn("assistant", "text", "\n\n".join(calls)), Turn("user", "text", "\n\n".join(results))]
+
+
+def test_calls_may_be_received_as_text_if_the_receipt_says_so() -> None:
+    turns = [*_as_text(OUTPUTS), Turn("assistant", "text", "Done.")]
+    assert _problems(*turns, plan=_plan(AS_TEXT)) == []
+    assert "2 calls were received as text, 0 are in the receipt" in _problems(*turns)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "problem"),
+    [
+        ({"1": OUTPUTS["2"], "2": OUTPUTS["1"]}, "the output of 'cat note.txt' was not received with its call"),
+        ({"1": OUTPUTS["1"]}, "1 calls were received as text, 2 are in the receipt"),
+    ],
+)
+def test_a_call_as_text_needs_its_own_output(outputs: dict[str, str], problem: str) -> None:
+    assert problem in _problems(*_as_text(outputs), Turn("assistant", "text", "Done."), plan=_plan(AS_TEXT))
+
+
 def test_every_pair_is_run_once_in_every_home_and_every_program_early() -> None:
     order = in_order(NAMES)
     assert len(order) == len(set(order)) == len(NAMES) ** 2 * len(HOMES)
@@ -78,7 +137,8 @@ def test_every_pair_is_run_once_in_every_home_and_every_program_early() -> None:
 
 
 def _row(source: str, target: str, **fields: object) -> Row:
-    return Row(source=source, target=target, versions=versions(source, target), date="2026-11-17", **fields)  # type: ignore[arg-type]
+    fields = {"code": code_of(source, target), "date": "2026-11-17", **fields}
+    return Row(source=source, target=target, versions=versions(source, target), **fields)  # type: ignore[arg-type]
 
 
 def _outcome(changed: dict[str, int], *problems: str) -> Outcome:
@@ -95,6 +155,26 @@ def test_a_result_counts_only_for_the_versions_it_was_made_with(tmp_path: Path) 
     row.versions = ("1.0", "1.0")
     results.put(row)
     assert results.get("claude", "pi", FRESH) is None
+
+
+def test_a_result_of_older_code_is_shown_as_older_and_run_again(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    results.put(_row("claude", "pi", home=FRESH, outcome=_outcome({}), code="of before"))
+    results.put(_row("pi", "claude", home=FRESH, outcome=_outcome({})))
+    rows = results.all(["claude", "pi"])
+    lines = page(["claude", "pi"], rows).splitlines()
+    assert "| claude | – | ✓ 9/9, 3/3, *older* |" in lines and "| pi | ✓ 9/9, 3/3 | – |" in lines
+    assert "2 of 4 pairs were run, 2 passed, on 2026-11-17; 1 with older code." in lines
+    assert not is_done(results.get("claude", "pi", FRESH)) and is_done(results.get("pi", "claude", FRESH))
+    assert {name: pairs.passed_to for name, pairs in proven(rows).items()} == {"claude": 1, "pi": 0}
+
+
+def test_the_hash_of_a_pair_is_of_its_two_adapters_and_of_what_all_share() -> None:
+    files = {str(path.relative_to(SOURCES)) for path in code_files("claude", "opencode")}
+    assert {"tools/claude_code/read.py", "tools/opencode/plugin.js", "model/turns.py"} <= files
+    assert {"tools/shared/lines.py", "services/resume/handover.py"} <= files
+    assert not any(name.startswith("tools/pi/") for name in files)
+    assert len({code_of("claude", "pi"), code_of("claude", "opencode"), code_of("pi", "opencode")}) == 3
 
 
 def test_the_page_shows_what_passed_what_did_not_and_what_was_not_run() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.runners.aider import Aider
-from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, CLOSED_PROXY, MODEL, Tool
 from tests.support.runners.claude_code import ClaudeCode
 from tests.support.runners.codex import Codex
 from tests.support.runners.continue_cli import Continue
@@ -24,6 +24,7 @@ from tests.support.runners.pi import Pi
 from tests.support.runners.qwen_code import QwenCode
 
 __all__ = [
+    "ANOTHER_MODEL",
     "API_KEY",
     "CLOSED_PROXY",
     "MODEL",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool
 
 
 class Aider(Tool):
@@ -30,6 +30,13 @@ class Aider(Tool):
             "AIDER_GIT": "false",  # it would create a repository
             "AIDER_EDIT_FORMAT": "ask",  # it would take code in an answer for an edit
             "AIDER_MAX_CHAT_HISTORY_TOKENS": "1000000",  # it would ask the model for summaries
+        }
+
+    def choose_another_model(self) -> None:
+        self.env |= {
+            "ANTHROPIC_API_BASE": self.server_url,
+            "ANTHROPIC_API_KEY": API_KEY,
+            "AIDER_MODEL": f"anthropic/{ANOTHER_MODEL}",
         }
 
     def trust(self, project: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.model_reply import Json, Reply
 CLOSED_PROXY = "http://127.0.0.1:9"
 API_KEY = "sk-test-cortext-0123456789-abcdefghij"
 MODEL = "test-model"
+ANOTHER_MODEL = "another-model"
 
 
 class Tool(ABC):
@@ -60,6 +61,10 @@ class Tool(ABC):
     @abstractmethod
     def configure(self) -> None:
         """Write the settings and extend the environment so that the program reaches the model without asking."""
+
+    @abstractmethod
+    def choose_another_model(self) -> None:
+        """Configure ANOTHER_MODEL, of another provider if the program has names for providers."""
 
     @abstractmethod
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, Tool, oldest_first, write_json
 
 
 class ClaudeCode(Tool):
@@ -29,6 +29,9 @@ class ClaudeCode(Tool):
         key = {"customApiKeyResponses": {"approved": [API_KEY[-20:]], "rejected": []}}
         if not (self.home / ".claude.json").exists():  # a home that was used before keeps its state
             write_json(self.home / ".claude.json", {**onboarded, **key})
+
+    def choose_another_model(self) -> None:
+        self.env["ANTHROPIC_MODEL"] = ANOTHER_MODEL
 
     def trust(self, project: Path) -> None:
         path = self.home / ".claude.json"

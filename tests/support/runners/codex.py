@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first
 
 
 class Codex(Tool):
@@ -18,9 +18,15 @@ class Codex(Tool):
 
     def configure(self) -> None:
         self.env |= {"TEST_MODEL_KEY": API_KEY}
+        self._configure_model("test", MODEL)
+
+    def choose_another_model(self) -> None:
+        self._configure_model("another", ANOTHER_MODEL)
+
+    def _configure_model(self, provider: str, model: str) -> None:
         settings = f"""\
-model = "{MODEL}"
-model_provider = "test"
+model = "{model}"
+model_provider = "{provider}"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
@@ -36,7 +42,7 @@ apps = false
 plugin_discovery_prefetch = false
 unbounded_connection_retries = false
 
-[model_providers.test]
+[model_providers.{provider}]
 name = "Test"
 base_url = "{self.server_url}/v1"
 wire_api = "responses"

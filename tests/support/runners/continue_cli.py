@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.model_reply import Json
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 
 class Continue(Tool):
@@ -20,11 +20,13 @@ class Continue(Tool):
 
     def configure(self) -> None:
         self.env["CONTINUE_TELEMETRY_ENABLED"] = "0"
-        self.choose_model(MODEL)
+        self._configure_model(MODEL)
         (self.home / ".continue" / ".onboarding_complete").touch()
 
-    def choose_model(self, model: str) -> None:
-        """Write the user's config with this model."""
+    def choose_another_model(self) -> None:
+        self._configure_model(ANOTHER_MODEL)
+
+    def _configure_model(self, model: str) -> None:
         provider = {"provider": "openai", "apiBase": f"{self.server_url}/v1", "apiKey": API_KEY}
         models = [{"name": model, "model": model, "roles": ["chat"], **provider}]
         config = {"name": "test", "version": "0.0.1", "schema": "v1", "models": models}

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 
 class Copilot(Tool):
@@ -23,6 +23,9 @@ class Copilot(Tool):
             "COPILOT_PROVIDER_API_KEY": API_KEY,
             "COPILOT_MODEL": MODEL,
         }
+
+    def choose_another_model(self) -> None:
+        self.env |= {"COPILOT_MODEL": ANOTHER_MODEL, "COPILOT_PROVIDER_TYPE": "anthropic"}
 
     def trust(self, project: Path) -> None:
         path = self.home / ".copilot" / "config.json"

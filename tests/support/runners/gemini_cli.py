@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, Tool, oldest_first, write_json
 
 
 class GeminiCli(Tool):
@@ -36,6 +36,9 @@ class GeminiCli(Tool):
                 "privacy": {"usageStatisticsEnabled": False},
             },
         )
+
+    def choose_another_model(self) -> None:
+        self.env["GEMINI_MODEL"] = ANOTHER_MODEL
 
     def trust(self, project: Path) -> None:
         pass  # an environment variable trusts every folder

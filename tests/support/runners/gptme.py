@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first
 
 # Without a terminal, gptme asks the model twice more whether it is done. A tool with this hook ends the turn before.
 STOP = """
@@ -41,6 +41,9 @@ class Gptme(Tool):
         }
         self._stop = self.home / "stop.py"
         self._stop.write_text(STOP, encoding="utf-8")
+
+    def choose_another_model(self) -> None:
+        self.env["MODEL"] = f"openai/{ANOTHER_MODEL}"
 
     def trust(self, project: Path) -> None:
         pass  # it never asks

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cortext.tools.kimi_code.store import workspace_name
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 # The name that it gives to the model in its environment variables.
 ALIAS = "__kimi_env_model__"
@@ -27,6 +27,9 @@ class KimiCode(Tool):
             "KIMI_CODE_NO_AUTO_UPDATE": "1",
             "KIMI_DISABLE_TELEMETRY": "1",
         }
+
+    def choose_another_model(self) -> None:
+        self.env["KIMI_MODEL_NAME"] = ANOTHER_MODEL
 
     def trust(self, project: Path) -> None:
         path = self.home / ".kimi-code" / "workspace-trust" / workspace_name(str(project))

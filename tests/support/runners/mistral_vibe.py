@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.model_reply import Reply
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first
 
 
 class MistralVibe(Tool):
@@ -19,20 +19,22 @@ class MistralVibe(Tool):
 
     def configure(self) -> None:
         self.env |= {"MISTRAL_API_KEY": API_KEY}
-        self.choose_model(MODEL)
+        self._configure_model("test", MODEL)
 
-    def choose_model(self, name: str) -> None:
-        """Write the settings with this model."""
+    def choose_another_model(self) -> None:
+        self._configure_model("another", ANOTHER_MODEL)
+
+    def _configure_model(self, provider: str, name: str) -> None:
         path = self.home / ".vibe" / "config.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
             f"""\
-active_model = "test"
+active_model = "{provider}"
 enable_update_checks = false
 enable_telemetry = false
 
 [[providers]]
-name = "test"
+name = "{provider}"
 api_base = "{self.server_url}/v1"
 api_key_env_var = "MISTRAL_API_KEY"
 api_style = "openai"
@@ -40,8 +42,8 @@ backend = "generic"
 
 [[models]]
 name = "{name}"
-provider = "test"
-alias = "test"
+provider = "{provider}"
+alias = "{provider}"
 """,
             encoding="utf-8",
         )

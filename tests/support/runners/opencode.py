@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.model_reply import Json
-from tests.support.runners.base import API_KEY, MODEL, Tool, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, write_json
 
 
 class OpenCode(Tool):
@@ -25,23 +25,29 @@ class OpenCode(Tool):
         # Without it each start reads its own catalogue of thousands of models: 7 s of CPU instead of 4.
         self.env["OPENCODE_MODELS_PATH"] = str(folder / "models.json")
         write_json(folder / "models.json", {})
+        self._configure_model("test", MODEL)
+        self.settle(folder)
+
+    def choose_another_model(self) -> None:
+        self._configure_model("another", ANOTHER_MODEL)
+
+    def _configure_model(self, name: str, model: str) -> None:
         provider = {
             "npm": "@ai-sdk/openai-compatible",
             "name": "Test",
             "options": {"baseURL": f"{self.server_url}/v1", "apiKey": API_KEY},
-            "models": {MODEL: {"name": "Test model", "limit": {"context": 200_000, "output": 8_000}}},
+            "models": {model: {"name": "Test model", "limit": {"context": 200_000, "output": 8_000}}},
         }
         settings = {
             "$schema": "https://opencode.ai/config.json",
-            "model": f"test/{MODEL}",
-            "small_model": f"test/{MODEL}",
+            "model": f"{name}/{model}",
+            "small_model": f"{name}/{model}",
             "autoupdate": False,
             "share": "disabled",
             "permission": {"*": "allow"},
-            "provider": {"test": provider},
+            "provider": {name: provider},
         }
-        write_json(folder / "opencode.json", settings)
-        self.settle(folder)
+        write_json(self.home / ".config" / "opencode" / "opencode.json", settings)
 
     def trust(self, project: Path) -> None:
         pass  # it never asks

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 
 class Pi(Tool):
@@ -22,10 +22,12 @@ class Pi(Tool):
 
     def configure(self) -> None:
         self.env |= {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
-        self.choose_model("test", MODEL)
+        self._configure_model("test", MODEL)
 
-    def choose_model(self, provider: str, model: str) -> None:
-        """Configure a provider at the server's URL with one model, in place of any other."""
+    def choose_another_model(self) -> None:
+        self._configure_model("another", ANOTHER_MODEL)
+
+    def _configure_model(self, provider: str, model: str) -> None:
         free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
         known = {"id": model, "name": model, "reasoning": False, "input": ["text"], "cost": free}
         known |= {"contextWindow": 200_000, "maxTokens": 8_000}

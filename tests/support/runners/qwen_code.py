@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first, write_json
+from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 
 class QwenCode(Tool):
@@ -17,10 +17,12 @@ class QwenCode(Tool):
     def configure(self) -> None:
         # Without this it restarts itself to get more memory.
         self.env["QWEN_CODE_NO_RELAUNCH"] = "true"
-        self.choose_model(MODEL)
+        self._configure_model(MODEL)
 
-    def choose_model(self, model: str) -> None:
-        """Configure the provider at the server's URL and this model, in place of any other."""
+    def choose_another_model(self) -> None:
+        self._configure_model(ANOTHER_MODEL)
+
+    def _configure_model(self, model: str) -> None:
         provider = {"selectedType": "openai", "apiKey": API_KEY, "baseUrl": f"{self.server_url}/v1"}
         write_json(
             self.home / ".qwen" / "settings.json",

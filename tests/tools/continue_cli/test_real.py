@@ -9,7 +9,6 @@ from typing import ClassVar
 import pytest
 from tests.support.desk import Desk
 from tests.support.model_server import Request
-from tests.support.runners import Continue, Tool
 from tests.tools.real_flow import RealFlow
 
 from cortext.model.turns import Change
@@ -23,11 +22,6 @@ class TestContinue(RealFlow):
     sessions = ".continue/sessions"
     targets = ("claude", "gemini", "copilot")
     changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        assert isinstance(tool, Continue)
-        tool.choose_model("another-model")
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         listed = json.loads((desk.home / self.sessions / "sessions.json").read_text(encoding="utf-8"))

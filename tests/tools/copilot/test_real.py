@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.support.desk import Desk
 from tests.support.model_server import Request
-from tests.support.runners import Tool
 from tests.support.screen import ShellScreen
 from tests.tools.real_flow import RealFlow, files_in
 
@@ -24,10 +23,6 @@ class TestCopilot(RealFlow):
     sessions = ".copilot"
     targets = ("claude", "gemini", "qwen")
     errors = (False, False, False)
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        tool.env |= {"COPILOT_MODEL": "another-model", "COPILOT_PROVIDER_TYPE": "anthropic"}
 
     def check_imported(self, found: Found, messages: list[Message]) -> None:
         assert {part.name for message in messages for part in message.parts_of("tool_result")} == {"bash"}

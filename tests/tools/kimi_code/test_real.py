@@ -10,7 +10,6 @@ from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.pairs import copied, imported
-from tests.support.runners import Tool
 from tests.support.screen import Screen
 from tests.tools.real_flow import Conversations, RealFlow, wait_until
 
@@ -26,10 +25,6 @@ class TestKimiCode(RealFlow):
     name = "kimi"
     sessions = ".kimi-code/sessions"
     targets = ("claude", "continue")
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        tool.env["KIMI_MODEL_NAME"] = "another-model"
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         results = [turn.text for turn in request.conversation if turn.kind == "tool_result"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.runners import Pi, Tool
 from tests.tools.real_flow import RealFlow, check_hooks
 
 pytestmark = pytest.mark.real_tool
@@ -15,11 +14,6 @@ class TestPi(RealFlow):
     name = "pi"
     sessions = ".pi/agent/sessions"
     targets = ("claude", "codex", "kimi")
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        assert isinstance(tool, Pi)
-        tool.choose_model("another", "another-model")
 
 
 @pytest.mark.req("TOOL-05", "FLOW-01", "FLOW-09")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.runners import QwenCode, Tool
 from tests.tools.real_flow import RealFlow, check_hooks
 
 pytestmark = pytest.mark.real_tool
@@ -17,11 +16,6 @@ class TestQwenCode(RealFlow):
     loses_outputs = True  # the slower the machine, the more often, and sometimes of both commands
     targets = ("claude", "opencode", "pi")
     attached = ("[attached: note.txt]\nthe heron stands still\n",)
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        assert isinstance(tool, QwenCode)
-        tool.choose_model("another-model")
 
 
 @pytest.mark.req("TOOL-05", "FLOW-01", "FLOW-09")

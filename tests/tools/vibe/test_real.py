@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import pytest
 from tests.support.desk import Desk
-from tests.support.runners import MistralVibe, Tool
 from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
@@ -22,11 +21,6 @@ class TestVibe(RealFlow):
     sessions = ".vibe/logs"
     errors = (False, False, False)
     changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
-
-    @classmethod
-    def choose_another_model(cls, tool: Tool) -> None:
-        assert isinstance(tool, MistralVibe)
-        tool.choose_model("another-model")
 
     def replies(self, text: str) -> list[str]:
         return [text] * 3  # on its screen, Vibe also asks for a title
