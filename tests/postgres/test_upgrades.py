@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import psycopg
@@ -108,6 +110,64 @@ def test_an_interrupted_migration_is_continued(sources: Path) -> None:
     assert [message.content for message in store.read("talk")] == ["walnut"]
     assert admin.pending(url, finish=True) == []
     store.close()
+
+
+def tables_of_version(number: int) -> str:
+    """Return the URL of a new database with the tables as this migration left them."""
+    url = shared().database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA cortext")
+        connection.execute("CREATE TABLE cortext.schema_version (one boolean PRIMARY KEY, version bigint NOT NULL)")
+        connection.execute("INSERT INTO cortext.schema_version VALUES (true, %s)", (min(number, 5),))
+        for migration, path in postgres_schema.migrations().items():
+            for statement in postgres_schema.statements(path) if migration <= number else []:
+                connection.execute(statement.encode())
+        if number > 5:
+            connection.execute("UPDATE cortext.schema_version SET applied = %s", (number,))
+    return url
+
+
+def valid_indexes(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        query = "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indisvalid"
+        return {row[0] for row in connection.execute(query)}
+
+
+@pytest.mark.req("TEAM-03")
+def test_a_migration_waits_for_a_long_reader_and_then_has_all_its_indexes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dump reads for longer than a change of a table may wait; CREATE INDEX CONCURRENTLY waits for it."""
+    monkeypatch.setattr(postgres_schema, "_LOCK_SECONDS", 0.1)
+    url = tables_of_version(5)
+    migrating = threading.Thread(target=admin.migrate, args=(url,), kwargs={"report": lambda step: None}, daemon=True)
+    waited = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'CREATE%%INDEX%%' "
+        "AND wait_event_type = 'Lock' AND now() - query_start > interval '1 second'"
+    )
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as watcher:
+        reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        reader.execute("SELECT count(*) FROM pg_class")
+        migrating.start()
+        deadline = time.monotonic() + 60
+        while migrating.is_alive() and watcher.execute(waited).fetchone() == (0,):
+            assert time.monotonic() < deadline
+            migrating.join(0.05)
+    migrating.join(60)
+    created = ("sessions_live", "sessions", "chats", "claims", "facts", "facts_known")
+    assert {f"{name}_of_owner" for name in created} <= valid_indexes(url)
+    assert admin.pending(url, finish=False) == []
+
+
+@pytest.mark.req("TEAM-03")
+def test_an_index_that_is_missing_is_built_before_its_predecessor_is_dropped() -> None:
+    url = tables_of_version(6)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP INDEX cortext.chats_of_owner")
+        connection.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'cortext.claims_of_owner'::regclass"
+        )
+    assert [step.migration for step in admin.pending(url, finish=False)] == [6, 6]
+    admin.migrate(url, finish=True, report=lambda step: None)
+    assert {"chats_of_owner", "claims_of_owner"} <= valid_indexes(url)
 
 
 @pytest.mark.req("TEAM-03")

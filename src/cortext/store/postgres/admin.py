@@ -60,7 +60,9 @@ def pending(url: str, *, finish: bool) -> list[postgres_schema.Step]:
     """Return the statements that `migrate` would execute."""
     with connected(url) as connection:
         found = postgres_schema.versions(connection)
-        return list(postgres_schema.pending(found, finish=finish)) if found else []
+        if found is None:
+            return []
+        return [*postgres_schema.unfinished(connection, found), *postgres_schema.pending(found, finish=finish)]
 
 
 def grants(url: str, role: str) -> list[str]:

@@ -23,8 +23,15 @@ CONTRACTS = (7,)  # migrations that the release before cannot work with
 # The tables whose rows have an owner.
 OWNED = ("sessions", "chats", "facts", "updates", "claims", "vectors")
 _VERSION = b"SELECT * FROM cortext.schema_version WHERE one"
-_LOCK_SECONDS = 5  # a change of a table waits so long for a lock, then lets others pass and tries again
+_LOCK_SECONDS = 5.0  # a change of a table waits so long for a lock, then lets others pass and tries again
 _ATTEMPTS = 12
+
+_CONCURRENT = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (\w+)")
+# Whether an index of ours is complete, and whether somebody is building it right now.
+_INDEX = b"""
+SELECT i.indisvalid, EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
+FROM pg_index i WHERE i.indexrelid = to_regclass('cortext.' || %s)
+"""
 
 # An earlier release may have installed the extension where only a role named `cortext` finds it.
 _HIDDEN_EXTENSION = b"""
@@ -133,6 +140,16 @@ def pending(found: Versions, *, finish: bool) -> Iterator[Step]:
             yield from (Step(number, statement) for statement in statements(path))
 
 
+def unfinished(connection: Connection, found: Versions) -> list[Step]:
+    """Return the statements of migrations that were applied, but whose index is missing or was left incomplete."""
+    return [
+        Step(number, statement)
+        for number, path in migrations().items()
+        for statement in (statements(path) if number <= found.applied else ())
+        if (match := _CONCURRENT.match(statement)) and not _is_complete(connection, match[1])
+    ]
+
+
 def migrate(
     connection: Connection, where: str, *, owner: str, finish: bool, report: Callable[[Step], None]
 ) -> Versions:
@@ -147,13 +164,10 @@ def migrate(
         return versions(connection) or Versions(0, 0)
     if found.version > max(migrations()):
         prepare(connection, where)  # raises: a newer cortext made these tables
-    connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
     connection.execute(b"SET statement_timeout = 0")
-    for (index,) in connection.execute(
-        b"SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid AND indrelid IN "
-        b"(SELECT oid FROM pg_class WHERE relnamespace = to_regnamespace('cortext'))"
-    ).fetchall():
-        _change(connection, f"DROP INDEX {index}")  # left by an interrupted CREATE INDEX CONCURRENTLY
+    for step in unfinished(connection, found):
+        report(step)
+        _change(connection, step.statement)
     number = found.applied
     for step in pending(found, finish=finish):
         if step.migration != number:
@@ -170,6 +184,12 @@ def migrate(
 
 def _record(connection: Connection, number: int, owner: str) -> None:
     """Record a migration as applied; a contracting one also excludes the release before."""
+    for step in unfinished(connection, Versions(number, number)):
+        raise ConfigError(
+            f"the index of this statement is not complete: {' '.join(step.statement.split())}",
+            kept="what was migrated so far; the release before this one keeps working",
+            hint="run `cortext store migrate` again",
+        )
     if number < NEEDED:
         connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE version < %s", (number, number))
         return
@@ -182,15 +202,36 @@ def _record(connection: Connection, number: int, owner: str) -> None:
 
 
 def _change(connection: Connection, statement: str) -> None:
-    """Execute a statement; if it cannot lock a table that is in use, let the others pass and try again."""
+    """Execute a statement; if it cannot lock a table that is in use, let the others pass and try again.
+
+    An index that is built concurrently blocks nobody, so it may wait: it waits for every older transaction.
+    """
+    index = _CONCURRENT.match(statement)
+    limit = 0.0 if index else _LOCK_SECONDS
+    connection.execute(f"SET lock_timeout = {round(limit * 1000)}".encode())
     for attempt in range(_ATTEMPTS):
         try:
+            if index and not _is_complete(connection, index[1]):
+                # Left by an interrupted attempt: IF NOT EXISTS would take it for the index.
+                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS cortext.{index[1]}".encode())
             connection.execute(statement.encode())
             return
         except psycopg.errors.LockNotAvailable:
             if attempt == _ATTEMPTS - 1:
                 raise
             time.sleep(0.5)
+
+
+def _is_complete(connection: Connection, index: str) -> bool:
+    """Whether this index exists and is used; ConfigError while another process builds it."""
+    row = connection.execute(_INDEX, (index,)).fetchone()
+    if row is not None and row[1]:
+        raise ConfigError(
+            f"another process is building the index {index}",
+            kept="what was migrated so far; the release before this one keeps working",
+            hint="wait for the other `cortext store migrate`, then run it again",
+        )
+    return row is not None and bool(row[0])
 
 
 def _create(connection: Connection, statement: str) -> None:
