@@ -25,7 +25,7 @@ class Team:
         for role in (self.ann, self.ben):
             self.sql(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}' IN ROLE {self.users}")
         admin.migrate(self.url, report=lambda step: None)
-        admin.run(self.url, admin.grants(self.url, self.users))
+        admin.run(self.url, [admin.grants(self.url, self.users)])
         if policies:
             admin.run(self.url, admin.policies(self.url))
 

@@ -127,6 +127,10 @@ def test_a_service_role_acts_for_the_owner_in_the_setting(team: Team) -> None:
     service = f"service_{new_space()}"
     team.sql(f"CREATE ROLE {service} LOGIN PASSWORD '{shared().password}' IN ROLE {team.users}")
     admin.run(team.url, admin.policies(team.url, service=service))
+    second = f"other_{new_space()}"
+    team.sql(f"CREATE ROLE {second} LOGIN PASSWORD '{shared().password}' IN ROLE {team.users}")
+    admin.run(team.url, admin.policies(team.url, service=second))
+    admin.run(team.url, admin.policies(team.url))  # neither of them ends what the first one permits
     one, other = (team.store(service, owner=name) for name in ("dora", "emil"))
     one.create(Session(id="talk", title="of dora"))
     assert [session.title for session in other.sessions()] == []
@@ -135,8 +139,34 @@ def test_a_service_role_acts_for_the_owner_in_the_setting(team: Team) -> None:
     one.shares().share("talk", "emil")
     assert team.shared(service, owner="emil").get("talk").title == "of dora"
     assert team.store(team.ben).listed() == []
+    assert team.store(second, owner="dora").get("talk").title == "of dora"
+    admin.run(team.url, admin.policies(team.url, service=second, remove=True))
+    assert team.store(second, owner="dora").listed() == []
+    assert one.get("talk").title == "of dora"
     for store in (one, other):
         store.close()
+
+
+@pytest.mark.req("TEAM-01")
+def test_a_table_that_is_created_later_has_the_policies_and_grants_of_the_others() -> None:
+    needs_vectors()
+    crew = Team(policies=True)
+    service = f"service_{new_space()}"
+    crew.sql(f"CREATE ROLE {service} LOGIN PASSWORD '{shared().password}' IN ROLE {crew.users}")
+    admin.run(crew.url, admin.policies(crew.url, service=service))
+    crew.sql("DROP TABLE cortext.vectors")
+    with admin.connected(crew.url) as connection:
+        schema.enable_vectors(connection)
+    record = {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]}
+    ann = fill(crew, crew.ann, "talk", "willow")
+    ann.annotate("talk", record)  # the role may not use the table yet, which is no reason to fail
+    assert not ann.has_vectors()
+    admin.migrate(crew.url, report=lambda step: None)
+    ann.annotate("talk", record)
+    rows = "SELECT session_id FROM cortext.vectors"
+    assert ann.has_vectors() and crew.sql(rows, role=crew.ann) == [("talk",)]
+    assert crew.sql(rows, role=crew.ben) == [] and crew.sql(rows, role=service) == [("talk",)]
+    ann.close()
 
 
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────

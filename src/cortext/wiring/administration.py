@@ -42,7 +42,7 @@ def migrate(
 
     found = admin.migrate(address, owner=owner, finish=finish, report=step)
     granted = admin.grants(address, role) if role else []
-    admin.run(address, granted)
+    admin.run(address, [granted])
     for statement in granted:
         report(statement)
     finished = found.version == found.applied
@@ -50,10 +50,10 @@ def migrate(
 
 
 def policies(address: str, *, service: str, remove: bool, apply: bool) -> list[str]:
-    """Return the statements that install or remove the policies; with `apply`, execute them, all or none."""
+    """Return the statements that install or remove the policies; with `apply`, execute them, table by table."""
     from cortext.store.postgres import admin
 
     found = admin.policies(address, service=service, remove=remove)
     if apply:
         admin.run(address, found)
-    return found
+    return [statement for group in found for statement in group]

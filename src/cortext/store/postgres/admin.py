@@ -7,6 +7,7 @@ for many people and are trusted to filter by the setting `store.owner`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,6 +31,10 @@ _WRITABLE = (
 )
 _OF_MY_SESSION = _SEEN[:-1] + " AND s.owner = current_user::text)"
 PREFIX = "cortext_"
+_SERVICE = f"{PREFIX}service"
+_PROTECTED = b"""
+SELECT c.relname FROM pg_class c WHERE c.relrowsecurity AND c.relnamespace = to_regnamespace('cortext')
+"""
 # The tables whose rows hang on a session.
 _HANGING = ("messages", "notes", "quarantine", "vectors")
 _TABLES = ("sessions", *_HANGING, "chats", "facts", "updates", "claims", "shares", "audit")
@@ -53,7 +58,9 @@ def migrate(
     """Bring the tables up to date: see schema.migrate. `owner` is who gets rows without one; by default this role."""
     with connected(url) as connection:
         who = owner or connection.info.user
-        return postgres_schema.migrate(connection, masked(url), owner=who, finish=finish, report=report)
+        found = postgres_schema.migrate(connection, masked(url), owner=who, finish=finish, report=report)
+        _complete(connection)
+        return found
 
 
 def pending(url: str, *, finish: bool) -> list[postgres_schema.Step]:
@@ -77,8 +84,11 @@ def grants(url: str, role: str) -> list[str]:
     ]
 
 
-def policies(url: str, *, service: str = "", remove: bool = False) -> list[str]:
-    """Return the statements that install the policies, or remove them."""
+def policies(url: str, *, service: str = "", remove: bool = False) -> list[list[str]]:
+    """Return the statements that install the policies, or remove them; a list for each table, executed together.
+
+    The policies of services stay when the others are installed again; `remove` with a service removes only its own.
+    """
     with connected(url) as connection:
         tables = _tables(connection)
         if "shares" not in tables:
@@ -87,30 +97,85 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[str]:
                 kept="nothing was changed",
                 hint="run `cortext store migrate` first",
             )
-        made = [] if remove else _narrowed(connection)
+        installed = _installed(connection)
+        narrowed = [] if remove else _narrowed(connection)
+    made = [narrowed] if narrowed else []
     for table in (name for name in _TABLES if name in tables):
-        rules = _rules(table)
-        known = [*rules, f"{PREFIX}service"]
-        made += [f"DROP POLICY IF EXISTS {name} ON cortext.{table}" for name in known if not service or remove]
-        if remove:
-            made.append(f"ALTER TABLE cortext.{table} DISABLE ROW LEVEL SECURITY")
-            continue
-        if service:
-            made.append(f"DROP POLICY IF EXISTS {PREFIX}service ON cortext.{table}")
-            made.append(
-                f"CREATE POLICY {PREFIX}service ON cortext.{table} TO {_quoted(service)} USING (true) WITH CHECK (true)"
-            )
-            continue
-        made += [f"CREATE POLICY {name} ON cortext.{table} {rule}" for name, rule in rules.items()]
-        made.append(f"ALTER TABLE cortext.{table} ENABLE ROW LEVEL SECURITY")
+        if service and remove:
+            made.append([_dropped(_service_policy(service), table)])
+        elif service:
+            made.append(_service_rule(table, service))
+        elif remove:
+            there = [_dropped(name, table) for name in sorted(installed.get(table, {}))]
+            made.append([*there, f"ALTER TABLE cortext.{table} DISABLE ROW LEVEL SECURITY"])
+        else:
+            made.append(_protection(table))
     return made
 
 
-def run(url: str, statements: list[str]) -> None:
-    """Execute these statements, all or none."""
-    with connected(url) as connection, connection.transaction():
-        for statement in statements:
-            connection.execute(statement.encode())
+def run(url: str, groups: list[list[str]]) -> None:
+    """Execute each group of statements in a transaction of its own, which lets others pass if a table is in use."""
+    with connected(url) as connection:
+        for group in groups:
+            postgres_schema.together(connection, group)
+
+
+def _complete(connection: Connection) -> None:
+    """Give a table that was created later (vectors) the policies and the grants that the others have."""
+    protected = {str(row[0]) for row in connection.execute(_PROTECTED)}
+    services = [roles for name, roles in _installed(connection).get("sessions", {}).items() if _SERVICE in name]
+    missing = [] if "sessions" not in protected else sorted(_tables(connection) & set(_TABLES) - protected)
+    groups = [_protection(table) for table in missing]
+    groups += [_service_rule(table, role) for table in missing for roles in services for role in roles]
+    if "vectors" in _tables(connection):
+        groups += [[f"GRANT {GRANTS['vectors']} ON cortext.vectors TO {_name(role)}"] for role in _users(connection)]
+    for group in groups:
+        postgres_schema.together(connection, group)
+
+
+def _protection(table: str) -> list[str]:
+    """Return the statements that install the policies of a table again."""
+    rules = _rules(table)
+    return [
+        *(_dropped(name, table) for name in rules),
+        *(f"CREATE POLICY {name} ON cortext.{table} {rule}" for name, rule in rules.items()),
+        f"ALTER TABLE cortext.{table} ENABLE ROW LEVEL SECURITY",
+    ]
+
+
+def _service_rule(table: str, role: str) -> list[str]:
+    """Return the statements that admit a service to a table."""
+    name = _service_policy(role)
+    create = f"CREATE POLICY {name} ON cortext.{table} TO {_quoted(role)} USING (true) WITH CHECK (true)"
+    return [_dropped(name, table), create]
+
+
+def _service_policy(role: str) -> str:
+    """Return the name of the policy of a service: one for each, and within the length of a name."""
+    return f"{_SERVICE}_{hashlib.sha256(role.encode()).hexdigest()[:12]}"
+
+
+def _dropped(policy: str, table: str) -> str:
+    return f"DROP POLICY IF EXISTS {policy} ON cortext.{table}"
+
+
+def _installed(connection: Connection) -> dict[str, dict[str, list[str]]]:
+    """Return the policies of ours that are there: for each table, their names and the roles they admit."""
+    query = b"SELECT tablename::text, policyname::text, roles::text[] FROM pg_policies WHERE schemaname = 'cortext'"
+    found: dict[str, dict[str, list[str]]] = {}
+    for table, name, roles in connection.execute(query):
+        if name.startswith(PREFIX):
+            found.setdefault(table, {})[name] = roles
+    return found
+
+
+def _users(connection: Connection) -> list[str]:
+    """Return the roles that may write the notes of a session, and so its vectors."""
+    query = (
+        b"SELECT grantee::text FROM information_schema.table_privileges WHERE table_schema = 'cortext' "
+        b"AND table_name = 'notes' AND privilege_type = 'INSERT' ORDER BY 1"
+    )
+    return [str(row[0]) for row in connection.execute(query)]
 
 
 def _rules(table: str) -> dict[str, str]:
@@ -150,7 +215,7 @@ def _narrowed(connection: Connection) -> list[str]:
     )
     made = []
     for (role,) in connection.execute(query).fetchall():
-        to = role if role == "PUBLIC" else _quoted(role)
+        to = _name(role)
         made.append(f"REVOKE UPDATE ON cortext.sessions FROM {to}")
         made.append(f"GRANT UPDATE ({CHANGEABLE}) ON cortext.sessions TO {to}")
     return made
@@ -159,6 +224,10 @@ def _narrowed(connection: Connection) -> list[str]:
 def _tables(connection: Connection) -> set[str]:
     query = b"SELECT table_name FROM information_schema.tables WHERE table_schema = 'cortext'"
     return {str(row[0]) for row in connection.execute(query)}
+
+
+def _name(role: str) -> str:
+    return role if role == "PUBLIC" else _quoted(role)
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cortext.errors import ConfigError
@@ -194,7 +194,7 @@ def _record(connection: Connection, number: int, owner: str) -> None:
         connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE version < %s", (number, number))
         return
     for table in OWNED:
-        if table != "vectors" or has_vectors(connection):
+        if table != "vectors" or _vectors_exist(connection):
             connection.execute(f"UPDATE cortext.{table} SET owner = %s WHERE owner = ''".encode(), (owner,))
     connection.execute(b"UPDATE cortext.schema_version SET applied = %s WHERE applied < %s", (number, number))
     if number in CONTRACTS:
@@ -207,14 +207,33 @@ def _change(connection: Connection, statement: str) -> None:
     An index that is built concurrently blocks nobody, so it may wait: it waits for every older transaction.
     """
     index = _CONCURRENT.match(statement)
-    limit = 0.0 if index else _LOCK_SECONDS
-    connection.execute(f"SET lock_timeout = {round(limit * 1000)}".encode())
+
+    def execute() -> None:
+        if index and not _is_complete(connection, index[1]):
+            # Left by an interrupted attempt: IF NOT EXISTS would take it for the index.
+            connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS cortext.{index[1]}".encode())
+        connection.execute(statement.encode())
+
+    _patiently(connection, execute, seconds=0 if index else _LOCK_SECONDS)
+
+
+def together(connection: Connection, group: Sequence[str]) -> None:
+    """Execute these statements, all or none; if they cannot lock a table, let the others pass and try again."""
+
+    def execute() -> None:
+        with connection.transaction():
+            for statement in group:
+                connection.execute(statement.encode())
+
+    _patiently(connection, execute, seconds=_LOCK_SECONDS)
+
+
+def _patiently(connection: Connection, work: Callable[[], None], *, seconds: float) -> None:
+    """Call `work`, whose statements wait so long for a lock (0: for ever), until it gets its locks."""
+    connection.execute(f"SET lock_timeout = {round(seconds * 1000)}".encode())
     for attempt in range(_ATTEMPTS):
         try:
-            if index and not _is_complete(connection, index[1]):
-                # Left by an interrupted attempt: IF NOT EXISTS would take it for the index.
-                connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS cortext.{index[1]}".encode())
-            connection.execute(statement.encode())
+            work()
             return
         except psycopg.errors.LockNotAvailable:
             if attempt == _ATTEMPTS - 1:
@@ -247,7 +266,7 @@ def _create(connection: Connection, statement: str) -> None:
 
 def enable_vectors(connection: Connection) -> bool:
     """Create the table of vectors if pgvector is available and we may; return whether the table exists."""
-    if has_vectors(connection):
+    if _vectors_exist(connection):
         return True
     try:
         row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
@@ -261,10 +280,15 @@ def enable_vectors(connection: Connection) -> bool:
         pass  # we lack the privilege, or another process is creating it right now
     except psycopg.errors.UndefinedTable:
         return False  # an engine without a catalogue of extensions
-    return has_vectors(connection)
+    return _vectors_exist(connection)
 
 
 def has_vectors(connection: Connection) -> bool:
-    """Whether the table of vectors exists."""
+    """Whether there is a table of vectors that this role may use."""
+    row = connection.execute(b"SELECT has_table_privilege(to_regclass('cortext.vectors'), 'INSERT')").fetchone()
+    return bool(row and row[0])
+
+
+def _vectors_exist(connection: Connection) -> bool:
     row = connection.execute(b"SELECT to_regclass('cortext.vectors') IS NOT NULL").fetchone()
     return bool(row and row[0])

@@ -68,7 +68,8 @@ def _add_administration(actions: _SubParsersAction[ArgumentParser]) -> None:
         "policies",
         help="print or apply row-level security: the server hides the sessions of others",
         description="Print the statements that make the server itself hide the sessions of others; --apply executes "
-        "them, all or none, as the role that owns the tables. --remove undoes it.",
+        "them, one table at a time, as the role that owns the tables; run it again after an interruption. Services "
+        "stay admitted. --remove undoes all of it, or with --service what that role may do.",
         epilog="example:  cortext store policies postgresql://admin@db.example/cortext --apply",
     )
     policies.add_argument("url", nargs="?", default="", help="the server (default: the setting `store`)")
