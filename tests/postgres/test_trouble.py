@@ -84,6 +84,15 @@ def test_a_pooler_is_mentioned_by_the_status(pooler: PgBouncer) -> None:
 
 
 @pytest.mark.req("TEAM-04")
+@pytest.mark.req("TEAM-03")
+def test_tables_are_not_changed_through_a_pooler(pooler: PgBouncer) -> None:
+    with pytest.raises(ConfigError, match="a pooler between") as caught:
+        administration.migrate(pooler.url, report=lambda step: None)
+    assert "name the server itself" in caught.value.hint
+    with pytest.raises(ConfigError, match="a pooler between"):
+        administration.run(pooler.url, [["SELECT 1"]])
+
+
 def test_a_statement_prepared_in_another_session_is_sent_again_unprepared() -> None:
     """A pooler that passes the process id on is noticed by its first error."""
     store = PostgresStore(shared().url, new_space())

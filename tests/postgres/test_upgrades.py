@@ -127,6 +127,11 @@ def tables_of_version(number: int) -> str:
     return url
 
 
+def has_owners(connection: psycopg.Connection[tuple[object, ...]]) -> bool:
+    query = "SELECT 1 FROM information_schema.columns WHERE table_name = 'sessions' AND column_name = 'owner'"
+    return connection.execute(query).fetchone() is not None
+
+
 def valid_indexes(url: str) -> set[str]:
     with psycopg.connect(url) as connection:
         query = "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indisvalid"
@@ -168,6 +173,37 @@ def test_an_index_that_is_missing_is_built_before_its_predecessor_is_dropped() -
     assert [step.migration for step in admin.pending(url, finish=False)] == [6, 6]
     admin.migrate(url, finish=True, report=lambda step: None)
     assert {"chats_of_owner", "claims_of_owner"} <= valid_indexes(url)
+
+
+@pytest.mark.req("TEAM-03")
+def test_rows_get_their_owner_in_batches_that_wait_for_a_row_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_schema, "_BATCH", 3)
+    monkeypatch.setattr(postgres_schema, "_LOCK_SECONDS", 0.1)
+    url = tables_of_version(5)
+    owned = "SELECT count(*) FROM cortext.sessions WHERE owner = 'ann'"
+    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as watcher:
+        watcher.execute(
+            "INSERT INTO cortext.sessions (session_id, life, space, created_at, last_active, record, type, title, "
+            "status, agent, tool, summary) "
+            "SELECT 's' || n, n, 'home', '', '', '{}', '', '', '', '', '', '' FROM generate_series(1, 8) n"
+        )
+        watcher.execute("INSERT INTO cortext.chats (chat, space, session_id) VALUES ('cli', 'chat', 's1')")
+
+        def report(step: postgres_schema.Step) -> None:
+            if "cortext.audit" in step.statement:  # the last one
+                writer.execute("UPDATE cortext.sessions SET title = 'busy' WHERE session_id = 's8'")
+
+        options = {"owner": "ann", "report": report}
+        migrating = threading.Thread(target=admin.migrate, args=(url,), kwargs=options, daemon=True)
+        migrating.start()
+        deadline = time.monotonic() + 60
+        while not has_owners(watcher) or watcher.execute(owned).fetchone() != (6,):
+            assert time.monotonic() < deadline and migrating.is_alive()
+    migrating.join(60)
+    store = PostgresStore(url, owner="ann")
+    assert len(store.listed()) == 8 and store.get("s8").id == "s8"
+    assert PostgresStore(url, "chat", owner="ann").chats().active("cli") == "s1"
+    store.close()
 
 
 @pytest.mark.req("TEAM-03")

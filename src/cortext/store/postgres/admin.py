@@ -57,6 +57,7 @@ def migrate(
 ) -> postgres_schema.Versions:
     """Bring the tables up to date: see schema.migrate. `owner` is who gets rows without one; by default this role."""
     with connected(url) as connection:
+        _refuse_pooler(connection, url)
         who = owner or connection.info.user
         found = postgres_schema.migrate(connection, masked(url), owner=who, finish=finish, report=report)
         _complete(connection)
@@ -116,8 +117,20 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[list[
 def run(url: str, groups: list[list[str]]) -> None:
     """Execute each group of statements in a transaction of its own, which lets others pass if a table is in use."""
     with connected(url) as connection:
+        _refuse_pooler(connection, url)
         for group in groups:
             postgres_schema.together(connection, group)
+
+
+def _refuse_pooler(connection: Connection, url: str) -> None:
+    """Raise ConfigError behind a pooler: the limits for locks would apply to somebody else's statements."""
+    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    if row is not None and row[0] != connection.info.backend_pid:  # a pooler invents the one that it tells its clients
+        raise ConfigError(
+            f"there is a pooler between this command and {masked(url)}",
+            kept="nothing was changed",
+            hint="name the server itself: cortext store migrate postgresql://admin@host/database",
+        )
 
 
 def _complete(connection: Connection) -> None:

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from cortext.errors import ConfigError
@@ -20,8 +21,16 @@ from cortext.store.postgres.driver import Connection, psycopg
 FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 NEEDED = 6  # the migration that this release needs
 CONTRACTS = (7,)  # migrations that the release before cannot work with
-# The tables whose rows have an owner.
-OWNED = ("sessions", "chats", "facts", "updates", "claims", "vectors")
+# The tables whose rows have an owner, and the key by which rows without one are found.
+OWNED = {
+    "sessions": "session_id, life",
+    "chats": "chat, space",
+    "facts": "space, id",
+    "updates": "chat, bot, number",
+    "claims": "key, topic",
+    "vectors": "session_id, life, id, model",
+}
+_BATCH = 1000  # rows that get an owner in one transaction
 _VERSION = b"SELECT * FROM cortext.schema_version WHERE one"
 _LOCK_SECONDS = 5.0  # a change of a table waits so long for a lock, then lets others pass and tries again
 _ATTEMPTS = 12
@@ -195,10 +204,27 @@ def _record(connection: Connection, number: int, owner: str) -> None:
         return
     for table in OWNED:
         if table != "vectors" or _vectors_exist(connection):
-            connection.execute(f"UPDATE cortext.{table} SET owner = %s WHERE owner = ''".encode(), (owner,))
+            _give(connection, table, owner)
     connection.execute(b"UPDATE cortext.schema_version SET applied = %s WHERE applied < %s", (number, number))
     if number in CONTRACTS:
         connection.execute(b"UPDATE cortext.schema_version SET version = %s WHERE version < %s", (number, number))
+
+
+def _give(connection: Connection, table: str, owner: str) -> None:
+    """Give the rows without an owner to `owner`, some at a time: a row that is being written waits for its batch."""
+    key = OWNED[table]
+    row = f"({', '.join(['%s'] * (key.count(',') + 1))})"
+    last: tuple[object, ...] = ()
+    while True:
+        after = f"AND ({key}) > {row}" if last else ""
+        find = f"SELECT {key} FROM cortext.{table} WHERE owner = '' {after} ORDER BY {key} LIMIT {_BATCH}"
+        keys = connection.execute(find.encode(), last).fetchall()
+        if not keys:
+            return
+        last = keys[-1]
+        give = f"UPDATE cortext.{table} SET owner = %s WHERE owner = '' AND ({key}) >= {row} AND ({key}) <= {row}"
+        work = partial(connection.execute, give.encode(), (owner, *keys[0], *last))
+        _patiently(connection, work, seconds=_LOCK_SECONDS)
 
 
 def _change(connection: Connection, statement: str) -> None:
@@ -228,7 +254,7 @@ def together(connection: Connection, group: Sequence[str]) -> None:
     _patiently(connection, execute, seconds=_LOCK_SECONDS)
 
 
-def _patiently(connection: Connection, work: Callable[[], None], *, seconds: float) -> None:
+def _patiently(connection: Connection, work: Callable[[], object], *, seconds: float) -> None:
     """Call `work`, whose statements wait so long for a lock (0: for ever), until it gets its locks."""
     connection.execute(f"SET lock_timeout = {round(seconds * 1000)}".encode())
     for attempt in range(_ATTEMPTS):
