@@ -139,7 +139,7 @@ def test_a_running_process_looks_at_very_many_files_only_now_and_then(
     monkeypatch.setattr(sessions_module, "FEW", 0)
     monkeypatch.setattr(sessions_module, "MANY", 0)
     now = 100.0
-    monkeypatch.setattr(sessions_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("cortext.index.sessions.time.monotonic", lambda: now)
     index = SessionIndex(str(world.folder / "cache"))
 
     def listed() -> dict[str, tuple[str, int]]:
