@@ -32,7 +32,7 @@ class RandomModel:
     name = "random"
     dimension = DIMENSION
     quick = True
-    near, far = 0.1, 0.25
+    near, far, sure = 0.1, 0.25, 0.45
 
     def __init__(self) -> None:
         self._chance = np.random.default_rng(0)

@@ -61,7 +61,7 @@ def test_search_json_has_the_documented_fields(world: World) -> None:
     hits = cortext("search", "retry", "--exact", "--json", cwd=world.root).json
     assert {hit["session"]["id"] for hit in hits} == {"one", "two"}
     for hit in hits:
-        assert list(hit) == ["session", "message", "score", "why"]
+        assert list(hit) == ["session", "message", "score", "why", "nearest"]
         assert "words" in hit["why"]
         assert list(hit["session"]) == SESSION
         assert list(hit["message"]) == ["id", "seq", "role", "timestamp", "snippet"]
@@ -167,7 +167,13 @@ def test_missing_words_are_reported_before_results_by_meaning(world: World) -> N
     near = cortext("search", "puppy", "kitten", cwd=world.root)
     assert near.code == 0
     assert near.out.startswith('No message contains "puppy kitten"; the nearest in meaning:\n\n1. Pets\n')
-    assert cortext("search", "puppy", "kitten", "--json", cwd=world.root).json[0]["session"]["id"] == "three"
+    (hit, *_) = cortext("search", "puppy", "kitten", "--json", cwd=world.root).json
+    assert (hit["session"]["id"], hit["why"], hit["nearest"]) == ("three", ["meaning"], True)
+    (hit, *_) = cortext("search", "barks", "puppy", "--json", cwd=world.root).json
+    assert (hit["session"]["id"], hit["nearest"]) == ("three", False)
+    assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith(
+        'No message contains "puppy":\n\n1. Pets\n'
+    )
     for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
         nothing = cortext("search", *words, cwd=world.root)
         assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")

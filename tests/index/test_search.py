@@ -171,6 +171,23 @@ def test_messages_returns_one_match_per_result(world: World) -> None:
 
 
 @pytest.mark.req("FIND-02")
+def test_a_little_of_a_question_is_not_an_answer(world: World) -> None:
+    for number in range(12):
+        world.talk(f"file-{number}", f"Please open the file number {number}", "It is open now.")
+    search = world.search()
+
+    def asked(text: str, *, exact: bool = False) -> tuple[bool, list[str]]:
+        search.search(text, exact=exact)
+        return search.by_meaning, search.missing
+
+    assert asked("volcano eruption file") == (True, ["volcano", "eruption"])
+    assert asked("open the file") == (False, [])
+    assert asked("open the file quickly, walrus") == (False, ["quickly", "walrus"])
+    assert asked("opne the file numbre") == (False, []), "a typo is not a missing word"
+    assert asked("volcano file", exact=True) == (False, ["volcano"])
+
+
+@pytest.mark.req("FIND-02")
 def test_similar_sessions_are_found_without_the_session_itself(world: World) -> None:
     world.talk("birds-too", "Does a stork catch fish in the river as a heron does?", "Yes, storks stand in rivers too.")
     search = world.search()

@@ -7,7 +7,7 @@ sessions are asked separately: among a million messages, no name would be in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tantivy
 
@@ -23,6 +23,7 @@ WRONG = 0.3  # weight of a word with one letter wrong
 LONG = 8  # letters of a word in which two may be wrong
 MOST_INSIDE = 24
 MESSAGES, NAMES = "body", "name"  # the fields that words are looked up in
+ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
 LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
@@ -33,6 +34,7 @@ class Asking:
 
     def __init__(self, keywords: Keywords, words: WordList, *, exact: bool) -> None:
         self._keywords, self._words, self._exact, self._field = keywords, words, exact, MESSAGES
+        self._forms: dict[str, set[str]] = {}  # by word, the terms that it matches
         self._spellings: dict[str, tuple[list[str], float]] = {}  # what else a word may be, and how much that counts
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
@@ -99,6 +101,7 @@ class Asking:
     def _terms(self, word: Word, text: str, terms: list[str]) -> tantivy.Query:
         if not word.excluded:
             self.lit.update(terms)
+            self._forms.setdefault(word.text, set()).update(terms)
         if len(terms) > 1:
             whole = self._in_a_row(terms)
             if word.phrase or word.excluded or word.must:
@@ -111,7 +114,9 @@ class Asking:
             return any_of([whole, *pieces])
         plain = text.strip().lower()
         if word.begins:
-            return self._one_of([terms[0], *self._stems_of(self._words.holding(plain, begins=True, most=200))], 1.0)
+            begin = self._stems_of(self._words.holding(plain, begins=True, most=200))
+            self._forms[word.text].update(begin)
+            return self._one_of([terms[0], *begin], 1.0)
         asked = [self._in_a_row(terms)]
         if word.phrase or word.excluded or self._exact:
             return asked[0]
@@ -124,8 +129,34 @@ class Asking:
                 self._spellings[plain] = self._others(plain, terms[0], known=often > 0)
             others, weight = self._spellings[plain]
             if others:
+                self._forms[word.text].update(others)
                 asked.append(self._one_of(others, weight))
         return any_of(asked)
+
+    def missing(self, query: Query) -> list[str]:
+        """Return the words of the query that occur in no message and no name, not even as a part or misspelled."""
+        return [
+            word.text.strip(ENDS)
+            for word in query.wanted
+            if not SIGNS.search(word.text)
+            and not any(
+                self._searcher.doc_freq(field, term)
+                for term in self._forms.get(word.text, ())
+                for field in (MESSAGES, NAMES)
+            )
+        ]
+
+    def share(self, query: Query, rarity: Callable[[str], float]) -> Callable[[str], float]:
+        """Return what says how much of the query is in a text, from 0 to 1; rare words count more."""
+        weights = [(rarity(word.text), self._forms.get(word.text, set())) for word in query.wanted]
+        whole = sum(weight for weight, _ in weights)
+
+        def of(text: str) -> float:
+            said = set(self._keywords.stems(text))
+            has = sum(weight for weight, forms in weights if not forms.isdisjoint(said))
+            return has / whole if whole else 1.0
+
+        return of
 
     def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
         """Return the terms that contain a word or, if it is not known, those that are spelled nearly like it."""

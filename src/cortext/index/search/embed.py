@@ -30,6 +30,7 @@ class Model(Protocol):
     quick: bool  # whether it is fast enough for a query to wait for
     near: float  # a cosine that any two texts reach
     far: float  # a lower cosine means nothing
+    sure: float  # a cosine that texts about something else hardly reach
 
     def embed(self, texts: Sequence[str]) -> Vectors: ...
 
@@ -51,6 +52,7 @@ class StaticModel:
     quick = True
     near = 0.3
     far = 0.35
+    sure = 0.55
 
     def __init__(self) -> None:
         self._table = np.asarray(np.load(os.path.join(DATA, "table.int8.npy"), mmap_mode="r"))

@@ -30,6 +30,7 @@ class EndpointModel:
     quick = False
     near = 0.1
     far = 0.25
+    sure = 0.45
 
     def __init__(self, name: str, model: str, address: str) -> None:
         self.name, self._model = name, model
@@ -91,6 +92,7 @@ class TransformerModel:
     quick = False
     near = 0.1
     far = 0.25
+    sure = 0.45
 
     def __init__(self, name: str, model: str) -> None:
         try:

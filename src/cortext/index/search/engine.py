@@ -45,6 +45,7 @@ MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
 DURING = 100  # messages of the time that a query names
+LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
 
 
 def _index_folder(cache: str) -> str:
@@ -95,6 +96,7 @@ class _Near(NamedTuple):
     cosines: Mapping[tuple[int, int], float] = {}
     common: float = 0.0  # a cosine that any two texts reach
     far: float = 0.0  # a lower one means nothing
+    sure: float = 0.0  # what texts about something else hardly reach
 
 
 class Engine:
@@ -106,6 +108,7 @@ class Engine:
         self.models = models
         self.trouble = ""  # why the last query was answered without meaning
         self.worded = True  # whether the last query's words were found, not only their meaning
+        self.missing: list[str] = []  # the words of the last query that no message has
         self.more_to_do = False  # whether the last update left work for a background process
         self._generation: Generation | None = None
         self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
@@ -343,7 +346,7 @@ class Engine:
         whether a text states a decision.
         """
         generation = self.generation()
-        self.trouble, self.worded = "", False
+        self.trouble, self.worded, self.missing = "", False, []
         if generation is None or (keys is not None and not keys):
             return Results({}, set())
         asking = Asking(generation.keywords, generation.words, exact=exact)
@@ -366,6 +369,7 @@ class Engine:
             for key, place, score in self._hits(generation, asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
+        self.missing = asking.missing(query)
         self.worded = bool(found or names) and asking.occurs(query)
         if not self.worded:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
@@ -381,8 +385,12 @@ class Engine:
         def rarity(word: str) -> float:
             return _rarity(generation, word)
 
-        scores, dated = rerank(query, signals, read, decides, self.models.static(), rarity)
-        return Results(scores, asking.lit, signals, dated, near.far)
+        ranked = rerank(query, signals, read, decides, self.models.static(), rarity)
+        if self.worded and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
+            # Of "volcano eruption file", a message has "file": that is no answer.
+            share = asking.share(query, rarity)
+            self.worded = any(share(text) >= LEAST for text in ranked.texts)
+        return Results(ranked.scores, asking.lit, signals, ranked.dated, near.far)
 
     def _names(self, generation: Generation, query: Query, keys: Collection[int]) -> dict[int, float]:
         """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
@@ -455,7 +463,7 @@ class Engine:
             nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
-        return _Near(near, model.near, model.far)
+        return _Near(near, model.near, model.far, model.sure)
 
     def _restrictions(
         self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]

@@ -6,7 +6,8 @@ Without the ranker's file, the same signals are added up with fixed weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from numpy.typing import NDArray
 
@@ -28,10 +29,20 @@ DATED = 0.5  # bonus for a message of the time that the question names
 DECIDED = 1.5  # bonus for a message that states a decision, if the question asks for one
 COVER = 0.5  # bonus for the session whose messages, taken together, have the most of the question
 LONG = 600  # characters from which on a message gets less from its neighbours
+JUDGED = 10  # of the best, by which it is judged whether the question is answered at all
 LEARNED = 0.5  # weight of the ranker's scores beside these bonuses: it makes their range about the same as without it
 
 Read = Callable[[Sequence[At]], Mapping[At, Message]]
 Decides = Callable[[str], bool]
+
+
+class Reranked(NamedTuple):
+    """The scores of all candidates, the best of them reordered."""
+
+    scores: Scores
+    dated: Collection[At] = ()  # those that are of the time named
+    texts: Sequence[str] = ()  # of the best few
+    cosine: float = 0.0  # the highest of the best few
 
 
 def rerank(
@@ -41,17 +52,17 @@ def rerank(
     decides: Decides,
     model: StaticModel,
     rarity: Callable[[str], float],
-) -> tuple[Scores, set[At]]:
-    """Return the scores of all candidates, the best of them reordered, and those that are of the time named."""
+) -> Reranked:
+    """Read the best candidates and reorder them."""
     scores: Scores = {at: one.whole for at, one in found.items()}
     order = sorted(scores, key=lambda at: (-round(scores[at], 6), at))
     messages = read(order[:BEST])
     best = [at for at in order[:BEST] if at in messages]
-    if len(best) < 2:
-        return scores, set()
     said = [messages[at] for at in best]
     texts = [searchable(message) for message in said]
     signals = [found[at] for at in best]
+    if len(best) < 2:
+        return Reranked(scores, texts=texts, cosine=max((one.meaning for one in signals), default=0.0))
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
     dated = np.array([_is_dated(query.when, message) for message in said])
@@ -68,7 +79,13 @@ def rerank(
     floor = scores[order[BEST]] if len(order) > BEST else 0.0
     lift = max(0.0, floor - float(new.min()))  # what was not read stays below what was
     scores.update({at: float(score) + lift for at, score in zip(best, new, strict=True)})
-    return scores, {at for at, is_dated in zip(best, dated.tolist(), strict=True) if is_dated}
+    first = np.argsort(-new, kind="stable")[:JUDGED].tolist()
+    return Reranked(
+        scores,
+        {at for at, is_dated in zip(best, dated.tolist(), strict=True) if is_dated},
+        [texts[row] for row in first],
+        max(signals[row].meaning for row in first),
+    )
 
 
 def _untrained(

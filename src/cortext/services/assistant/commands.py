@@ -197,7 +197,7 @@ class Commands:
         """`/search WORDS`."""
         if not rest:
             return Answer("No search words were given. Use /search WORDS")
-        from cortext.services.library.search import nearest_to
+        from cortext.services.library.search import note_of
 
         hits = []
         search = self._assistant.search()
@@ -212,7 +212,7 @@ class Commands:
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
             return Answer(f"Nothing found for: {rest}")
-        return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)
+        return Answer(above=note_of(search, rest), hits=hits)
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""

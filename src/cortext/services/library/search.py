@@ -66,13 +66,26 @@ CANDIDATES = 300
 AT_A_TIME = 60  # messages whose sessions are looked up together
 READ_PER_SESSION = 6  # messages that are ranked, for each session wanted, before the sessions are sorted
 RAREST_WORDS = 24  # words of a session by which similar ones are found
+MOST_NAMED = 5  # missing words that are named
 SAMPLE = 20_000  # characters of a session from which those words are taken
 
 
 def nearest_to(query: str) -> str:
     """Return the line shown above results that do not contain the words (`Search.by_meaning`)."""
-    text = terminal.line(" ".join(query.split()))
-    return f'No message contains "{text if len(text) <= 60 else text[:59] + "…"}"; the nearest in meaning:'
+    return f"No message contains {_quoted(query)}; the nearest in meaning:"
+
+
+def note_of(search: Search, query: str) -> str:
+    """Return the line shown above the results of the last query: what of it no message contains; empty if all is."""
+    if search.by_meaning:
+        return nearest_to(query)
+    words = [_quoted(word) for word in search.missing[:MOST_NAMED]]
+    return f"No message contains {' or '.join(words)}:" if words else ""
+
+
+def _quoted(text: str) -> str:
+    text = terminal.line(" ".join(text.split()))
+    return f'"{text if len(text) <= 60 else text[:59] + "…"}"'
 
 
 class _Ranking(NamedTuple):
@@ -105,8 +118,13 @@ class Search:
 
     @property
     def by_meaning(self) -> bool:
-        """Whether no message has the words of the last query, so that the results are only near in meaning."""
+        """Whether no message has the last query's words, or too few of them: the results are only near in meaning."""
         return not self._engine.worded
+
+    @property
+    def missing(self) -> list[str]:
+        """The words of the last query that no message has, not even as a part of a word or misspelled."""
+        return self._engine.missing
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────
 
@@ -389,7 +407,13 @@ def _merged(local: list[Found], served: list[Found], limit: int) -> list[Found]:
     return sorted([*local, *scaled], key=lambda item: item.score, reverse=True)[:limit]
 
 
-def hit_json(row: Row, match: Match) -> Json:
-    """Return a message that was found, with its session."""
+def hit_json(row: Row, match: Match, *, nearest: bool = False) -> Json:
+    """Return a message that was found, with its session; `nearest` as in `Search.by_meaning`."""
     message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
-    return {"session": session_json(row), "message": message, "score": match.score, "why": list(match.why)}
+    return {
+        "session": session_json(row),
+        "message": message,
+        "score": match.score,
+        "why": list(match.why),
+        "nearest": nearest,
+    }

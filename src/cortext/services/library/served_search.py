@@ -42,6 +42,11 @@ class ServedSearch(Search):
         """See Search.by_meaning; messages on a server count too."""
         return super().by_meaning and not self._worded
 
+    @property
+    def missing(self) -> list[str]:
+        """See Search.missing; a server does not tell which words it has."""
+        return [] if self._worded else super().missing
+
     def _served(
         self, query: Query, limit: int, per_session: int, exact: bool, leave_out: Collection[str]
     ) -> list[Found]:

@@ -62,24 +62,25 @@ def run(arguments: list[str]) -> int:
     if search.trouble:
         print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
     if options.json:
-        print_hits(found)
+        print_hits(found, nearest=search.by_meaning)
     elif found:
-        if search.by_meaning:
-            from cortext.services.library.search import nearest_to
+        from cortext.services.library.search import note_of
 
-            print(f"{nearest_to(' '.join(options.words))}\n")
+        note = note_of(search, " ".join(options.words))
+        if note:
+            print(f"{note}\n")
         print_found(found)
     else:
         print("Nothing was found.")
     return report_missing(search.listing.missing) or (0 if found or options.json else 1)
 
 
-def print_hits(found: Sequence[Found]) -> None:
+def print_hits(found: Sequence[Found], *, nearest: bool = False) -> None:
     """Print a JSON array with one hit per message, in the order of the results."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.search import hit_json
 
-    print_json([hit_json(item.session, match) for item in found for match in item.matches])
+    print_json([hit_json(item.session, match, nearest=nearest) for item in found for match in item.matches])
 
 
 def print_found(found: Sequence[Found]) -> None:
