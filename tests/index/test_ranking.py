@@ -18,6 +18,7 @@ from cortext.index.search.query import parse
 from cortext.index.search.state import State
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
+from cortext.services.text.decisions import decided_share, topic_words
 from tests.index.world import World
 
 NOW = 1_794_900_000.0  # 2026-11-17
@@ -159,6 +160,32 @@ def test_the_time_named_in_a_question_comes_first_and_hides_nothing(world: World
 def test_a_decision_comes_before_talk_about_it(world: World) -> None:
     world.talk("talk", "Should the cache be in memory or on disk?", "Both are possible for the cache.")
     world.talk("done", "We decided: the cache is on disk, because memory is short.", "Fine.")
+    assert world.find("what did we decide about the cache")[0] == "done"
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("We decided: the cache is on disk.", 1.0),
+        ("We'll use the disk for the cache.", 1.0),
+        ("For the cache, disk it is.", 1.0),
+        ("The cache goes to the disk. Agreed.", 1.0),
+        ("It turned out that the test was wrong. The cache is another matter.", 0.0),
+        ("We have not decided about the cache on disk.", 0.0),
+        ("Was it agreed that the cache is on disk?", 0.0),
+        ("The logs are settled; about the cache we talk later, and about the disk, too.", 1.0),
+        ("We agreed on the cache.", 0.5),
+        ("The cache is on disk.", 0.0),
+    ],
+)
+def test_only_a_sentence_that_decides_the_subject_counts(text: str, share: float) -> None:
+    assert decided_share(text, topic_words("cache disk")) == share
+
+
+def test_a_decision_about_something_else_does_not_come_first(world: World) -> None:
+    world.talk("other", "It turned out that the test was wrong. The cache may be in memory, or where?", "Fine.")
+    world.talk("denied", "We have not decided where the cache is.", "Later.")
+    world.talk("done", "For the cache we'll use the disk, because memory is short.", "Fine.")
     assert world.find("what did we decide about the cache")[0] == "done"
 
 

@@ -337,13 +337,13 @@ class Engine:
         exact: bool = False,
         like: int = 0,
         read: Read | None = None,
-        decides: Decides = lambda text: False,
+        decides: Decides = lambda text: 0.0,
     ) -> Results:
         """Return the messages found, by (key, number).
 
         `keys` are the sessions to search (None: all). `like` is the key of a session whose meaning is used instead of
         the query's. `read` returns messages; with it, the best candidates are ordered by their text. `decides` says
-        whether a text states a decision.
+        how much of what the query asks about a text decides.
         """
         generation = self.generation()
         self.trouble, self.worded, self.missing = "", False, []

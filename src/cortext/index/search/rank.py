@@ -26,14 +26,14 @@ LATE = 0.8  # weight of late interaction beside the fused score
 RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
 TOOL = 0.6  # weight of what a tool returned
 DATED = 0.5  # bonus for a message of the time that the question names
-DECIDED = 1.5  # bonus for a message that states a decision, if the question asks for one
+DECIDED = 1.5  # bonus for a message that decides what the question asks about, if it asks for a decision
 COVER = 0.5  # bonus for the session whose messages, taken together, have the most of the question
 LONG = 600  # characters from which on a message gets less from its neighbours
 JUDGED = 10  # of the best, by which it is judged whether the question is answered at all
 LEARNED = 0.5  # weight of the ranker's scores beside these bonuses: it makes their range about the same as without it
 
 Read = Callable[[Sequence[At]], Mapping[At, Message]]
-Decides = Callable[[str], bool]
+Decides = Callable[[str], float]  # how much of what the question asks about a text decides, from 0 to 1
 
 
 class Reranked(NamedTuple):
@@ -66,7 +66,7 @@ def rerank(
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
     dated = np.array([_is_dated(query.when, message) for message in said])
-    decided = np.array([query.decision and decides(text) for text in texts])
+    decided = np.array([decides(text) if query.decision else 0.0 for text in texts])
     bonus = DATED * dated + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
     untrained = _untrained(signals, said, texts, near)

@@ -20,7 +20,7 @@ from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
-from cortext.services.text.decision_words import may_decide
+from cortext.services.text.decisions import decided_share, topic_words
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
@@ -253,6 +253,7 @@ class Search:
 
     def _ranked_once(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int) -> _Ranking:
         keys, unwanted = self._keys(query, leave_out)
+        topic = topic_words(" ".join(word.text for word in query.wanted))
         reading = QueryReading(self._listing, self._engine.sessions, self._picking, leave_out)
         results = self._engine.find(
             query,
@@ -262,7 +263,7 @@ class Search:
             exact=exact,
             like=like,
             read=reading.messages,
-            decides=may_decide,
+            decides=lambda text: decided_share(text, topic),
         )
         return _Ranking(_in_order(results, reading), results.terms, reading)
 

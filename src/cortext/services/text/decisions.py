@@ -13,7 +13,7 @@ import msgspec
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.services.text.clip import clip
-from cortext.services.text.decision_words import sounds_decided, states_decision
+from cortext.services.text.decision_words import may_decide, sounds_decided, states_decision
 from cortext.services.text.sentences import sentences
 
 NEAR = 3  # messages between a match of the search and a decision that belongs to it
@@ -22,6 +22,14 @@ SHORT = 40  # a decision of fewer characters ("Agreed.") is shown with what it a
 _QUESTION = ("?", "？")
 _REASON = re.compile(
     r"\b(?:because|since|so that|the reason|due to|otherwise|weil|damit|sonst|parce que|porque)\b|因为|因為|ので|ため",
+    re.IGNORECASE,
+)
+
+
+# What settles a question if the sentence names its subject: "we'll use the disk", "disk it is".
+_CHOICE = re.compile(
+    r"\b(?:we'll|we’ll|we will|i'll|i’ll|let's|let’s)\s+(?:use|take|keep|drop|stay with|stick to)\b"
+    r"|\w\s+it is\b\s*(?:[.!]|$)",
     re.IGNORECASE,
 )
 
@@ -40,6 +48,22 @@ def topic_words(topic: str) -> frozenset[str]:
     """Return the significant words of a topic as prefixes, so that `decisions` also matches `decision`."""
     words = [word for word in WORD.findall(topic[:2000].casefold()) if word not in STOP and word not in FUNCTION_WORDS]
     return frozenset(word[: max(4, len(word) - 2)] for word in words)
+
+
+def decided_share(text: str, words: Collection[str]) -> float:
+    """Return how much of a topic is in the sentence of this text that decides it, from 0 to 1; 0 if none does.
+
+    A short sentence ("Agreed.") is about what the sentence before it says.
+    """
+    if not may_decide(text) and not _CHOICE.search(text):
+        return 0.0
+    best, before = 0.0, ""
+    for sentence in sentences(text):
+        if (states_decision(sentence) or _CHOICE.search(sentence)) and not sentence.endswith(_QUESTION):
+            about = f"{before} {sentence}" if len(sentence) < SHORT else sentence
+            best = max(best, _relevance(about, words))
+        before = sentence
+    return best
 
 
 def decisions_in(
