@@ -137,6 +137,22 @@ def test_filters_by_every_property(world: World) -> None:
         check_filters({"colour": "blue"})
 
 
+@pytest.mark.req("FIND-01")
+def test_filters_leave_room_for_what_is_near_in_meaning(world: World) -> None:
+    world.store.create(Session(id="cars"))
+    old, new = "2020-05-01T10:00:00Z", "2024-05-01T10:00:00Z"
+    world.store.append(
+        "cars",
+        *(Message(role="assistant", content="Fixing cars and trucks", timestamp=old) for _ in range(450)),
+        *(Message(role="assistant", content="I see.", timestamp=old) for _ in range(3)),
+        Message(role="user", content="The car has an old motor.", timestamp=new),
+    )
+    search = world.search()
+    for filters in ("role:user", "after:2024-01 before:2024-12"):
+        found = search.messages(f"repairing a vehicle {filters}", limit=3)
+        assert [item.matches[0].snippet for item in found][:1] == ["The car has an old motor."], filters
+
+
 @pytest.mark.req("FIND-01", "FIND-03")
 def test_repeated_filters_see_what_changed(world: World) -> None:
     search = world.search()

@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
@@ -45,6 +45,8 @@ MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
 DURING = 100  # messages of the time that a query names
+MESSAGE_FILTERS = ("role", "after", "before")
+FILTERED = 10  # times as many of the nearest are looked at if these leave some out
 LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
 
 
@@ -376,8 +378,15 @@ class Engine:
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
         limit = 0 if strict else limit
-        near = _Near() if exact else self._near(generation, query.said, like, found, keys, limit)
+        filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
+        wider = limit * FILTERED if filtered else limit
+        near = _Near() if exact else self._near(generation, query.said, like, found, keys, wider)
         signals = fused(found, near.cosines, names, near=near.common, strict=strict)
+        if filtered and not strict:
+            allowed = self._allowed(generation, restrictions, {key for key, _ in signals})
+            nearest = {at: cosine for at, cosine in near.cosines.items() if (at[0], at[1] >> 1) in allowed}
+            signals = fused(found, nearest, names, near=near.common)
+            signals = {at: one for at, one in signals.items() if at in allowed}
         if read is None or exact or like or self.models.none:
             return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals, far=near.far)
         from cortext.index.search.rank import rerank
@@ -464,6 +473,17 @@ class Engine:
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
         return _Near(near, model.near, model.far, model.sure)
+
+    def _allowed(
+        self,
+        generation: Generation,
+        restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]],
+        keys: Iterable[int],
+    ) -> set[At]:
+        """Return the messages of these sessions that the filters allow: vectors know no role and no time, words do."""
+        sessions = restricted_to(generation.keywords, "session", sorted(keys))
+        asked = tantivy.Query.boolean_query([*restrictions, (tantivy.Occur.Must, sessions)])
+        return {(key, place >> 1) for key, place, _ in generation.keywords.search(asked, MOST, newest=True)}
 
     def _restrictions(
         self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
