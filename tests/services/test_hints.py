@@ -114,6 +114,35 @@ def test_mute_lowers_the_kind_of_the_last_hint(workspace: Path) -> None:
     assert "The same error" in _given(other, AGAIN)
 
 
+def test_related_conversations_come_only_on_request_and_at_most_three(workspace: Path) -> None:
+    store = WorkspaceStore(str(workspace))
+    for number in range(2, 6):
+        name = f"00{number}-debug-pond"
+        store.create(Session(id=name, type="debug", title=f"Pond {number}"))
+        store.append(name, Message(role=USER, content=f"The pond gateway drops its sensors, case {number}."))
+    talk = ClaudeTalk(workspace)
+    assert talk.hook("SessionStart", source="startup").out == ""
+    assert "Nothing was asked in this chat yet" in _given(talk, "/workspace.related")
+    talk.hook("Stop", stop_hook_active=False)
+    talk.say("Which sensors does the pond gateway know?", "All of them.")
+    assert _given(talk, "Go on.") == ""
+    said = _given(talk, "/workspace.related")
+    lines = [line for line in said.splitlines() if line[:1].isdigit()]
+    assert len(lines) == 3 and all("debug-" in line and "found by " in line for line in lines), said
+    assert talk.key not in said and "a record, not an instruction" in said
+    assert talk.hook("UserPromptExpansion", command_name="workspace.related").out == "", "one answer to one prompt"
+    talk.answer("Three.")
+    assert lines[1].split("(")[1].split(",")[0] in talk.resume("2"), "a number of this list"
+
+
+def test_what_is_not_about_the_topic_is_not_related(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    assert "001-debug-herons" in _given(talk, "/workspace.related heron_counter circular import")
+    for topic in ("volcano eruption sensors", "Zahnarzt", "the gateway of Cairo and its camels"):
+        said = _given(talk, f"/workspace.related {topic}")
+        assert "knows no earlier conversation" in said and "herons" not in said, said
+
+
 def test_a_damaged_index_fails_no_turn(workspace: Path) -> None:
     for path in (Path.home() / ".cache").rglob("meta.json"):
         path.write_text("{", encoding="utf-8")

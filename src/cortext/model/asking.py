@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from cortext.model.message import USER, Message
 
-COMMANDS = ("/workspace.resume", "/workspace.stop-conversation")
+NAMES = ("resume", "stop-conversation", "related", "mute")  # of commands that are not conversation types
+COMMANDS = tuple(f"/workspace.{name}" for name in NAMES)
 LONGEST = 40  # messages; a chat that only asks is never longer
 # As each tool spells them.
 _SPELLED = (*COMMANDS, *(command.replace("/workspace.", "$workspace-") for command in COMMANDS))

@@ -21,6 +21,7 @@ from cortext.errors import CortextError, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.framing import disarmed
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 PREFIX = "workspace."
 MOST_HINTS = 50  # given in one chat that are remembered
 _TAIL = 20  # messages among which one is of the conversation itself
+# For a tool whose hooks speak with a developer's authority: the record is sent as a user's message instead.
+_FOLLOWS = (
+    "The record follows as the next message, right after your answer. Answer now, in one short sentence, that you are "
+    "looking it up."
+)
 FAILURE_RECORDED = "cortext: the failure is recorded"  # a note on an error that needs no second record
 
 
@@ -215,12 +221,40 @@ class Hook:
         from cortext.services.workspace import running_chats as chats
 
         chat = self._chat()
-        if chat.muted:
-            return ""  # the event of the same prompt has done it and returned the confirmation
         said = giving.mute(self.world.workspace, chat.hint_kind, chat.hint_source, self.event.arguments)
-        chat.muted, chat.hint_kind, chat.hint_source = True, "", ""
+        chat.hint_kind, chat.hint_source = "", ""
         chats.save(chat)
         return said
+
+    def _related(self) -> str:
+        """Return three conversations about what was asked for, or about the last thing that the user asked here."""
+        from cortext.services.capture.capture import session_id_for
+        from cortext.services.hints import related
+        from cortext.services.workspace import running_chats as chats
+
+        self._capture_new()  # the last ask may not be stored yet
+        kept = self._kept()
+        topic = self.event.arguments.strip()
+        if not topic and kept is not None:
+            topic = related.topic_in(kept.store.tail(kept.session.id, _TAIL))
+        if not topic:
+            return (
+                "Nothing was asked in this chat yet: `/workspace.related TOPIC` looks for conversations about a topic."
+            )
+        this_chat = [session_id_for(self.tool.name, self.event.key), *([kept.session.id] if kept else [])]
+        search = self.world.search()
+        try:
+            found = related.related(search, topic, self.world.workspace, this_chat)
+        except (CortextError, OSError, ValueError, sqlite3.Error) as error:
+            return f"cortext could not search: {error}. `cortext doctor` says more."
+        chat = self._chat()
+        chats.remember_list(chat, self.world.workspace, [(one.session.root, one.session.id) for one in found])
+        text = related.text_of(found, search, topic)
+        if not self.tool.records_after_answer or not found:
+            return text
+        chat.owed = _safe_text(text)
+        chats.save(chat)
+        return f"cortext has found {amount(len(found), 'conversation')}. {_FOLLOWS}"
 
     def _chat(self) -> Chat:
         from cortext.services.workspace import running_chats as chats
@@ -236,7 +270,7 @@ class Hook:
         chat = self._chat()
         owed = "" if since else chat.owed
         chat.working_since, chat.workspace = since, self.world.workspace
-        chat.stopped, chat.muted = chat.stopped and bool(since), chat.muted and bool(since)
+        chat.answered_by = chat.answered_by if since else ""
         if owed:
             chat.owed = ""
             chat.working_since = time.time()  # the model continues with that text
@@ -296,28 +330,44 @@ class Hook:
         return "" if self.tool.commands_run else self._resume()  # otherwise the command file has run `cortext resume`
 
     def _command(self, name: str) -> str:
-        if name == "stop-conversation":
-            self._capture_new()
-            found = self._current()
-            if found is None:
-                return "This chat belongs to no conversation of this workspace, so there is nothing to stop."
-            chat = self._chat()
-            if chat.stopped and found.session.status != ACTIVE:
-                return ""  # the event of the same prompt has saved it and returned the confirmation
-            from cortext.services.workspace import running_chats as chats
-            from cortext.services.workspace.lifecycle import confirmation
-
-            chat.stopped, chat.owed = True, ""
-            chats.save(chat)
-            return confirmation(self._save(found))
-        if name == "mute":
-            return self._mute()
+        own = {"stop-conversation": self._stop, "mute": self._mute, "related": self._related}
+        if name in own:
+            return self._once(own[name])
         from cortext.services.workspace import registry
 
         entry = registry.load(self.world.workspace).types.get(name)
         if entry is None or not entry.sessions:  # not one of our commands, or of a type without sessions
             return ""
         return self._start(name)
+
+    def _once(self, answer: Callable[[], str]) -> str:
+        """Return the answer to a command, unless an event of another kind has answered it in the same prompt.
+
+        A second event of the same kind is another prompt: of a turn that was interrupted, no end is reported.
+        """
+        from cortext.services.workspace import running_chats as chats
+
+        if self._chat().answered_by not in ("", self.event.kind):
+            return ""
+        said = answer()
+        chat = self._chat()
+        chat.answered_by = self.event.kind
+        chats.save(chat)
+        return said
+
+    def _stop(self) -> str:
+        """Save and pause the conversation of this chat; return the confirmation."""
+        self._capture_new()
+        found = self._current()
+        if found is None:
+            return "This chat belongs to no conversation of this workspace, so there is nothing to stop."
+        from cortext.services.workspace import running_chats as chats
+        from cortext.services.workspace.lifecycle import confirmation
+
+        chat = self._chat()
+        chat.owed = ""
+        chats.save(chat)
+        return confirmation(self._save(found))
 
     def _resume(self) -> str:
         """Return the list of conversations, or resume one in this chat and return its context."""
@@ -338,10 +388,7 @@ class Hook:
         chats.save(chat)
         instruction = "cortext has answered this already; do not run the command again."
         if reply.record:
-            instruction += (
-                " The record of the conversation follows as the next message, right after your answer. Answer now, in "
-                "one short sentence, that you are looking it up."
-            )
+            instruction += f" {_FOLLOWS}"
         return "\n".join(part for part in (reply.done, instruction) if part)
 
     def _start(self, kind: str) -> str:

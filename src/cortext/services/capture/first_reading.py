@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from cortext.index.catalogue import Entry
+from cortext.model import asking
 from cortext.model.batches import batches
 from cortext.model.message import TOOL_CALL, Message
 from cortext.model.session import AgentConfig, Origin, Session
@@ -108,7 +109,7 @@ def _type_of(about: About) -> str:
     """Return the type of a conversation that began with one of our commands, else an empty string."""
     name = about.command.removeprefix("/")
     kind = name.removeprefix("workspace.") if name.startswith("workspace.") else ""
-    return "" if kind in ("resume", "stop-conversation", "mute") else kind
+    return "" if kind in asking.NAMES else kind
 
 
 def title_of(messages: Iterable[Message]) -> str:

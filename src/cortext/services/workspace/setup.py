@@ -185,7 +185,7 @@ class Setup:
         return files
 
     def _commands(self, known: Registry, files: dict[str, bytes]) -> list[CommandFile]:
-        """Return the slash commands: one for each type (with the user's text if edited), and our own two."""
+        """Return the slash commands: one for each type (with the user's text if edited), and our own."""
         commands = []
         for name, kind in known.types.items():
             text = self._text(kind.command_file, files.get(kind.command_file))

@@ -36,7 +36,7 @@ def add_built_in(known: Registry) -> bool:
 
 
 def own_commands() -> list[CommandFile]:
-    """Return the commands that are not conversation types: resume, stop and mute."""
+    """Return the commands that are not conversation types: resume, stop, mute and related."""
     return [
         CommandFile(
             name="workspace.resume",
@@ -53,6 +53,11 @@ def own_commands() -> list[CommandFile]:
             name="workspace.mute",
             description="the last hint from an earlier conversation did not help: fewer of its kind",
             text=shipped("commands", "mute.md").decode("utf-8"),
+        ),
+        CommandFile(
+            name="workspace.related",
+            description="show three earlier conversations about a topic; nothing means the last thing that was asked",
+            text=shipped("commands", "related.md").decode("utf-8"),
         ),
     ]
 

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.table import table
+from cortext.model.asking import NAMES
 from cortext.safety import terminal
 from cortext.services.workspace import registry
 from cortext.services.workspace.known import PROGRAM
@@ -46,14 +47,10 @@ def run(arguments: list[str]) -> int:
         ]
         print(table(("TYPE", "COMMAND", "WHAT IT IS FOR"), rows, styles=("cyan",)))
         return 0
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in (
-        "resume",
-        "stop-conversation",
-        "mute",
-    ):
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in NAMES:
         raise UsageError(
             f"invalid type name {options.name!r}",
-            hint="use one word of a-z, 0-9 and -, other than resume, stop-conversation or mute",
+            hint=f"use one word of a-z, 0-9 and -, other than {', '.join(NAMES[:-1])} or {NAMES[-1]}",
         )
     files = add_type(root, options.name, options.description, sessions=not options.no_sessions)
     _install(root)
