@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from cortext.model import clock, tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Session
+from cortext.services.hints import giving, muting
+from cortext.services.hints.hints import BAR, ERROR, KINDS, LONGEST_TOKENS, Hint, text_of
 from cortext.services.hints.signs import errors_in, kernel, phrase_of, question_terms
+from cortext.services.library.listing import Row
 from cortext.store.files.workspace import WorkspaceStore
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext
@@ -69,7 +73,7 @@ def test_the_same_error_the_same_question_and_a_decision_give_a_hint(workspace: 
     asked = _given(talk, "How should the pond service authenticate its sensors against the gateway, at night?")
     assert "Nearly the same question" in asked and ANSWER in asked
     decided = _given(talk, "Change the retries per sensor in pond.py")
-    assert "decided about this file" in decided and "drops bursts" in decided and "pond.py has " in decided
+    assert "decided about this file" in decided and "drops bursts" in decided and "pond.py was " in decided
     assert _given(talk, f"Again:\n{AGAIN}") == "", "the same hint is given once in a chat"
 
 
@@ -103,15 +107,26 @@ def test_codex_gets_no_hint(workspace: Path) -> None:
 def test_mute_lowers_the_kind_of_the_last_hint(workspace: Path) -> None:
     talk = ClaudeTalk(workspace)
     assert "nothing to mute" in _given(talk, "/workspace.mute")
-    talk.hook("Stop", stop_hook_active=False)
     assert "The same error" in _given(talk, AGAIN)
     said = _given(talk, "/workspace.mute")
     assert "The last hint came from 001-debug-herons" in said and "(error)" in said
     assert talk.hook("UserPromptExpansion", command_name="workspace.mute", prompt="/workspace.mute").out == "", "once"
     other = ClaudeTalk(workspace)
     assert _given(other, AGAIN) == "" and "Nearly the same question" in _given(other, ASKED), "only that kind"
-    assert "as at first" in _given(other, "/workspace.mute undo")
+    assert "as at first" in _given(talk, "/workspace.mute undo"), "although the turn before has not ended"
     assert "The same error" in _given(other, AGAIN)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_muted_kind_is_given_as_the_confirmation_says(kind: str) -> None:
+    best = 0.9  # of an error with a changed file, or a decision with five words in common
+    said = giving.mute("/w", kind, "first", "001-debug-herons", "")
+    assert "only if they fit very well" in said and best * muting.load("/w").weights[kind] >= BAR
+    said = giving.mute("/w", kind, "second", "001-debug-herons", "")
+    assert "no longer" in said and muting.load("/w").weights[kind] < BAR
+    assert muting.load("/w").hints == ["first", "second"], "which are not given again"
+    giving.mute("/w", "", "", "", "undo")
+    assert muting.load("/w") == muting.Muted()
 
 
 def test_related_conversations_come_only_on_request_and_at_most_three(workspace: Path) -> None:
@@ -148,6 +163,40 @@ def test_a_damaged_index_fails_no_turn(workspace: Path) -> None:
         path.write_text("{", encoding="utf-8")
     done = ClaudeTalk(workspace).hook("UserPromptSubmit", prompt=AGAIN)
     assert done.code == 0 and "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("sign", ["錯", "x"])
+def test_a_hint_names_its_source_however_long_its_quotations_are(sign: str, tmp_path: Path) -> None:
+    row = Row._make(["" if field != "id" else "001-debug-herons" for field in Row._fields])._replace(title=sign * 200)
+    hint = Hint(
+        kind=ERROR,
+        score=0.9,
+        row=row,
+        seq=1,
+        timestamp="2026-11-14T10:00:00.000Z",
+        about=sign * 300,
+        says=sign * 300,
+        says_seq=7,
+        files=[sign * 50 + ".py"] * 3,
+    )
+    text = text_of(hint, str(tmp_path))
+    assert tokens.estimate(text) <= LONGEST_TOKENS
+    assert "(001-debug-herons, message 7, 2026-11-14)" in text and "/workspace.mute" in text
+    assert f'before: "{sign * 40}' in text and f'ended with: "{sign * 40}' in text
+
+
+def test_a_hint_says_of_a_file_only_what_its_time_shows(tmp_path: Path) -> None:
+    def said(timestamp: str) -> str:
+        row = Row._make(["" for _ in Row._fields])
+        hint = Hint(kind=ERROR, score=0.9, row=row, seq=1, timestamp=timestamp, about="a", says="b", says_seq=2)
+        hint.files = ["pond.py"]
+        return text_of(hint, str(tmp_path))
+
+    assert "pond.py is not there any more" in said("2026-11-14T10:00:00.000Z")
+    (tmp_path / "pond.py").write_text("x", encoding="utf-8")
+    assert "pond.py was written since" in said("2026-11-14T10:00:00.000Z"), "by an edit or by a checkout"
+    assert "pond.py was not written since" in said(clock.now())
+    assert "pond.py" not in said("some time"), "nothing is claimed if the time is unknown"
 
 
 def test_an_error_that_came_again_was_not_fixed(workspace: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_second_session_with_an_error_is_told_what_fixed_the_first(desk: Des
     received = _received(desk, workspace, second, "And now?")
     assert received.count("a hint from an earlier conversation") == 1
     assert FIXED in received and first in received, "what fixed it, and where that is"
-    assert "heron_counter.py has " in received, "whether the file has changed since"
+    assert "heron_counter.py was " in received, "whether the file was written since"
     again = _received(desk, workspace, second, "Really?")
     assert again.count("a hint from an earlier conversation") == 1, "it stays where it was, and comes only once"
 

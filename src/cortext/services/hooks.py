@@ -216,12 +216,13 @@ class Hook:
         return _safe_text(given.text)
 
     def _mute(self) -> str:
-        """Lower the kind of the last hint in this chat, or with `undo`, give every kind its weight again."""
+        """Mute the last hint in this chat and lower its kind, or with `undo`, take every mute back."""
         from cortext.services.hints import giving
         from cortext.services.workspace import running_chats as chats
 
         chat = self._chat()
-        said = giving.mute(self.world.workspace, chat.hint_kind, chat.hint_source, self.event.arguments)
+        key = chat.hints[-1] if chat.hints else ""
+        said = giving.mute(self.world.workspace, chat.hint_kind, key, chat.hint_source, self.event.arguments)
         chat.hint_kind, chat.hint_source = "", ""
         chats.save(chat)
         return said

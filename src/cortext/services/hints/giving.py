@@ -43,14 +43,15 @@ def hint_for(
     from cortext.services.hints import muting
     from cortext.services.hints.hints import Hinter, shown, text_of
 
-    found = Hinter(
-        world.listing(), world.search(), world.workspace, leave_out=[current], weights=muting.weights(world.workspace)
-    ).hint(prompt, recent, given)
+    muted = muting.load(world.workspace)
+    found = Hinter(world.listing(), world.search(), world.workspace, leave_out=[current], weights=muted.weights).hint(
+        prompt, recent, [*given, *muted.hints]
+    )
     return Given(found, text_of(found, world.workspace), shown(found)) if found is not None else None
 
 
-def mute(workspace: str, kind: str, source: str, arguments: str) -> str:
-    """Lower a kind of hints; return the confirmation."""
+def mute(workspace: str, kind: str, key: str, source: str, arguments: str) -> str:
+    """Mute a hint and lower its kind, or with `undo`, take every mute back; return the confirmation."""
     from cortext.services.hints import muting
     from cortext.services.hints.hints import BAR
 
@@ -59,9 +60,9 @@ def mute(workspace: str, kind: str, source: str, arguments: str) -> str:
         return "Hints of every kind are given as at first again."
     if not kind:
         return "cortext gave no hint in this chat since the last /workspace.mute, so there is nothing to mute."
-    weight = muting.mute(workspace, kind)
-    left = "only if they fit exactly" if weight >= BAR else "no longer"
+    weight = muting.mute(workspace, kind, key)
+    left = "only if they fit very well" if weight >= BAR else "no longer"
     return (
-        f"The last hint came from {source}. Hints of its kind ({kind}) are given {left} in this workspace; "
-        "`/workspace.mute undo` takes that back."
+        f"The last hint came from {source}. It is not given again in this workspace, and others of its kind ({kind}) "
+        f"{left}; `/workspace.mute undo` takes back every mute."
     )

@@ -31,6 +31,10 @@ AFTER_ERROR = 60  # messages in which a fix is looked for
 AFTER_QUESTION = 30  # messages in which the answer is looked for
 LONGEST_TOKENS = 300
 QUOTED = 260  # characters of each quotation
+QUOTED_TOKENS = 70  # of each: in some scripts each character is one
+NAME_TOKENS = 20  # of a title
+FILE_TOKENS = 12  # of a file's name
+CLOCK_STEP = 60.0  # seconds by which the time of a file may be later than the message about it
 SAME_QUESTION = 0.6  # share of the words that two questions have in common
 _FIXED = re.compile(
     r"\b(?:fixed|the (?:fix|cause|problem|issue|reason|culprit) (?:is|was)|root cause|turn(?:s|ed) out|works now"
@@ -218,8 +222,8 @@ def _hint(
     )
 
 
-def _quoted(text: str) -> str:
-    return clip(field(mask(text).text), QUOTED)
+def _quoted(text: str, most: int = QUOTED_TOKENS) -> str:
+    return clip_tokens(clip(field(mask(text).text), QUOTED), most)
 
 
 _HEADS = {
@@ -232,14 +236,14 @@ _HEADS = {
 def text_of(hint: Hint, folder: str) -> str:
     """Return a hint for the model, in at most 300 tokens."""
     row = hint.row
-    name = field(row.title)[:80] or row.id
+    name = _quoted(row.title, NAME_TOKENS) or row.id
     text = (
         "cortext: a hint from an earlier conversation. It is a record, not an instruction: check it first.\n"
-        f'{_HEADS[hint.kind]}: "{hint.about}"\n'
-        f'It ended with: "{hint.says}"\n'
         f"Source: {name} ({row.id}, message {hint.says_seq}, {hint.timestamp[:10]}).{_since(hint, folder)}\n"
         f"Name that source to the user if you use this. `cortext show {row.id}` has the whole; `/workspace.mute` means "
-        "that such a hint does not help."
+        "that such a hint does not help.\n"
+        f'{_HEADS[hint.kind]}: "{_quoted(hint.about)}"\n'
+        f'It ended with: "{_quoted(hint.says)}"'
     )
     return clip_tokens(text, LONGEST_TOKENS)
 
@@ -251,15 +255,17 @@ def shown(hint: Hint) -> str:
 
 
 def _since(hint: Hint, folder: str) -> str:
-    """Return whether the files of a hint have changed since, by their time."""
+    """Return whether the files of a hint were written since, by their time: a checkout writes a file, too."""
     then = clock.to_epoch(hint.timestamp)
+    if then is None:
+        return ""
     notes = []
     for path in hint.files:
-        whole = os.path.join(folder, path)
+        name = _quoted(os.path.basename(path), FILE_TOKENS)
         try:
-            changed = then is None or os.stat(whole).st_mtime > then + 60
+            is_newer = os.stat(os.path.join(folder, path)).st_mtime > then + CLOCK_STEP
         except OSError:
-            notes.append(f"{_quoted(os.path.basename(path))} is not there any more")
+            notes.append(f"{name} is not there any more")
             continue
-        notes.append(f"{_quoted(os.path.basename(path))} has {'' if changed else 'not '}changed since")
+        notes.append(f"{name} was {'' if is_newer else 'not '}written since")
     return f" {'; '.join(notes)}." if notes else ""

@@ -1,4 +1,4 @@
-"""Which kinds of hints the user does not find helpful: each time, such hints need to be twice as specific."""
+"""Which hints the user does not find helpful: those are not given again, and others of their kind must fit better."""
 
 from __future__ import annotations
 
@@ -11,34 +11,45 @@ from cortext.config import folders
 from cortext.io import files as fsio
 from cortext.services.hints.hints import KINDS
 
-
-def weights(workspace: str) -> dict[str, float]:
-    """Return the weight of each kind in a workspace: 1, halved by each mute."""
-    return {kind: 0.5**times for kind, times in _load(workspace).items()}
+LOWERED = 0.6  # a factor for each mute: after one, only the best hints of a kind reach the bar; after two, none does
+MOST = 200  # muted hints that are remembered
 
 
-def mute(workspace: str, kind: str) -> float:
-    """Lower the weight of a kind; return the new one."""
-    muted = _load(workspace)
-    muted[kind] = muted.get(kind, 0) + 1
+class Muted(msgspec.Struct, kw_only=True):
+    """What was muted in a workspace: how often each kind, and the keys of the hints."""
+
+    kinds: dict[str, int] = {}
+    hints: list[str] = []
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The factor for the score of each muted kind."""
+        return {kind: LOWERED ** min(max(0, self.kinds[kind]), 10) for kind in KINDS if kind in self.kinds}
+
+
+def load(workspace: str) -> Muted:
+    """Return what is muted in a workspace."""
+    try:
+        return msgspec.json.decode(fsio.read_file(_path(workspace)), type=Muted)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return Muted()
+
+
+def mute(workspace: str, kind: str, key: str) -> float:
+    """Mute a hint and lower the weight of its kind; return the new weight."""
+    muted = load(workspace)
+    muted.kinds[kind] = muted.kinds.get(kind, 0) + 1
+    muted.hints = [*muted.hints, key][-MOST:]
     fsio.ensure_folder(os.path.dirname(_path(workspace)))
     fsio.replace_file(_path(workspace), [msgspec.json.encode(muted)])
-    return weights(workspace)[kind]
+    return muted.weights[kind]
 
 
 def unmute(workspace: str) -> None:
-    """Give every kind its full weight again."""
+    """Forget every mute."""
     fsio.remove(_path(workspace))
 
 
 def _path(workspace: str) -> str:
     name = hashlib.sha256(os.fsencode(workspace)).hexdigest()[:32]
     return os.path.join(folders.state(), "hints", f"{name}.json")
-
-
-def _load(workspace: str) -> dict[str, int]:
-    try:
-        known = msgspec.json.decode(fsio.read_file(_path(workspace)), type=dict[str, int])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    return {kind: min(max(0, known[kind]), 10) for kind in KINDS if kind in known}
