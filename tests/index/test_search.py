@@ -9,6 +9,8 @@ import pytest
 from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
+from cortext.services.library.left_out import LeftOut
+from cortext.services.library.listing import Listing
 from cortext.services.library.search import check_filters
 from tests.index.world import World
 
@@ -178,6 +180,28 @@ def test_the_current_session_and_copies_of_its_messages_are_left_out(world: Worl
     world.store.append("fork", *first)
     assert len(world.find("heron")) == 1  # the same message is shown once
     assert world.find("heron fish", leave_out={"birds"}) == []
+
+
+def test_a_session_that_is_left_out_is_read_once_until_it_changes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outlined: list[str] = []
+    read = LeftOut._read
+
+    def noted(self: LeftOut, root: str, name: str) -> frozenset[str]:
+        outlined.append(name)
+        return read(self, root, name)
+
+    monkeypatch.setattr(LeftOut, "_read", noted)
+    monkeypatch.setattr(Listing, "messages", lambda *_: pytest.fail("a whole session was decoded"))
+    search = world.search()
+    for _ in range(3):
+        assert search.search("heron fish", leave_out=["birds"]) == []
+    assert outlined == ["birds"]
+    world.talk("birds", "A heron eats fish.")
+    world.store.create(Session(id="fork"))
+    world.store.append("fork", *world.store.read("birds"))
+    assert search.search("heron fish", leave_out=["birds"]) == [] and outlined == ["birds", "birds"]
 
 
 def test_messages_returns_one_match_per_result(world: World) -> None:

@@ -11,10 +11,11 @@ from cortext.model import clock, tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Session
 from cortext.services.hints import giving, muting
-from cortext.services.hints.hints import BAR, ERROR, KINDS, LONGEST_TOKENS, Hint, text_of
+from cortext.services.hints.hints import BAR, ERROR, KINDS, LONGEST_TOKENS, Hint, Hinter, text_of
 from cortext.services.hints.signs import errors_in, kernel, phrase_of, question_terms
 from cortext.services.library.listing import Row
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.stores import Stores
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext
 
@@ -90,6 +91,18 @@ def test_the_same_error_the_same_question_and_a_decision_give_a_hint(workspace: 
 )
 def test_a_common_topic_alone_gives_no_hint(workspace: Path, prompt: str) -> None:
     assert _given(ClaudeTalk(workspace), prompt) == ""
+
+
+def test_a_copy_of_this_very_conversation_gives_no_hint(workspace: Path) -> None:
+    store = WorkspaceStore(str(workspace))
+    copied = list(store.read("001-debug-herons"))
+    store.create(Session(id="002-debug-fork", type="debug", title="A fork"))
+    store.append("002-debug-fork", *copied)
+    search = Stores(str(workspace)).search()
+    search.refresh(meaning=False)
+    hinter = Hinter(search.listing, search, str(workspace), leave_out=["002-debug-fork"])
+    assert hinter.hint(AGAIN) is None and hinter.hint(ASKED) is None
+    assert Hinter(search.listing, search, str(workspace)).hint(AGAIN) is not None
 
 
 def test_without_the_setting_there_is_no_hint(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -252,6 +252,11 @@ class SessionIndex:
                 )
                 found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
+
+    def fingerprints(self, root: str, names: Collection[str]) -> dict[str, str]:
+        """Return the fingerprints of the sessions of a store that have one of these ids."""
+        condition = f"root = ? AND id IN ({','.join('?' * len(names))})"
+        return dict(self._database.execute(f"SELECT id, signs FROM session WHERE {condition}", (root, *names)))
 
     def calls(self) -> CallIndex:
         """Return the calls of models in these sessions, for costs. Call it after `refresh`."""

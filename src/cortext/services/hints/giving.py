@@ -44,9 +44,9 @@ def hint_for(
     from cortext.services.hints.hints import Hinter, shown, text_of
 
     muted = muting.load(world.workspace)
-    found = Hinter(world.listing(), world.search(), world.workspace, leave_out=[current], weights=muted.weights).hint(
-        prompt, recent, [*given, *muted.hints]
-    )
+    found = Hinter(
+        world.listing(), world.search(), world.workspace, leave_out=[current] if current else [], weights=muted.weights
+    ).hint(prompt, recent, [*given, *muted.hints])
     return Given(found, text_of(found, world.workspace), shown(found)) if found is not None else None
 
 

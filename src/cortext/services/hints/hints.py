@@ -101,12 +101,17 @@ class Hinter:
                     yield hint
 
     def _messages(self, query: str) -> Iterator[tuple[Row, int]]:
-        """Yield the places of messages that match, the best first, but not of the asking conversation."""
+        """Yield the places of messages that match, the best first, but not of the asking conversation or a copy."""
         for found in self._search.messages(
-            query, filters=self._filters, limit=CANDIDATES, per_session=2, exact=True, fresh=False
+            query,
+            filters=self._filters,
+            limit=CANDIDATES,
+            per_session=2,
+            exact=True,
+            leave_out=self._leave_out,
+            fresh=False,
         ):
-            if found.session.id not in self._leave_out:
-                yield found.session, found.matches[0].seq
+            yield found.session, found.matches[0].seq
 
     def _from(self, row: Row, seq: int, most: int) -> list[Message]:
         try:

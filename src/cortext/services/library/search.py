@@ -15,6 +15,7 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
+from cortext.services.library.left_out import LeftOut
 from cortext.services.library.listing import Listing
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
@@ -102,6 +103,7 @@ class Search:
     def __init__(self, listing: Listing, folder: str, models: Models) -> None:
         self._listing = listing
         self._engine = Engine(folder, listing.sources, models)
+        self._left_out = LeftOut(listing)
         self.more_to_do = False
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
         self._picking = Picking()
@@ -286,12 +288,7 @@ class Search:
 
     def _check(self, query: Query, leave_out: Collection[str]) -> Check:
         """Return the check for messages; it also rejects copies of messages of the sessions that are left out."""
-        ids = set()
-        for row in self._listing.index.named(
-            [(root, name) for root in self._listing.sources for name in leave_out]
-        ).values():
-            ids |= {message.id for message in self._listing.messages(row)}
-        return Check(query, self._engine.stems, ids)
+        return Check(query, self._engine.stems, self._left_out.messages(leave_out))
 
     def _grouped(self, ranking: _Ranking, limit: int, per_session: int, check: Check) -> list[Found]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
