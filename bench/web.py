@@ -69,6 +69,18 @@ def add_long(folder: str, number: int, count: int) -> str:
     return made.id
 
 
+def addresses(link: str, long: int) -> dict[str, Callable[[int], str]]:
+    """Return what is asked for, by the number of the round."""
+    generator = random.Random(1)
+    return {
+        "home": lambda number: "/",
+        "filter": lambda number: f"/results?type=plan&after={1 + number % 300}d",
+        "search": lambda number: f"/results?q={WORDS[number % len(WORDS)].replace(' ', '+')}",
+        "conversation": lambda number: f"{link}?at={generator.randrange(long)}",
+        "piece": lambda number: f"{link}/messages?from={generator.randrange(long)}",
+    }
+
+
 def measure(address: str, process: int, link: str, long: int, rounds: int) -> None:
     """Ask for each kind of page in turns, and print the times."""
     parts = urlsplit(address)
@@ -81,7 +93,6 @@ def measure(address: str, process: int, link: str, long: int, rounds: int) -> No
 
     answer, _ = get(f"{parts.path}?{parts.query}")
     cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
-    generator = random.Random(1)
 
     def timed(path: Callable[[int], str]) -> Callable[[int], float]:
         def run(number: int) -> float:
@@ -97,13 +108,11 @@ def measure(address: str, process: int, link: str, long: int, rounds: int) -> No
 
     while "data-again" in get("/results?q=retry", cookie)[1]:  # the index is being built
         time.sleep(1)
-    contenders = {
-        "home": timed(lambda number: "/"),
-        "filter": timed(lambda number: f"/results?type=plan&after={1 + number % 300}d"),
-        "search": timed(lambda number: f"/results?q={WORDS[number % len(WORDS)].replace(' ', '+')}"),
-        "conversation": timed(lambda number: f"{link}?at={generator.randrange(long)}"),
-        "piece": timed(lambda number: f"{link}/messages?from={generator.randrange(long)}"),
-    }
+    following = [http.client.HTTPConnection(parts.netloc, timeout=600) for _ in range(2)]
+    for each, path in zip(following, ("/live", f"{link}/live"), strict=True):  # as every open page does
+        each.request("GET", path, headers={"Cookie": cookie})
+        each.getresponse()
+    contenders = {name: timed(path) for name, path in addresses(link, long).items()}
     in_turns(contenders, len(WORDS))
     seconds = in_turns(contenders, rounds)
     rows = []

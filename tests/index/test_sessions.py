@@ -137,7 +137,7 @@ def test_a_running_process_looks_at_very_many_files_only_now_and_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
-    monkeypatch.setattr(sessions_module, "MANY", 0)
+    monkeypatch.setattr(sessions_module, "NEWEST", 0)
     now = 100.0
     monkeypatch.setattr("cortext.index.sessions.time.monotonic", lambda: now)
     index = SessionIndex(str(world.folder / "cache"))

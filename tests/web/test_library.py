@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from cortext.faces.web import library as web
 from cortext.faces.web.home import highlighted
 from cortext.faces.web.library import Library
+from cortext.index import sessions
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.finder import Question
@@ -45,16 +48,16 @@ def library(tmp_path: Path, store: ChatStore) -> Iterator[Library]:
 
 def test_only_the_list_thread_uses_the_list(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of a store is asked for by the event loop and by readers: two threads must not refresh one database."""
-    monkeypatch.setattr(web, "FRESH", -1.0)
     used: set[str] = set()
     refresh = Listing.refresh
 
-    def noted(listing: Listing, *rest: object) -> None:
+    def noted(listing: Listing, *, quick: bool = False) -> None:
         used.add(threading.current_thread().name)
-        refresh(listing, *rest)  # type: ignore[arg-type]
+        refresh(listing, quick=quick)
 
     monkeypatch.setattr(Listing, "refresh", noted)
-    library._lister = library._finder(lambda: None)
+    library._lister = library._finder(lambda: None, -1.0)
+    library._sweep_due = math.inf
 
     async def asked() -> set[str]:
         found = await library.find(Question(), 10)
@@ -112,3 +115,51 @@ def test_a_secret_that_is_cut_in_two_is_masked_all_the_same(library: Library, st
 
     pieces = [SECRET[start : start + PIECE] for start in range(len(SECRET) - PIECE + 1)]
     assert [text for text in asyncio.run(seen()) if any(piece in text for piece in pieces)] == []
+
+
+def _append_unnoted(store: ChatStore, name: str) -> None:
+    """Add a line as an editor does: without a note for the list."""
+    message = '{"id":"by-hand","seq":1,"role":"user","timestamp":"2026-03-02T10:00:00.000Z","content":"by hand"}\n'
+    log = Path(store.root) / name / "current.jsonl"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(message)
+
+
+def test_a_request_looks_at_few_files_however_many_there_are(
+    library: Library, store: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large store, a request looks at the newest sessions and what was noted; the rest is compared beside it."""
+    monkeypatch.setattr(sessions, "FEW", 10)
+    monkeypatch.setattr(sessions, "NEWEST", 5)
+    monkeypatch.setattr(web, "SWEEP", 0.0)
+    for number in range(60):
+        store.create(Session(id=f"s{number}", created_at="2026-01-01T10:00:00.000Z"))
+        said = Message(role="user", content="said", timestamp=f"2026-01-01T10:{number:02}:00.000Z")
+        store.append(f"s{number}", said)
+    library._lister = library._finder(lambda: None, -1.0)
+    library._sweep_due = math.inf
+    looked: list[str] = []
+    fingerprint = sessions._file_fingerprint
+
+    def noted(path: str) -> str:
+        looked.append(path)
+        return fingerprint(path)
+
+    async def counts() -> dict[str, int]:
+        return {row.id: row.message_count for row in await library.rows()}
+
+    async def asked() -> None:
+        assert len(await counts()) == 63  # the first look is at everything
+        monkeypatch.setattr(sessions, "_file_fingerprint", noted)
+        store.append("s0", Message(role="user", content="more"))  # an old session, and our own writer
+        assert (await counts())["s0"] == 2
+        assert len(looked) < 30
+        _append_unnoted(store, "s7")
+        assert (await counts())["s7"] == 1  # nobody said so
+        library._sweep_due = 0.0
+        deadline = time.monotonic() + 20
+        while (await counts())["s7"] != 2:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asked())

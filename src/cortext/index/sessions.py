@@ -38,8 +38,8 @@ FEW = 400  # up to this many sessions, every folder is scanned each time; beyond
 MOST = 2**53  # the largest count that is stored
 AT_ONCE = 500  # sessions per query by id
 PATIENCE = 600.0  # seconds between full scans of a large store
-MANY = 2_000  # beyond this many sessions, looking at all their files takes longer than a query
-LOOK_AGAIN = 2.0  # seconds between two looks of one process at the files of that many sessions
+NEWEST = 200  # sessions of a large store whose files a quick refresh looks at
+LOOK_AGAIN = 2.0  # seconds for which a process that looked at the files of all sessions only refreshes quickly
 IN_USE = ("status", "active")
 _READ = 17  # columns that are read from the files of a session; its batch and what is derived follow
 PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a session
@@ -128,7 +128,7 @@ class SessionIndex:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._database: sqlite3.Connection = connect(folder)
-        self._looked: dict[str, float] = {}  # when the files of a store with many sessions were last looked at
+        self._looked: dict[str, float] = {}  # when the files of all sessions of a store were last looked at
 
     def refresh(
         self,
@@ -136,29 +136,38 @@ class SessionIndex:
         progress: Callable[[int, int], None] | None = None,
         *,
         everything: bool = False,
+        quick: bool = False,
     ) -> bool:
-        """Bring the list up to date. Return whether a full scan of some store is due and was left for later."""
+        """Bring the list up to date. Return whether a full scan of some store is due and was left for later.
+
+        A `quick` one costs the same however many sessions there are: it sees what our own writers noted and what git
+        did, but changes by others only in the newest sessions and in active ones.
+        """
         sources = list(sources)
         try:
-            return self._refresh(sources, progress, everything=everything)
+            return self._refresh(sources, progress, everything=everything, quick=quick)
         except sqlite3.DatabaseError as error:
             if is_misuse(error):
                 raise
             self._database.close()
             # A damaged database is recreated on disk; if the disk refuses writes, a temporary one is made in memory.
             self._database = in_memory() if is_unwritable(error) else recreate(self._folder)
-            return self._refresh(sources, progress, everything=everything)
+            return self._refresh(sources, progress, everything=everything, quick=quick)
 
     def _refresh(
-        self, sources: Sequence[StoreSource], progress: Callable[[int, int], None] | None, *, everything: bool
+        self,
+        sources: Sequence[StoreSource],
+        progress: Callable[[int, int], None] | None,
+        *,
+        everything: bool,
+        quick: bool,
     ) -> bool:
         due = False
         for source in sources:
-            refresh = _Refresh(self._database, source, progress)
             now = time.monotonic()
-            look = everything or now - self._looked.get(source.root, -LOOK_AGAIN) >= LOOK_AGAIN
-            due = refresh.run(everything=everything, look=look) or due
-            if look:
+            looked = quick or now - self._looked.get(source.root, -LOOK_AGAIN) < LOOK_AGAIN
+            due = _Refresh(self._database, source, progress).run(everything=everything, quick=looked) or due
+            if everything or not looked:
                 self._looked[source.root] = now
         return due
 
@@ -276,8 +285,7 @@ class _Refresh:
     ) -> None:
         self.database, self.source, self.progress = database, source, progress
 
-    def run(self, *, everything: bool, look: bool) -> bool:
-        """Bring one store up to date. Without `look`, the files of a store with many sessions are not looked at."""
+    def run(self, *, everything: bool, quick: bool) -> bool:
         known = self.database.execute(
             "SELECT noted, signs, scanned FROM store WHERE root = ?", (self.source.root,)
         ).fetchone()
@@ -289,13 +297,12 @@ class _Refresh:
         now_noted, changed = self._notes(noted)
         fingerprint = self._store_fingerprint() | self._plain_fingerprints(_plain_folders(old))
         same = (text := json.dumps(fingerprint)) == old
-        # Only whether there are few or many: the cost does not grow with the number of sessions.
+        # Only whether there are few: the cost does not grow with the number of sessions.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
-        count = self.database.execute(few, (self.source.root, max(FEW, MANY) + 1)).fetchone()[0]
+        count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
         everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(text) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
-        if look or everything or count <= MANY:
-            changed |= self._files_changed()
+        changed |= self._files_changed(newest=NEWEST if quick and not everything else None)
         if everything or not same:
             came, plain = self._new_and_gone()
             changed |= came
@@ -382,11 +389,23 @@ class _Refresh:
                     plain |= fingerprint
         return (known - existing) | (existing - known), plain
 
-    def _files_changed(self) -> set[str]:
-        """Return the sessions whose files changed; this calls stat on each file but reads none."""
-        rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
+    def _files_changed(self, newest: int | None = None) -> set[str]:
+        """Return the sessions whose files changed; this calls stat on each file but reads none.
+
+        With `newest`, only so many sessions are looked at, and so many of those that are active.
+        """
+        query = "SELECT id, path, signs FROM session WHERE root = ?"
+        rows = self.database.execute(query, (self.source.root,)) if newest is None else self._in_use(query, newest)
         files = layout_paths.FILES[self.source.kind]
         return {name for name, path, fingerprint in rows if not _is_unchanged(files, path, fingerprint)}
+
+    def _in_use(self, query: str, newest: int) -> list[tuple[str, str, str]]:
+        order = f"ORDER BY last_active DESC LIMIT {newest}"
+        return [
+            row
+            for condition in ("", "AND status = 'active'")
+            for row in self.database.execute(f"{query} {condition} {order}", (self.source.root,))
+        ]
 
     def _read_again(self, ids: Sequence[str]) -> int:
         """Read these sessions into the list, in batches so that others need not wait. Return how many are gone."""

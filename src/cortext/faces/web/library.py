@@ -2,6 +2,9 @@
 
 The list, the search and the reading of conversations are the services that the commands use. Their databases are used
 by one thread at a time.
+
+A request brings the list up to date quickly: what cortext itself writes is noticed at once. The files of every session
+are compared beside that, in a thread of its own, so that nobody waits for it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from cortext.wiring.stores import Stores
 Result = TypeVar("Result")
 
 FRESH = 0.5  # seconds for which the list counts as up to date: a new message must be seen within two
+SEARCHED = 5.0  # the same for the list beside the search, which only knows the values to filter by
+SWEEP = 5.0  # seconds at least between two comparisons of all files,
+SHARE = 20  # and so many times what the last one took: they take at most 5 % of a processor
 PATIENCE = 4.0  # seconds that a reader waits for a search while the index is being built
 LOCATED = 10.0  # seconds after which new workspaces are looked for
 KEPT = 8  # conversations whose outline is kept
@@ -45,8 +51,10 @@ class Library:
         self._list = ThreadPoolExecutor(1, "list")
         self._search = ThreadPoolExecutor(1, "search")
         self._read = ThreadPoolExecutor(2, "read")
-        self._lister = self._finder(later)
-        self._searcher = self._finder(later)
+        self._sweep = ThreadPoolExecutor(1, "sweep")
+        self._sweep_due = 0.0
+        self._lister = self._finder(later, FRESH)
+        self._searcher = self._finder(later, SEARCHED)
         self._roots: dict[int, tuple[float, list[str]]] = {}
         self._labels: dict[str, str] = {}  # of the stores; replaced as a whole, because every thread reads it
         self.progress = ""  # of the index, while it is being built
@@ -54,11 +62,12 @@ class Library:
         self._windows: OrderedDict[tuple[object, ...], Windows] = OrderedDict()
         self._keeping = threading.Lock()  # for the windows, which all readers share
 
-    def _finder(self, later: Callable[[], None]) -> Finder:
-        return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=FRESH)
+    def _finder(self, later: Callable[[], None], fresh: float) -> Finder:
+        return Finder(self.stores.listing, self.stores.search, self._note, later, fresh=fresh, quick=True)
 
     def _located(self, finder: Finder) -> Finder:
         """Return the finder, with the stores that exist by now. Called in its thread."""
+        self._sweep_if_due()
         at, roots = self._roots.get(id(finder), (-math.inf, []))
         if time.monotonic() - at > LOCATED:
             here = [location for location in self.stores.locations() if location.exists]
@@ -69,12 +78,26 @@ class Library:
             self._roots[id(finder)] = (time.monotonic(), now)
         return finder
 
+    def _sweep_if_due(self) -> None:
+        """Have the files of every session compared, if that was long ago. Only while the page is used."""
+        if time.monotonic() > self._sweep_due:
+            self._sweep_due = math.inf  # until it is done
+            self._sweep.submit(self._compare_everything)
+
+    def _compare_everything(self) -> None:
+        began = time.monotonic()
+        try:
+            self.reading().refresh()
+        finally:
+            ended = time.monotonic()
+            self._sweep_due = ended + max(SWEEP, SHARE * (ended - began))
+
     def _note(self, label: str, done: int, total: int) -> None:
         self.progress = f"{label}: {done:,} of {total:,}" if done < total else ""
 
     def close(self) -> None:
         """Stop the threads; what they are doing now is not waited for."""
-        for pool in (self._list, self._search, self._read):
+        for pool in (self._list, self._search, self._read, self._sweep):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def in_reader(self, work: Callable[[], Result]) -> Result:
@@ -148,10 +171,10 @@ class Library:
         """Return a session with its store, opened for the thread that asks."""
         return self.reading(row.root).found(row)
 
-    def reading(self, root: str) -> Listing:
-        """Return the stores of the thread that asks; one that appeared since is among them."""
+    def reading(self, root: str = "") -> Listing:
+        """Return the stores of the thread that asks; if `root` appeared since, it is among them."""
         listing: Listing | None = getattr(self._local, "listing", None)
-        if listing is None or root not in (*listing.sources, *listing.servers):
+        if listing is None or (root and root not in (*listing.sources, *listing.servers)):
             listing = self._local.listing = self.stores.listing()
         return listing
 

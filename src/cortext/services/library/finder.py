@@ -55,7 +55,10 @@ class Listed(NamedTuple):
 
 
 class Finder:
-    """Lists and searches. Used by one thread at a time, because its databases are not made for more."""
+    """Lists and searches. Used by one thread at a time, because its databases are not made for more.
+
+    A `quick` one looks only at what is likely to have changed: for callers that let another one look at everything.
+    """
 
     def __init__(
         self,
@@ -65,9 +68,10 @@ class Finder:
         later: Callable[[], None],
         *,
         fresh: float = FRESH,
+        quick: bool = False,
     ) -> None:
         self._make_listing, self._make_search = listing, search
-        self._progress, self._later, self._fresh = progress, later, fresh
+        self._progress, self._later, self._fresh, self._quick = progress, later, fresh, quick
         self._listing: Listing | None = None
         self._search: Search | None = None
         self._listed_at = -math.inf
@@ -80,10 +84,11 @@ class Finder:
     @property
     def listing(self) -> Listing:
         """The list of sessions, up to date."""
+        is_new = self._listing is None
         if self._listing is None:
             self._listing = self._make_listing()
         if time.monotonic() - self._listed_at > self._fresh:
-            self._listing.refresh()
+            self._listing.refresh(quick=self._quick and not is_new)
             self._listed_at = time.monotonic()
         return self._listing
 
@@ -145,7 +150,7 @@ class Finder:
         if self._search is None:
             self._search = self._make_search()
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
-            self._search.refresh(self._progress)
+            self._search.refresh(self._progress, quick=self._quick and self._has_searched)
             if self._search.more_to_do and not self._has_searched:
                 self._later()
             self._searched_at, self._has_searched = time.monotonic(), True

@@ -140,9 +140,12 @@ class Listing:
         found = next(iter(self.named_store(row.root).store.read(row.id, seq)), None)
         return found if found is not None and found.seq == seq else None
 
-    def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due."""
-        self.scan_due = self._index.refresh(self.sources.values(), progress)
+    def refresh(self, progress: Callable[[int, int], None] | None = None, *, quick: bool = False) -> None:
+        """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due.
+
+        A `quick` one, for a process that asks all the time, sees less of what others change: see `SessionIndex`.
+        """
+        self.scan_due = self._index.refresh(self.sources.values(), progress, quick=quick)
 
     def refresh_all(self) -> None:
         """Compare the files of every session with the list, however many there are."""

@@ -130,12 +130,16 @@ class Search:
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────
 
-    def refresh(self, progress: Progress | None = None, *, meaning: bool = True, patient: bool = False) -> bool:
+    def refresh(
+        self, progress: Progress | None = None, *, meaning: bool = True, patient: bool = False, quick: bool = False
+    ) -> bool:
         """Index what changed since the last time; return False if another process is doing that now.
 
-        Without `patient`, embedding a large amount of text is left for later (`more_to_do`).
+        Without `patient`, embedding a large amount of text is left for later (`more_to_do`). With `quick`, changes are
+        noticed as by a quick refresh of the list.
         """
-        self._listing.refresh((lambda done, total: progress("Reading sessions", done, total)) if progress else None)
+        said = (lambda done, total: progress("Reading sessions", done, total)) if progress else None
+        self._listing.refresh(said, quick=quick)
         done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
         self.more_to_do = self._engine.more_to_do or self._listing.scan_due
         return done
