@@ -245,6 +245,47 @@ def test_a_new_message_appears_within_two_seconds(room: Room, pond: Pond) -> Non
         assert page.locator("[data-count]").inner_text() == "3 messages"
 
 
+def test_a_conversation_that_went_back_shows_only_the_new_branch(room: Room, pond: Pond) -> None:
+    """It grew by as many messages as it went back: only the numbers of the messages tell that it is another branch."""
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="008-debug-back", type="debug", title="Back and forth"))
+    first, *_ = store.append("008-debug-back", *(Message(role="user", content=f"step {n}") for n in range(3)))
+    with room.page() as page:
+        room.open(page, "Back and forth")
+        page.wait_for_timeout(1_000)  # the connection for live updates
+        store.append(
+            "008-debug-back",
+            Message(role="user", content="another way", parent=first.id),
+            Message(role="assistant", content="a good one"),
+        )
+        page.wait_for_selector("text=a good one")
+        assert page.locator("#messages article").all_inner_texts()[0].endswith("step 0")
+        assert "step 2" not in page.locator("#messages").inner_text()
+        assert page.locator(".branches a").count() == 2
+
+
+def test_a_revealed_message_does_not_stop_the_others(room: Room, pond: Pond) -> None:
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="009-debug-run", type="debug", title="A run"))
+    call = Part(TOOL_CALL, id="r", name="Bash", input={"command": "make"})
+    store.append(
+        "009-debug-run",
+        Message(role="user", content=f"use {SECRET}"),
+        Message(role="assistant", parts=[call]),
+    )
+    with room.page() as page:
+        room.open(page, "A run")
+        page.locator("a.secret").first.click()
+        page.wait_for_selector(f"text={SECRET}")
+        page.wait_for_timeout(1_000)
+        answer = Message(role="tool", parts=[Part(TOOL_RESULT, call_id="r", output="it is made")])
+        store.append("009-debug-run", answer, Message(role="user", content="And the next?"))
+        page.wait_for_selector("text=And the next?")
+        until(page, "document.querySelector('article#m1 pre.output')?.textContent === 'it is made'")
+        assert SECRET in page.locator("#messages").inner_text()
+        until(page, "[...document.querySelectorAll('[data-tick]')].at(-1).textContent.includes('And the next?')")
+
+
 def test_a_long_conversation_is_read_by_scrolling(room: Room) -> None:
     with room.page() as page:
         room.open(page, "A very long one")
@@ -466,7 +507,7 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
         page.wait_for_selector("text=Seventeen herons at 06:20.")
         page.goto(f"file://{tmp_path}/site/index.html")
         page.locator("#q").fill("bowline")
-        page.wait_for_selector("text=1 of 8 conversations")
+        page.wait_for_selector("text=1 of 10 conversations")
         page.get_by_role("link", name="Knots").click()
         page.wait_for_selector("text=Teach me the bowline knot.")
     finally:

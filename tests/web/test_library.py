@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +21,8 @@ from cortext.index import sessions
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.finder import Question
-from cortext.services.library.listing import Listing
+from cortext.services.library.json_views import row_of
+from cortext.services.library.listing import Listing, Row
 from cortext.store.files.chat import ChatStore
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET
@@ -163,3 +165,33 @@ def test_a_request_looks_at_few_files_however_many_there_are(
             await asyncio.sleep(0.01)
 
     asyncio.run(asked())
+
+
+def test_a_server_is_asked_for_one_session_and_announces_changes(library: Library) -> None:
+    """Its list is not in ours: neither one conversation nor a change may need all of it."""
+    asked: list[object] = []
+    kept = Session(id="far", title="Far away", message_count=1)
+
+    class Server:
+        root, kind = "postgresql://db.example#home", "home"
+        store = SimpleNamespace(get=lambda session_id: asked.append(session_id) or kept)
+
+        def rows(self, where: object = (), *, limit: int = 0, order: str = "") -> list[Row]:
+            asked.append(limit)
+            return [self.row(kept)]
+
+        def row(self, session: Session) -> Row:
+            return row_of(session, self.root, self.kind)
+
+    async def seen() -> None:
+        await library.rows()
+        server = Server()
+        library._lister.listing.servers[server.root] = server  # type: ignore[assignment]
+        asked.clear()
+        assert (await library.row(web.store_key(server.root), "far")).title == "Far away"
+        before = await library.state()
+        kept.message_count = 2
+        assert await library.state() != before
+        assert asked == ["far", 1, 1]
+
+    asyncio.run(seen())

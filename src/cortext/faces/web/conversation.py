@@ -87,11 +87,10 @@ async def conversation(request: Request) -> Response:
             "session": mask_session(found.session),
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
-            "asks": [_entry(row, branch, ask) for ask in windows.asks(ASKS)],
             "find": wanted,
             "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
             "note": request.query_params.get("note", "")[:200],
-            "branches": _branches(row, windows, branch),
+            **_side(row, windows, branch),
             "order": _order(found.session.extra),
             "forked_from": _forked_from(found.session.extra),
             "last": window.messages[-1].seq if window.messages else -1,
@@ -100,6 +99,22 @@ async def conversation(request: Request) -> Response:
         }
 
     return page(request, "conversation.html", await services.in_reader(made))
+
+
+async def side(request: Request) -> Response:
+    """Send the branches and the timeline again, for the script, when the conversation has grown."""
+    row = await _row(request)
+    services = library(request)
+    branch = number(request, "branch")
+    return page(
+        request, "side.html", await services.in_reader(lambda: _side(row, services.windows(row, branch), branch))
+    )
+
+
+def _side(row: Row, windows: Windows, branch: int) -> dict[str, Any]:
+    """Return what the side of the page shows."""
+    asks = [_entry(row, branch, ask) for ask in windows.asks(ASKS)]
+    return {"asks": asks, "branches": _branches(row, windows, branch)}
 
 
 def _start(windows: Windows, at: int, start: int) -> int:
@@ -177,14 +192,17 @@ async def pieces(request: Request) -> Response:
     services = library(request)
     branch, start = number(request, "branch"), number(request, "from", 0)
     count = min(number(request, "count", SHOWN), MOST)
+    last = number(request, "last")  # the last message that the page shows
 
-    def made() -> tuple[Window, Markup]:
+    def made() -> tuple[Window, Markup, bool]:
         windows = services.windows(row, branch)
         window = windows.window(start, count)
-        return window, render(row, windows, window.messages, branch)
+        return window, render(row, windows, window.messages, branch), last < 0 or windows.has(last)
 
-    window, html = await services.in_reader(made)
+    window, html, has_last = await services.in_reader(made)
     headers = {"X-Start": str(window.start), "X-End": str(window.end), "X-Total": str(window.total)}
+    if not has_last:
+        headers["X-Forked"] = "1"
     return Response(html, media_type="text/html", headers=headers)
 
 

@@ -139,9 +139,13 @@ class Library:
 
     async def state(self) -> State:
         """Return a value that changes with the list."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._list, lambda: tuple(self._located(self._lister).listing.index.counter())
-        )
+        return await asyncio.get_running_loop().run_in_executor(self._list, self._state)
+
+    def _state(self) -> State:
+        listing = self._located(self._lister).listing
+        # A server keeps its own list: its newest session changes with it, except for one that is removed.
+        newest = [row for server in listing.servers.values() for row in server.rows(limit=1)]
+        return *listing.index.counter(), *((row.root, row.id, row.message_count, row.last_active) for row in newest)
 
     async def row(self, store: str, session_id: str) -> Row:
         """Return the session with this id in the store with this key. Raises SessionNotFound.
@@ -155,10 +159,10 @@ class Library:
         for root in (*listing.sources, *listing.servers):
             if store_key(root) != store:
                 continue
-            if root in listing.sources:
-                row = listing.index.named([(root, session_id)]).get((root, session_id))
-            else:
-                row = next((row for row in listing.servers[root].rows() if row.id == session_id), None)
+            if root in listing.servers:
+                server = listing.servers[root]
+                return server.row(server.store.get(session_id))
+            row = listing.index.named([(root, session_id)]).get((root, session_id))
             if row is not None:
                 return row
         raise session_not_found(session_id[:80])

@@ -70,6 +70,11 @@ class Windows:
         """The number of the last message; -1 if there is none."""
         return self._path[-1] if self._path else -1
 
+    def has(self, seq: int) -> bool:
+        """Whether a message is in this branch."""
+        at = bisect_left(self._path, seq)
+        return at < self.total and self._path[at] == seq
+
     def position(self, seq: int) -> int:
         """Return the position of a message in this branch, or of the next one if it is not in it."""
         return min(bisect_left(self._path, seq), max(0, self.total - 1))

@@ -31,13 +31,14 @@ export function startReader() {
     if (kept?.isConnected) scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
   }
 
-  async function piece(from, count) {
-    const answer = await get(`${here}/messages?from=${from}&count=${count}${branch}`);
+  async function piece(from, count, last = "") {
+    const answer = await get(`${here}/messages?from=${from}&count=${count}&last=${last}${branch}`);
     const number = (name) => Number(answer.headers.get(name));
     const content = parsed(await answer.text());
     if (open) for (const fold of $$("details.fold", content)) fold.open = true;
     addCopyButtons(content);
-    return { start: number("X-Start"), end: number("X-End"), total: number("X-Total"), content };
+    const forked = answer.headers.has("X-Forked");
+    return { start: number("X-Start"), end: number("X-End"), total: number("X-Total"), forked, content };
   }
 
   function once(work) {
@@ -74,7 +75,7 @@ export function startReader() {
     for (const article of [...content.children]) {
       const known = document.getElementById(article.id);
       if (known?.tagName === "ARTICLE") {
-        if (known.textContent !== article.textContent && !$("[data-revealed]", known.parentNode)) {
+        if (known.textContent !== article.textContent && !known.dataset.revealed) {
           for (const [index, fold] of $$("details.fold", known).entries()) {
             const twin = $$("details.fold", article)[index];
             if (twin) twin.open = fold.open;
@@ -241,9 +242,9 @@ export function startReader() {
     const wasAtEnd = state.end >= state.total;
     const nearBottom = innerHeight + scrollY > document.body.scrollHeight - 160;
     const from = wasAtEnd ? Math.max(state.start, state.end - 4) : state.end;
-    const got = await piece(from, 200);
-    if (got.total < state.end) {
-      location.reload(); // the conversation went back: this branch is no longer the current one
+    const got = await piece(from, 200, $$("[data-seq]", list).at(-1)?.dataset.seq);
+    if (got.forked) {
+      location.reload(); // the conversation went back: what is shown is no longer the current branch
       return;
     }
     if (wasAtEnd) {
@@ -252,7 +253,13 @@ export function startReader() {
       if (nearBottom && got.total > state.total) scrollTo({ top: document.body.scrollHeight });
       $(".messages .empty")?.remove();
     }
+    const grown = got.total !== state.total;
     update(got.total);
+    if (grown) {
+      const side = await get(`${here}/side?${branch.slice(1)}`);
+      $("[data-side]").replaceChildren(parsed(await side.text()));
+      markTick();
+    }
   }
   follow(`${here}/live`, () => changed().catch(() => {}));
   addCopyButtons(list);

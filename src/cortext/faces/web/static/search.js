@@ -52,7 +52,7 @@ export function startSearch() {
     const more = event.target.closest("[data-more]");
     if (!more) return;
     event.preventDefault();
-    refresh(new URL(more.href).search.slice(1), true);
+    refresh(new URL(more.href).search.slice(1)); // in the address, so that the next change keeps it
   });
   if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
   // While a person reads results of a search, the list stays as it is.
