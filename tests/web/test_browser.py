@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from cortext.faces.html.document import document
+from cortext.faces.html.site import Entry, first_page
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
@@ -513,6 +515,48 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
     finally:
         context.close()
     assert [url for url in asked if not url.startswith("file://")] == [] and said == []
+
+
+@pytest.mark.req("PAGE-02")
+def test_the_search_of_a_site_finds_every_word(room: Room, tmp_path: Path) -> None:
+    entries = []
+    for name, last in (("one", "The ΚΌΣΜΟΣ and ﬁnally 東京都 in the Straße, zebra7"), ("two", "\U00020000 ÉTÉ ｘyz")):
+        session = Session(id=name, title=f"The {name}")
+        entry = Entry(session, f"{name}.html")
+        said = [*(f"turn {number} " * 50 for number in range(500)), last]
+        messages = entry.noting(Message(role="user", content=text, seq=seq) for seq, text in enumerate(said))
+        (tmp_path / f"{name}.html").write_text(document(session, messages), encoding="utf-8")
+        entries.append(entry)
+    (tmp_path / "index.html").write_text(first_page(entries), encoding="utf-8")
+    context = room.browser.new_context()
+    context.set_default_timeout(PATIENCE)
+    try:
+        page = context.new_page()
+        page.goto(f"file://{tmp_path}/index.html")
+        for text, titles in (
+            ("zebra", ["The one"]),
+            ("STRASSE", []),
+            ("straße", ["The one"]),
+            ("Straße turn", ["The one"]),
+            ("Straße été", []),
+            ("κόσμος", ["The one"]),
+            ("京都", ["The one"]),
+            ("finally", ["The one"]),
+            ("\U00020000", ["The two"]),
+            ("été XYZ", ["The two"]),
+            ("turn 499", ["The one", "The two"]),
+            ("ebra7", []),
+            ("", ["The one", "The two"]),
+        ):
+            page.locator("#q").fill(text)
+            assert page.locator("#list > li:not([hidden]) a").all_inner_texts() == titles, text
+            assert page.locator("#count").inner_text() == f"{len(titles)} of 2 conversations"
+        page.locator("#q").fill("zebra7")
+        page.get_by_role("link", name="The one").click()
+        page.wait_for_url("**/one.html*")
+        until(page, "scrollY > 10000")  # at the word
+    finally:
+        context.close()
 
 
 @pytest.mark.req("PAGE-02")

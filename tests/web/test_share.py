@@ -13,6 +13,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from cortext.faces.cortext.commands import export
+from cortext.faces.html.site import Entry, index_of
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
@@ -136,6 +137,21 @@ def test_a_site_has_a_page_for_each_conversation(pond: Pond, tmp_path: Path) -> 
     assert SECRET not in "".join(path.read_text("utf-8") for path in folder.iterdir())
     again = _export(pond, "--format", "html", "--all", str(folder))
     assert again.code == 2 and "is not empty" in again.err
+
+
+def test_the_index_of_a_site_has_every_word_once() -> None:
+    entries = []
+    for number in range(3):
+        entries.append(Entry(Session(id=f"s{number}", title="Knots"), f"{number}.html"))
+        said = [Message(role="user", content=f"turn{number}_{turn} Straße") for turn in range(500)]
+        said.append(Message(role="assistant", content="", parts=[Part("text", text="日本 \U00020000 ﬁn")]))
+        said.append(Message(role="tool", content="not said"))
+        assert list(entries[-1].noting(said)) == said
+    index = index_of(entries)
+    words, found = index["words"], index["found"]
+    assert found[words.index("straße")] == found[words.index("本")] == [0, 1, 1]
+    assert found[words.index("turn2")] == [2] and found[words.index("499")] == [0, 1, 1] and "fin" in words
+    assert len(set(words)) == len(words) == len(found) and "said" not in words
 
 
 @pytest.mark.parametrize(
