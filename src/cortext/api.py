@@ -146,6 +146,7 @@ class Library:
         history = place.history(found)
         packet = build(place.shown(found.session), history, command=command, budget=budget).masked()
         place.count_newest(packet.receipt, history)
+        packet.receipt.price = self._stores.carrying(self._listing).sentence(found.session, packet.receipt.tokens)
         return ResumePacket(packet.text(), packet.receipt, notes)
 
     def _roots(self, workspace: str) -> builtins.list[str] | None:

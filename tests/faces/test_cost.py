@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from cortext.api import Library
 from cortext.model.message import ASSISTANT, Message
-from cortext.model.session import Origin, Session
+from cortext.model.session import AgentConfig, Origin, Session
 from cortext.wiring.stores import Stores
 from tests.support.cli import Ran, cortext
 
@@ -179,6 +180,70 @@ def test_a_five_hour_window_does_not_move_with_a_filter() -> None:
     ):
         entries = _cost("--by", "window", *words)["entries"]
         assert [(entry["name"], entry["calls"]) for entry in entries] == expected, words
+
+
+def _long_talk(name: str, tool: str, model: str, usage: dict[str, Any] | None = None) -> None:
+    home = Stores().home_store().store
+    home.create(Session(id=name, title=name, origin=Origin(tool=tool), agent_config=AgentConfig(model=model)))
+    said = Message(role="user", content="Count the herons at every pond. " * 4_000)
+    home.append(name, said, Message(role=ASSISTANT, content="None.", model="kimi-k3", usage=usage))
+
+
+@pytest.mark.req("COST-01")
+def test_a_receipt_has_the_price_of_the_model_that_was_used_there_last() -> None:
+    _long_talk("first", "qwen", "qwen3.8-max")
+    _long_talk("second", "copilot", "", {"inputTokens": 7, "outputTokens": 1})
+    _long_talk("third", "opencode", "llama3")
+
+    def price(tool: str) -> str:
+        done = cortext("resume", "first", "--ai", tool, "--dry-run", "--json")
+        assert done.code == 0, done
+        return str(done.json["receipt"]["price"])
+
+    assert "about $0." in price("qwen") and "in qwen (qwen3.8-max)" in price("qwen")
+    assert "an unknown amount in opencode (llama3), about $" in price("opencode")
+    assert "an unknown amount in copilot (unknown model)" in price("copilot"), "its session does not name the model"
+    assert cortext("cost").code == 0  # reads the calls, which do
+    assert "in copilot (kimi-k3)" in price("copilot")
+
+
+@pytest.mark.req("COST-01")
+def test_a_packet_has_a_price_too(home: Path) -> None:
+    _long_talk("first", "qwen", "qwen3.8-max")
+    printed = cortext("resume", "first", "--print", "--json").json["receipt"]
+    assert printed["price"].startswith("carrying this costs about $") and "in qwen (qwen3.8-max)" in printed["price"]
+    shown = cortext("resume", "first", "--print")
+    assert "carrying this costs" in shown.err and "carrying this costs" not in shown.out
+    packet = Library().resume_packet("first")
+    assert packet.receipt.price == printed["price"]
+
+    prices = home / "prices.json"
+    prices.write_text('{"models": {"qwen3.8-max": {"input": 1000, "output": 1000}}}', encoding="utf-8")
+    settings = home / ".config" / "cortext" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f'[cost]\nprices = "{prices}"\n', encoding="utf-8")
+    in_tool = cortext("resume", "--in-tool", "first")
+    assert in_tool.code == 0 and "Note: carrying this costs about $" in in_tool.out, in_tool
+
+
+def test_prices_in_the_settings_count_everywhere_and_a_bad_file_prevents_no_resume(home: Path) -> None:
+    _long_talk("first", "qwen", "my-model", CLAUDE)
+    prices = home / "prices.json"
+    prices.write_text('{"models": {"my-model": {"input": 7, "output": 7}, "kimi-k3": {"input": 1e6, "output": 1e6}}}')
+    settings = home / ".config" / "cortext" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('[cost]\nprices = "~/prices.json"\n', encoding="utf-8")
+    assert cortext("cost", "--json").json["total"]["cost"] == 8
+    assert cortext("list", "--columns", "cost").out.split() == ["COST", "$8.00"]
+    assert "$8.00 for 8 tokens in 1 call" in cortext("show", "first").out
+    planned = cortext("resume", "first", "--ai", "qwen", "--dry-run", "--json").json
+    assert "in qwen (my-model)" in planned["receipt"]["price"]
+
+    prices.write_text("{", encoding="utf-8")
+    planned = cortext("resume", "first", "--ai", "qwen", "--dry-run", "--json").json
+    assert planned["receipt"]["price"].startswith("what carrying this costs is unknown: invalid prices in")
+    assert "cost unknown: invalid prices in" in cortext("show", "first").out
+    assert cortext("cost").code == 7
 
 
 def test_bad_options_are_explained(tmp_path: Path) -> None:

@@ -178,6 +178,20 @@ def test_a_resume_packet_stays_within_the_budget(client: Client) -> None:
     assert len(which.data["sessions"]) == 5
 
 
+@pytest.mark.req("COST-01")
+def test_a_resume_packet_has_a_price_if_that_is_worth_a_line(pond: Pond, client: Client) -> None:
+    assert "price" not in client("resume_session", id="herons at the pond").data
+    prices, settings = pond.home / "prices.json", pond.home / ".config" / "cortext" / "config.toml"
+    prices.write_text('{"models": {"dear": {"input": 1000, "output": 1000}}, "assumed": {"claude": "dear"}}')
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[cost]\nprices = "~/prices.json"\n')
+    try:
+        price = client("resume_session", id="herons at the pond").data["price"]
+    finally:
+        settings.unlink()
+    assert price.startswith("carrying this costs about $") and "in claude (dear)" in price
+
+
 @pytest.mark.req("SAFE-02", "SAFE-01")
 @pytest.mark.parametrize(
     ("tool", "arguments"),

@@ -14,7 +14,7 @@ from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
 from cortext.model.usage import CALL, Tokens, used
-from cortext.services.cost.carrying import carrying, sentence
+from cortext.services.cost.carrying import Carrying, sentence
 from cortext.services.cost.prices import TABLE, Prices, canonical
 from cortext.services.cost.report import KINDS, Priced, money, report
 
@@ -254,13 +254,15 @@ def test_an_answer_that_grows_between_the_records_of_another_is_counted_in_full(
     assert [call.tokens for call in calls_in(messages).values()] == [Tokens(3, 410), Tokens(3, 1)]
 
 
-def test_carrying_names_the_model_that_is_assumed() -> None:
-    prices = Prices()
-    used_last = {"codex": "gpt-5", "claude": "llama3"}
-    found = carrying(1_000_000, ["codex", "claude", "gemini", "aider"], prices, used=used_last)
-    assert [(item.tool, item.model, item.cost) for item in found] == [
-        ("codex", "gpt-5", 1.25),
-        ("gemini", prices.assumed["gemini"], 4.0),  # the long prompt's price
-    ]
-    assert sentence(found[:1]) == "carrying this costs about $1.25 in codex (gpt-5)" and sentence([]) == ""
-    assert carrying(1_000_000, ["codex", "gemini"], prices, model="gpt-5-mini")[0].cost == 0.25
+def test_a_receipt_names_the_target_even_if_its_price_is_unknown() -> None:
+    target, other = Carrying("opencode", "llama3", None), Carrying("claude", "claude-opus-4-5", 0.49)
+    assert sentence([target, other]) == (
+        "carrying this costs an unknown amount in opencode (llama3), about $0.49 in claude (claude-opus-4-5)"
+    )
+    assert sentence([Carrying("aider", "", None)]) == "carrying this costs an unknown amount in aider (unknown model)"
+    assert sentence([other]) == "carrying this costs about $0.49 in claude (claude-opus-4-5)"
+    cheap = Carrying("codex", "gpt-5", 0.004)
+    assert sentence([cheap, other]) == (
+        "carrying this costs about $0.004 in codex (gpt-5), $0.49 in claude (claude-opus-4-5)"
+    )
+    assert sentence([cheap]) == sentence([target, cheap]) == sentence([]) == "", "less than a cent"

@@ -121,6 +121,12 @@ class Resume(msgspec.Struct, frozen=True):
     tool: Annotated[str, About("the AI tool to resume in, if the conversation names none", untrusted_ok=True)] = ""
 
 
+class Cost(msgspec.Struct, frozen=True):
+    """`[cost]`"""
+
+    prices: Annotated[str, About("a file with prices that replace the built-in ones (docs/cost.md)")] = ""
+
+
 class Model(msgspec.Struct, frozen=True):
     """`[model]`"""
 
@@ -149,6 +155,7 @@ class Settings(msgspec.Struct, frozen=True):
     spawner: Spawner = Spawner()
     search: Search = Search()
     resume: Resume = Resume()
+    cost: Cost = Cost()
     model: Model = Model()
     mcp: Mcp = Mcp()
     ignored: dict[str, str] = {}  # settings that only a trusted workspace may set

@@ -133,11 +133,11 @@ class CallIndex:
     def models(self) -> dict[str, str]:
         """Return the model that each tool used last, in the sessions that were active last and were read."""
         query = f"""
-        SELECT tool.name, model.name, max(at)
-        FROM (SELECT root, id FROM session ORDER BY last_active DESC LIMIT {RECENT})
+        SELECT coalesce(nullif(tool.name, ''), recent.tool) AS used, model.name, max(at)
+        FROM (SELECT root, id, tool FROM session ORDER BY last_active DESC LIMIT {RECENT}) AS recent
         JOIN called USING (root, id) JOIN call USING (number)
         JOIN call_name AS tool ON tool.number = call.tool JOIN call_name AS model ON model.number = call.model
-        WHERE tool.name != '' AND model.name != '' GROUP BY tool.name
+        WHERE used != '' AND model.name != '' GROUP BY used ORDER BY max(at) DESC
         """
         return {tool: model for tool, model, _ in self._database.execute(query)}
 

@@ -17,6 +17,8 @@ from cortext.store.files.layout_paths import control_folder
 
 if TYPE_CHECKING:  # imported in the functions, so that a command that needs no store imports none
     from cortext.services.capture.capture import Capture
+    from cortext.services.cost.carrying import CarryingPrices
+    from cortext.services.cost.prices import Prices
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
     from cortext.store.postgres.store import PostgresStore
@@ -196,6 +198,19 @@ class Stores:
 
             servers = [ServerSource(location.root, location.kind, self.server(location)) for location in on_servers]
         return Listing(folders.cache(), sources, {location.root: location.label for location in locations}, servers)
+
+    def prices(self, file: str = "") -> Prices:
+        """Return the prices of models: those in a file, or in the file that the settings name, replace the table's."""
+        from cortext.services.cost.prices import Prices
+
+        return Prices(file or os.path.expanduser(self.settings.cost.prices))
+
+    def carrying(self, listing: Listing) -> CarryingPrices:
+        """Return what it costs to carry a conversation into a tool."""
+        from cortext.services.cost.carrying import CarryingPrices
+        from cortext.wiring import tools
+
+        return CarryingPrices(listing, self.prices, tools.can_resume)
 
     def search(self) -> Search:
         """Return the search over all sessions."""

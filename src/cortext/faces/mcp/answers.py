@@ -109,6 +109,7 @@ class ResumedAnswer(msgspec.Struct, kw_only=True):
     messages: int = 0
     of_messages: int = 0
     tokens: int = 0
+    price: str = ""
     sessions: list[SessionData] = []
     attached: bool = False
     done: str = ""

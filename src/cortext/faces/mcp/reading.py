@@ -124,8 +124,10 @@ def resume_session(context: Context, given: ResumeSession) -> Answer:
     packet = _packet(chosen, context.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
     counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
+    price = resumer.price(chosen, receipt.tokens)
     attached = {"attached": resumer.chat is not None, "done": done}
-    return Answer(done, {**counts, **attached}, packet.text())
+    priced = {"price": price} if price else {}
+    return Answer(done, {**counts, **attached, **priced}, packet.text())
 
 
 def _resumer(context: Context) -> ChatResumer:
@@ -144,6 +146,7 @@ def _resumer(context: Context) -> ChatResumer:
         chat,
         caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
+        price=stores.carrying(context.listing).sentence,
     )
 
 

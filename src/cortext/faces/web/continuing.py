@@ -17,7 +17,7 @@ from cortext.model.status import COMPLETED
 from cortext.services.library.listing import Row
 from cortext.services.resume import terminals
 from cortext.services.resume.handover import Plan
-from cortext.services.resume.planning import caught_up_plan, price
+from cortext.services.resume.planning import caught_up_plan
 from cortext.services.workspace.installed_tools import detect_all
 from cortext.wiring import tools
 
@@ -52,7 +52,8 @@ def planned(services: Library, row: Row, name: str) -> Plan:
     tool = tools.native_writer(name)
     budget = services.stores.settings.resume.native_tokens
     plan = caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
-    plan.receipt.price = price(services.reading(row.root), plan, tools.can_resume)
+    carrying = services.stores.carrying(services.reading(row.root))
+    plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, name)
     return plan
 
 

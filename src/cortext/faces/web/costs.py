@@ -11,7 +11,6 @@ from starlette.responses import Response
 from cortext.faces.web import charts
 from cortext.faces.web.home import short_path
 from cortext.faces.web.pages import address, library, page, shown
-from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Entry, Ledger, money, report
 from cortext.wiring import tools
 
@@ -25,7 +24,7 @@ async def costs(request: Request) -> Response:
     services = library(request)
 
     def made() -> dict[str, Any]:
-        prices = Prices()
+        prices = services.stores.prices()
         listing = services.stores.listing()
         listing.refresh()
         calls = list(Ledger(listing, prices).calls())

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from cortext.errors import AmbiguousId, CortextError, NotFound
 from cortext.index.sessions import Row
-from cortext.model import asking, clock
-from cortext.model.session import Change, Origin
+from cortext.model import asking, clock, tokens
+from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
@@ -33,6 +33,7 @@ from cortext.services.workspace.running_chats import Chat
 
 # Hooks and commands of the tools are known to carry 10,000 characters: the rest is fetched through MCP.
 LARGEST = 9_500
+PRICE = 300  # characters for the note on the price
 LISTED = 12
 FORCE = "--force"
 
@@ -52,7 +53,7 @@ class ChatResumer:
     """Resumes conversations inside one running chat: lists them, finds the one that is meant, and attaches the chat.
 
     `caught_up` captures what the chosen conversation's tool has written since the last hook; `save` saves and pauses
-    the conversation that the chat was part of before.
+    the conversation that the chat was part of before; `price` says what it costs to carry a conversation into a tool.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class ChatResumer:
         *,
         caught_up: Callable[[Found], Found],
         save: Callable[[Found], object] | None = None,
+        price: Callable[[Session, int, str], str] | None = None,
     ) -> None:
         self.listing, self.capture, self.workspace, self.chat = listing, capture, workspace, chat
-        self._caught_up, self._save = caught_up, save
+        self._caught_up, self._save, self._price = caught_up, save, price
         self._missing: list[str] = []  # why the chosen conversation may not be up to date
 
     # ── candidates ───────────────────────────────────────────────────────────────────────────────────
@@ -142,7 +144,15 @@ class ChatResumer:
         if chosen.session.status == COMPLETED and not force:
             return Reply(completed_text(chosen))
         done = "\n".join(self.attach(chosen, force=force))
-        return Reply(done, packet_text(chosen, largest - size(done) - 2, size))
+        record = packet_text(chosen, largest - size(done) - 2 - PRICE, size)
+        price = self.price(chosen, tokens.estimate(record))
+        return Reply(f"{done}\nNote: {price}." if 0 < size(price) < PRICE - 10 else done, record)
+
+    def price(self, chosen: Found, count: int) -> str:
+        """Return what it costs to carry so many tokens of a conversation into this chat's tool; empty if unknown."""
+        if self._price is None:
+            return ""
+        return self._price(chosen.session, count, self.chat.tool if self.chat is not None else "")
 
     def attach(self, chosen: Found, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make it active; return what was done, and what to know."""

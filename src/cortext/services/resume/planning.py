@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cortext.services.cost.carrying import carrying, sentence
-from cortext.services.cost.prices import Prices
-from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import Plan, make_plan, warnings_for
 from cortext.services.resume.notes import up_to_date
 from cortext.services.workspace.registry import command_text
 from cortext.tools.base import NativeWriter
-
-MOST_PRICES = 3  # tools whose price a receipt names
 
 
 def plan_for(
@@ -26,17 +21,6 @@ def plan_for(
     plan = make_plan(found, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
     plan.warnings += [*(missing or ()), *warnings_for(found, tool, plan)]
     return plan
-
-
-def price(listing: Listing, plan: Plan, can_resume: Callable[[str], bool], model: str = "") -> str:
-    """Return what it costs to carry the conversation into the tool, and into others, as far as that is known."""
-    prices = Prices()
-    session = plan.session
-    used = {session.origin.tool: session.agent_config.model} if session.origin.tool else {}
-    used |= listing.index.calls().models()
-    others = [name for name in dict.fromkeys((*used, *prices.assumed)) if can_resume(name)]
-    wanted = [plan.receipt.target, *(name for name in others if name != plan.receipt.target)]
-    return sentence(carrying(plan.receipt.tokens, wanted, prices, model=model, used=used)[:MOST_PRICES])
 
 
 def caught_up_plan(found: Found, tool: NativeWriter, caught_up: Callable[[Found], Found], *, budget: int) -> Plan:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
 from cortext.services.library.listing import Listing, Row
+
+if TYPE_CHECKING:
+    from cortext.services.cost.prices import Prices
 
 COST, CALLS = "cost", "calls"
 _PLAIN: dict[str, Callable[[Row], str]] = {
@@ -39,13 +43,13 @@ def chosen_columns(text: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def own_table(rows: Sequence[Row], names: Sequence[str], listing: Listing) -> str:
+def own_table(rows: Sequence[Row], names: Sequence[str], listing: Listing, prices: Callable[[], Prices]) -> str:
     """Return the sessions as a table with these columns."""
     cells = {name: [_PLAIN[name](row) for row in rows] for name in names if name in _PLAIN}
     if "workspace" in names:
         cells["workspace"] = [listing.labels.get(row.root, row.root) for row in rows]
     if COST in names or CALLS in names:
-        cells |= _costs(rows, listing)
+        cells |= _costs(rows, listing, prices())
     screen = columns()
     if not screen:
         return table([name.upper() for name in names], list(zip(*(cells[name] for name in names), strict=True)))
@@ -59,13 +63,12 @@ def shown_tags(tags: str) -> str:
     return " ".join(f"#{tag}" for tag in tags.split())
 
 
-def _costs(rows: Sequence[Row], listing: Listing) -> dict[str, list[str]]:
+def _costs(rows: Sequence[Row], listing: Listing, prices: Prices) -> dict[str, list[str]]:
     """Return the columns with what the sessions cost; a session without recorded tokens has a dash."""
     from cortext.faces.cortext.commands.cost import read_ledger
-    from cortext.services.cost.prices import Prices
     from cortext.services.cost.report import money
 
-    sums = read_ledger(listing, Prices()).by_session(rows)
+    sums = read_ledger(listing, prices).by_session(rows)
     entries = [sums.get((row.root, row.id)) for row in rows]
     return {
         COST: [money(entry.cost, entry.unpriced) if entry else "-" for entry in entries],

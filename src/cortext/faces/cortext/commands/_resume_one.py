@@ -18,6 +18,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, contains
@@ -48,12 +49,13 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         command = command_text(chosen.root, chosen.session.type, chosen.session.title)
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
-        return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
+        budget = options.tokens or stores.settings.resume.tokens
+        return _print(chosen, command, budget, stores.carrying(listing), as_json=options.json)
     if not options.dry_run:
         chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, take_back
-    from cortext.services.resume.planning import plan_for, price
+    from cortext.services.resume.planning import plan_for
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
@@ -61,7 +63,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
     plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
-    plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
+    carrying = stores.carrying(listing)
+    plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, tool.name, options.model)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
@@ -117,6 +120,7 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         chat,
         caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
+        price=stores.carrying(listing).sentence,
     )
     print(terminal.block(resumer.answer(f"{wanted} {FORCE}" if force else wanted).text()))
     return 0
@@ -206,15 +210,19 @@ def _only_tool() -> str:
     )
 
 
-def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
+def _print(chosen: Found, command: str, budget: int, carrying: CarryingPrices, *, as_json: bool) -> int:
     place = place_of(chosen, os.getcwd())
     history = place.history(chosen)
     packet = build(place.shown(chosen.session), history, command=command, budget=budget).masked()
     place.count_newest(packet.receipt, history)
+    packet.receipt.price = carrying.sentence(chosen.session, packet.receipt.tokens)
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
     else:
         print(terminal.block(packet.text()), end="")
+        if packet.receipt.price:
+            sys.stdout.flush()
+            print(terminal.line(f"Note: {packet.receipt.price}."), file=sys.stderr)
     return 0
 
 

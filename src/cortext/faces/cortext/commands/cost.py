@@ -44,7 +44,10 @@ def parser() -> ArgumentParser:
     made.add_argument("--model", default="", help="only calls of this model, by its full name")
     add_filters(made, without=("after", "before", "tool"))
     made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N lines; of times, the newest")
-    about = 'a file with prices that replace the built-in ones: {"models": {"NAME": {"input": 3, "output": 15}}}'
+    about = (
+        'a file with prices that replace the built-in ones: {"models": {"NAME": {"input": 3, "output": 15}}} '
+        "(default: the setting cost.prices)"
+    )
     made.add_argument("--prices", default="", metavar="FILE", help=about)
     made.add_argument("--json", action="store_true", help="print the sums as JSON; an unknown cost is null")
     return made
@@ -53,9 +56,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the costs."""
     options = parser().parse_args(arguments)
-    prices = Prices(options.prices)
-    times = timestamps(options.since, options.until)
     stores = Stores()
+    prices = stores.prices(options.prices)
+    times = timestamps(options.since, options.until)
     listing = fresh_listing(stores)
     ledger = read_ledger(listing, prices)
     rows = None
@@ -144,7 +147,8 @@ def _print_notes(found: Report, prices: Prices) -> None:
     if found.unpriced:
         names = [f"{name} ({amount(number, 'call')})" for name, number in found.unpriced.items()]
         more = f" and {len(names) - MOST_UNPRICED} more" if len(names) > MOST_UNPRICED else ""
-        notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; set it with --prices FILE")
+        advice = "set it with --prices FILE or the setting cost.prices"
+        notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; {advice}")
     days = prices.days(found.models)
     used = [*([f"list prices of {days}"] if days else []), *([f"the prices in {prices.own}"] if prices.own else [])]
     if used:

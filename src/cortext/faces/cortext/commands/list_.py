@@ -79,7 +79,7 @@ def run(arguments: list[str]) -> int:
             print_rows(rows)
             return _report_missing(listing)
         if names and rows:
-            print(own_table(rows, names, listing))
+            print(own_table(rows, names, listing, stores.prices))
             shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
         found = list(map(attrgetter(*SHOWN), rows))
     else:

@@ -6,6 +6,7 @@ import json
 import sys
 from argparse import ArgumentParser
 
+from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal.args import count_or_none
 from cortext.faces.terminal.style import coloured, columns, paint
@@ -16,7 +17,6 @@ from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.order import order_of
 from cortext.safety import terminal
-from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import money, session_cost
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
@@ -49,7 +49,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
-    found = which(Stores(), " ".join(options.session))
+    stores = Stores()
+    found = which(stores, " ".join(options.session))
     session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
@@ -68,7 +69,7 @@ def run(arguments: list[str]) -> int:
         ]
         order = order_of(session.extra)
         facts += [
-            _cost(found) if options.tail is None else "",
+            _cost(found, stores) if options.tail is None else "",
             "★" if order.starred else "",
             "archived" if order.archived else "",
         ]
@@ -88,9 +89,13 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _cost(found: Found) -> str:
+def _cost(found: Found, stores: Stores) -> str:
     """Return what the conversation cost, from its own messages; empty if it has no recorded tokens."""
-    entry = session_cost(found.store.read(found.session.id), Prices())
+    try:
+        prices = stores.prices()
+    except CortextError as error:  # a conversation can be read without prices
+        return f"cost unknown: {error.message}"
+    entry = session_cost(found.store.read(found.session.id), prices)
     if entry is None:
         return ""
     spent = money(entry.cost, entry.unpriced)
