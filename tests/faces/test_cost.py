@@ -182,6 +182,23 @@ def test_a_five_hour_window_does_not_move_with_a_filter() -> None:
         assert [(entry["name"], entry["calls"]) for entry in entries] == expected, words
 
 
+@pytest.mark.req("COST-01")
+def test_weekly_windows_are_those_that_are_billed() -> None:
+    home = Stores().home_store().store
+    home.create(Session(id="limited", origin=Origin(tool="codex")))
+    limited = _answer("10:20", CODEX)
+    limited.extra = {"limits": {"300": 1_793_634_000, "10080": 1_794_000_000, "odd": None}}
+    home.append("limited", limited, _answer("11:00", CODEX))
+    home.create(Session(id="other", origin=Origin(tool="claude")))
+    home.append("other", _answer("10:20", CLAUDE))
+    entries = _cost("--by", "week-window", "--week-from", "2026-10-29 10:30")["entries"]
+    assert [(entry["name"], entry["calls"], entry["end"][:16]) for entry in entries] == [
+        ("2026-10-29 10:30 claude", 1, "2026-11-05T10:30"),
+        ("2026-10-30 21:20 codex", 2, "2026-11-06T21:20"),
+    ]
+    assert cortext("cost", "--week-from", "soon").code == 2
+
+
 def _long_talk(name: str, tool: str, model: str, usage: dict[str, Any] | None = None) -> None:
     home = Stores().home_store().store
     home.create(Session(id=name, title=name, origin=Origin(tool=tool), agent_config=AgentConfig(model=model)))

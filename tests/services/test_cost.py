@@ -224,6 +224,44 @@ def test_a_window_begins_with_the_full_hour_of_the_first_call_and_lasts_five() -
     ]
 
 
+def _limited(at: str, window_end: str = "", week_end: str = "") -> Priced:
+    priced = _priced("m", 1.0, f"2026-11-{at}:00Z", tool="codex")
+    ends = (int(clock.to_epoch(f"2026-11-{end}:00Z") or 0) if end else 0 for end in (window_end, week_end))
+    window, week = ends
+    return priced._replace(call=priced.call._replace(window_end=window, week_end=week))
+
+
+@pytest.mark.req("COST-01")
+def test_windows_are_those_that_the_tool_recorded() -> None:
+    calls = [
+        _limited("02T10:20", week_end="09T08:30"),  # the window is recorded only after the first call
+        _limited("02T10:40", "02T15:17", "09T08:31"),
+        _limited("02T15:10", "02T15:17", "09T08:30"),
+        _limited("02T15:20", "02T20:20", "09T08:30"),
+        _limited("09T08:29"),
+        _limited("09T08:31"),
+        _limited("12T00:00", week_end="16T08:30"),
+    ]
+    windows = [(entry.name, entry.calls) for entry in report(calls, "window").entries]
+    assert windows == [
+        ("2026-11-02 10:17 codex", 3),
+        ("2026-11-02 15:20 codex", 1),
+        ("2026-11-09 08:00 codex", 2),
+        ("2026-11-12 00:00 codex", 1),
+    ]
+    weeks = [(entry.name, entry.calls) for entry in report(calls, "week-window").entries]
+    assert weeks == [("2026-11-02 08:30 codex", 5), ("2026-11-09 08:30 codex", 2)]
+
+
+def test_a_weekly_window_that_is_not_recorded_begins_where_the_user_says() -> None:
+    calls = [_priced("m", 1.0, f"2026-11-{at}:00Z") for at in ("05T08:59", "05T09:00", "12T08:59", "30T00:00")]
+    start = int(clock.to_epoch("2026-11-12T09:00:00Z") or 0)
+    weeks = [(entry.name, entry.calls) for entry in report(calls, "week-window", week_from=start).entries]
+    assert weeks == [("2026-10-29 09:00 claude", 1), ("2026-11-05 09:00 claude", 2), ("2026-11-26 09:00 claude", 1)]
+    mondays = [entry.name for entry in report(calls, "week-window").entries]
+    assert mondays == ["2026-11-02 00:00 claude", "2026-11-09 00:00 claude", "2026-11-30 00:00 claude"]
+
+
 def test_a_week_begins_on_monday_and_every_kind_has_the_same_total() -> None:
     calls = [_priced("m", 1.0, f"2026-11-{day}T00:00:00Z") for day in ("01", "02", "08", "09")]  # 1 November: a Sunday
     assert [(entry.name, entry.calls) for entry in report(calls, "week").entries] == [

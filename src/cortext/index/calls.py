@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from cortext.index.database import in_memory, is_unwritable
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.model.usage import CALL, Tokens, is_addition, used
+from cortext.model.usage import CALL, FIVE_HOURS, LIMITS, WEEK, Tokens, is_addition, used
 
 AT_ONCE = 200  # sessions per transaction
 RECENT = 50  # sessions that show which models are in use
@@ -30,6 +30,8 @@ class Call(NamedTuple):
     tool: str
     tokens: Tokens
     cost: float | None  # as the tool recorded it, in dollars
+    window_end: int = 0  # when the limit of five hours is reset, as the tool recorded it; 0 if it did not
+    week_end: int = 0  # the same for the limit of a week
 
 
 class CallIndex:
@@ -67,7 +69,9 @@ class CallIndex:
     ) -> None:
         stored = {
             (root, name): (number, fingerprint)
-            for number, root, name, fingerprint in self._database.execute("SELECT * FROM called")
+            for number, root, name, fingerprint in self._database.execute(
+                "SELECT number, root, id, fingerprint FROM called"
+            )
         }
         existing = {(row.root, row.id): row for row in rows}
         gone = [(number,) for key, (number, _) in stored.items() if key not in existing]
@@ -93,18 +97,19 @@ class CallIndex:
                 inserted = self._database.execute("INSERT INTO call_name (name) VALUES (?) RETURNING number", (name,))
                 names[name] = inserted.fetchone()[0]
             self._database.execute(
-                "INSERT INTO called (root, id, fingerprint) VALUES (?, ?, ?) "
-                "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint",
-                (row.root, row.id, _fingerprint(row)),
+                "INSERT INTO called (root, id, fingerprint, created_at) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint, "
+                "created_at = excluded.created_at",
+                (row.root, row.id, _fingerprint(row), row.created_at),
             )
             (number,) = self._database.execute(
                 "SELECT number FROM called WHERE root = ? AND id = ?", (row.root, row.id)
             ).fetchone()
             self._database.execute("DELETE FROM call WHERE number = ?", (number,))
             self._database.executemany(
-                f"INSERT INTO call VALUES ({','.join('?' * 12)})",
+                f"INSERT INTO call VALUES ({','.join('?' * 14)})",
                 (
-                    (number, key, call.at, names[call.model], names[call.tool], *call.tokens, call.cost)
+                    (number, key, call.at, names[call.model], names[call.tool], *call.tokens, *call[4:])
                     for key, call in calls.items()
                 ),
             )
@@ -125,10 +130,12 @@ class CallIndex:
         names = dict(self._database.execute("SELECT number, name FROM call_name"))
         owners = self._owners()
         query = "SELECT * FROM call WHERE at >= ? AND at <= ?"
-        for number, key, at, model, tool, *tokens, cost in self._database.execute(query, (after, before or 2**62)):
+        for number, key, at, model, tool, *tokens, cost, window_end, week_end in self._database.execute(
+            query, (after, before or 2**62)
+        ):
             row = numbers.get(number)
             if row is not None and owners.get(key, number) == number:
-                yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost)
+                yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
 
     def models(self) -> dict[str, str]:
         """Return the model that each tool used last, in the sessions that were active last and were read."""
@@ -145,8 +152,8 @@ class CallIndex:
         """Return, for every call that several sessions contain, the session that was created first."""
         repeated = "SELECT key FROM call GROUP BY key HAVING count(*) > 1"
         query = f"""
-        SELECT key, number FROM call JOIN called USING (number) LEFT JOIN session USING (root, id)
-        WHERE key IN ({repeated}) ORDER BY session.created_at IS NULL, session.created_at, id, root
+        SELECT key, number FROM call JOIN called USING (number)
+        WHERE key IN ({repeated}) ORDER BY created_at, id, root
         """
         owners: dict[int, int] = {}
         for key, number in self._database.execute(query):
@@ -174,12 +181,26 @@ def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
         known = calls.get(key)
         if known is None:
             at = int(clock.to_epoch(message.timestamp) or 0)
-            calls[key] = Call(at, message.model, found.tool, found.tokens, found.cost)
+            calls[key] = Call(at, message.model, found.tool, found.tokens, found.cost, *_resets(message))
         elif is_addition(message.usage):
             calls[key] = known._replace(tokens=known.tokens.plus(found.tokens))
         elif found.tokens.output > known.tokens.output:
             calls[key] = known._replace(tokens=found.tokens, cost=found.cost)
     return calls
+
+
+def _resets(message: Message) -> tuple[int, int]:
+    """Return when the limits of five hours and of a week are reset, as the tool recorded it; 0 if it did not."""
+    limits = message.extra.get(LIMITS) if message.extra else None
+    if not isinstance(limits, dict):
+        return 0, 0
+    window, week = limits.get(FIVE_HOURS), limits.get(WEEK)
+    return window if _is_time(window) else 0, week if _is_time(week) else 0
+
+
+def _is_time(value: object) -> TypeGuard[int]:
+    """Whether a value that someone else wrote can be a time in seconds since 1970."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**40
 
 
 def _number(text: str) -> int:

@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import files as fsio
 
-SCHEMA = 11
+SCHEMA = 12
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -53,14 +53,16 @@ CREATE TABLE IF NOT EXISTS store (
 # Filled by the first question about costs. `key` is a hash of the provider's ids of the call, or of the message's id.
 _CALLS = """
 CREATE TABLE IF NOT EXISTS called (
-    number INTEGER PRIMARY KEY, root TEXT, id TEXT, fingerprint TEXT, UNIQUE (root, id)
+    number INTEGER PRIMARY KEY, root TEXT, id TEXT, fingerprint TEXT, created_at TEXT, UNIQUE (root, id)
 );
 CREATE TABLE IF NOT EXISTS call_name (number INTEGER PRIMARY KEY, name TEXT UNIQUE);
 CREATE TABLE IF NOT EXISTS call (
     number INTEGER, key INTEGER, at INTEGER, model INTEGER, tool INTEGER, input INTEGER, output INTEGER,
     cache_read INTEGER, cache_write INTEGER, cache_write_1h INTEGER, reasoning INTEGER, cost REAL,
+    window_end INTEGER, week_end INTEGER,
     PRIMARY KEY (number, key)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS call_by_key ON call (key);
 """
 
 

@@ -12,6 +12,10 @@ from cortext.model.tokens import counted
 
 # Key in a message's `extra`: the provider's ids of the answer and its request, which copies of the message share.
 CALL = "call"
+# Key in a message's `extra`: when the limits of a subscription are reset, as the tool recorded it before or after this
+# call: {minutes of the window: seconds since 1970}.
+LIMITS = "limits"
+FIVE_HOURS, WEEK = "300", "10080"
 
 
 class Tokens(NamedTuple):

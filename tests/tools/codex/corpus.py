@@ -95,7 +95,11 @@ class Rollout:
         """Add the token usage of the answer."""
         usage = {"input_tokens": 10, "cached_input_tokens": 0, "output_tokens": output, "total_tokens": 10 + output}
         self.add("token_usage_record", {"thread_id": self.thread, "response_id": "resp_1", "usage": usage})
-        self.event("token_count", info={"total_token_usage": usage, "last_token_usage": usage}, rate_limits=None)
+        limits = {
+            "primary": {"used_percent": 7.0, "window_minutes": 300, "resets_at": 1_794_722_400},
+            "secondary": {"used_percent": 77.0, "window_minutes": 10_080, "resets_at": 1_795_000_000},
+        }
+        self.event("token_count", info={"total_token_usage": usage, "last_token_usage": usage}, rate_limits=limits)
 
     def turn(self, prompt: str, answer: str) -> None:
         """Add a complete turn without tools."""

@@ -11,6 +11,7 @@ import pytest
 from tests.tools.codex.corpus import EVERYDAY, PIXEL, Rollout, everyday, provenance, read
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.usage import LIMITS
 
 
 def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:
@@ -74,6 +75,23 @@ def test_usage_in_older_files_comes_with_an_event(tmp_path: Path) -> None:
     messages, _ = read(rollout.save(tmp_path))
 
     assert messages[-1].tokens == 9
+
+
+@pytest.mark.req("COST-01")
+def test_when_the_limits_of_the_subscription_are_reset_is_kept(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.turn("hello", "hi")  # the limits come after the first answer
+    rollout.turn("again", "hi again")
+    rollout.user("and now")
+    rollout.says("later")
+    window = {"window_minutes": 300, "resets_at": 1_794_740_000}
+    limits = {"primary": window, "secondary": None, "odd": {"window_minutes": "x", "resets_at": 5}, "plan_type": "pro"}
+    rollout.event("token_count", info={"last_token_usage": {"output_tokens": 9}}, rate_limits=limits)
+
+    messages, _ = read(rollout.save(tmp_path))
+
+    kept = [message.extra.get(LIMITS) if message.extra else None for message in messages if message.usage]
+    assert kept == [None, {"300": 1_794_722_400, "10080": 1_795_000_000}, {"300": 1_794_740_000}]
 
 
 @pytest.mark.req("STORE-13")

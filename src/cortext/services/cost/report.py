@@ -19,7 +19,8 @@ from cortext.services.library.listing import Listing, Row
 DAY = 86_400
 UNKNOWN = "unknown"
 # Kinds of entries that follow one another in time; the others are ranked by what they cost.
-TIMES = ("day", "week", "month", "window")
+WINDOWS = ("window", "week-window")
+TIMES = ("day", "week", "month", *WINDOWS)
 KINDS = (*TIMES, "model", "tool", "project", "session")
 
 Progress = Callable[[int, int], None]
@@ -126,11 +127,18 @@ def session_cost(messages: Iterable[Message], prices: Prices) -> Entry | None:
 
 
 def report(
-    calls: Iterable[Priced], by: str, *, tool: str = "", model: str = "", everything: Iterable[Priced] | None = None
+    calls: Iterable[Priced],
+    by: str,
+    *,
+    tool: str = "",
+    model: str = "",
+    everything: Iterable[Priced] | None = None,
+    week_from: int = windows.MONDAY,
 ) -> Report:
     """Return the sums of these calls by day, model and so on; `tool` and `model` leave out all others.
 
-    `everything` are the calls that decide where windows begin (None: these calls).
+    `everything` are the calls that decide where windows begin (None: these calls); `week_from` is a moment at which the
+    weekly window of a tool begins that does not record it.
     """
     if by not in KINDS:
         raise UsageError(f"unknown kind {by!r}", hint=f"use one of {', '.join(KINDS)}")
@@ -144,7 +152,10 @@ def report(
         total.add(call.tokens, cost)
         if cost is None:
             unpriced[call.model or UNKNOWN] = unpriced.get(call.model or UNKNOWN, 0) + 1
-    entries = _windows(wanted, calls if everything is None else everything) if by == "window" else _grouped(wanted, by)
+    if by in WINDOWS:
+        entries = _windows(wanted, calls if everything is None else everything, None if by == "window" else week_from)
+    else:
+        entries = _grouped(wanted, by)
     ranked = dict(sorted(unpriced.items(), key=lambda pair: (-pair[1], pair[0])))
     models = sorted({priced.call.model for priced in wanted})
     return Report(by=by, entries=entries, total=total, models=models, unpriced=ranked)
@@ -184,9 +195,15 @@ def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
     return name, name, start, start + (7 * DAY if by == "week" else DAY)
 
 
-def _windows(calls: Iterable[Priced], everything: Iterable[Priced]) -> list[Entry]:
-    """Return the five-hour windows of each tool that these calls are in."""
-    begun = windows.Windows((priced.tool, priced.call.at) for priced in everything)
+def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: int | None) -> list[Entry]:
+    """Return the five-hour windows of each tool that these calls are in; with `week_from`, the weekly ones."""
+    begun = windows.Windows(
+        (
+            windows.Use(tool, call.at, call.window_end if week_from is None else call.week_end)
+            for _, call, tool, _ in everything
+        ),
+        week_from,
+    )
     entries: dict[tuple[int, str], Entry] = {}
     for priced in calls:
         if not priced.call.at:
@@ -195,7 +212,7 @@ def _windows(calls: Iterable[Priced], everything: Iterable[Priced]) -> list[Entr
         entry = entries.get((start, priced.tool))
         if entry is None:
             name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {priced.tool or UNKNOWN}"
-            entry = entries[start, priced.tool] = Entry(name=name, start=start, end=start + windows.LENGTH)
+            entry = entries[start, priced.tool] = Entry(name=name, start=start, end=start + begun.length)
         entry.add(priced.call.tokens, priced.cost)
     return [entries[key] for key in sorted(entries)]
 

@@ -27,6 +27,7 @@ from cortext.model.message import (
     is_empty_message,
     joined_text,
 )
+from cortext.model.usage import LIMITS
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
 from cortext.tools.codex.items import RESUME_MARKER, Items
@@ -58,6 +59,8 @@ _ITEM_SIZE = len(ITEM)
 _EVENT_SIZE = len(EVENT)
 _KEPT_TURNS = 50
 _KEPT_CALLS = 200
+_COUNTED = b"token_count"
+_LIMITED = b'"rate_limits"'
 _NONE: tuple[Message, ...] = ()
 
 
@@ -83,6 +86,7 @@ class MessageBuilder:
         self.last = ""  # id of the newest message that is not an aside
         self.next_parent: str | None = None  # id of the parent of the next message, if that is not `last`
         self.model = about.model
+        self.limits: dict[str, int] = {}  # when the limits of the subscription are reset, as recorded last
         self.turns: deque[str] = deque(maxlen=_KEPT_TURNS)  # for each user message, the id of the message before it
         self.held_from = -1  # offset of the first record held back, where the next reading begins; -1: none
         self._thinking: list[Part] = []
@@ -99,6 +103,7 @@ class MessageBuilder:
             "last": self.last,
             "follows": self.next_parent,
             "model": self.model,
+            "limits": self.limits,
             "calls": dict(calls),
             "turns": turns,
         }
@@ -106,7 +111,7 @@ class MessageBuilder:
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where another reading ended."""
         self.last, self.next_parent, self.model = state.get("last", ""), state.get("follows"), state.get("model", "")
-        self.items.calls = dict(state.get("calls") or {})
+        self.items.calls, self.limits = dict(state.get("calls") or {}), dict(state.get("limits") or {})
         self.turns.extend(state.get("turns") or ())
 
     def finish(self, *, is_final: bool) -> Sequence[Message]:
@@ -139,10 +144,9 @@ class MessageBuilder:
         elif line.startswith(EVENT, start):
             inner = start + _EVENT_SIZE
             event = line[inner : line.find(b'"', inner, inner + HEADER_SIZE)]
-            if event not in ENDING_EVENTS or not (self._answer or self._thinking):
-                name = SKIPPED_EVENTS.get(event)
-            else:
-                name = None
+            is_ending = event in ENDING_EVENTS and (self._answer or self._thinking)
+            has_limits = event == _COUNTED and _LIMITED in line
+            name = None if is_ending or has_limits else SKIPPED_EVENTS.get(event)
         else:
             kind = line[start : line.find(b'"', start, start + HEADER_SIZE)]
             name = SKIPPED.get(kind)
@@ -198,9 +202,10 @@ class MessageBuilder:
         try:
             if name == "token_usage_record":
                 return self._add_usage(records.usages.decode(line).payload.usage)
-            if name == "event token_count" and self._answer:
-                info = records.usages.decode(line).payload.info
-                return self._add_usage(info.last_token_usage if info else None)
+            if name == "event token_count" and (self._answer or _LIMITED in line):
+                counted = records.usages.decode(line).payload
+                self.limits = counted.resets or self.limits
+                return self._add_usage(counted.info.last_token_usage if counted.info else None)
             if name == "turn_context":
                 self.model = records.turns.decode(line).payload.model or self.model
                 self.about.model = self.model
@@ -374,6 +379,8 @@ class MessageBuilder:
         """Set the usage, which comes after an answer, on its last message; return the answer."""
         if usage and self._answer:
             self._answer[-1].usage = usage
+            if self.limits:
+                self._answer[-1].extra = {**(self._answer[-1].extra or {}), LIMITS: self.limits}
             tokens = usage.get("output_tokens")
             # If an answer has several messages, the tokens of each are unknown.
             if len(self._answer) == 1 and isinstance(tokens, int):

@@ -212,6 +212,16 @@ class Usage(msgspec.Struct, gc=False):
 
     usage: dict[str, Any] | None = None
     info: UsageInfo | None = None
+    rate_limits: Any = None
+
+    @property
+    def resets(self) -> dict[str, int]:
+        """When the limits are reset, in seconds since 1970, by the minutes of their windows."""
+        windows = self.rate_limits.values() if isinstance(self.rate_limits, dict) else ()
+        found = [(each.get("window_minutes"), each.get("resets_at")) for each in windows if isinstance(each, dict)]
+        return {
+            str(minutes): at for minutes, at in found if type(minutes) is int and type(at) is int and 0 < at < 2**40
+        }
 
 
 class UsageInfo(msgspec.Struct, gc=False):

@@ -7,16 +7,19 @@ from argparse import ArgumentParser
 
 import msgspec
 
+from cortext.errors import UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
+from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, money, report
+from cortext.services.cost.windows import MONDAY
 from cortext.services.library.listing import Listing
 from cortext.services.library.search_times import timestamps
 from cortext.wiring.stores import Stores
@@ -36,10 +39,16 @@ def parser() -> ArgumentParser:
         "billed by the token: for one, the amounts say what the same calls cost without it.",
         epilog="examples:  cortext cost --since 7d  ·  cortext cost --by session --limit 10",
     )
-    about = "what to sum up: window is five hours, from the full hour of a tool's first call (default: day)"
+    about = (
+        "what to sum up (default: day): window and week-window are the five hours and the week in which the limits of "
+        "a subscription are counted, by tool; those of Codex as it records them, other windows begin with the full "
+        "hour of the first call, other weeks at --week-from"
+    )
     made.add_argument("--by", choices=KINDS, default="day", help=about)
     made.add_argument("--since", "--after", default="", help="only calls since then: 2026-11-15, yesterday, 7d, 2w, 3m")
     made.add_argument("--until", "--before", default="", help="only calls until then")
+    about = "when a week-window begins: 2026-11-12 09:00, in UTC (default: the setting cost.week_from, or Monday)"
+    made.add_argument("--week-from", default="", metavar="TIME", help=about)
     made.add_argument("--tool", default="", help="only calls of this AI tool (see `cortext tools`)")
     made.add_argument("--model", default="", help="only calls of this model, by its full name")
     add_filters(made, without=("after", "before", "tool"))
@@ -68,7 +77,9 @@ def run(arguments: list[str]) -> int:
         wanted["archived"] = options.archived or None  # an archived conversation has cost something too
         rows = listing.rows(**wanted)
     calls = ledger.calls(rows, **times)
-    found = report(calls, options.by, tool=options.tool, model=options.model, everything=ledger.calls())
+    week_from = _week_from(options.week_from or stores.settings.cost.week_from)
+    chosen = {"tool": options.tool, "model": options.model}
+    found = report(calls, options.by, **chosen, everything=ledger.calls(), week_from=week_from)
     if options.limit:
         found.entries = found.entries[-options.limit :] if options.by in TIMES else found.entries[: options.limit]
     if options.json:
@@ -82,6 +93,16 @@ def run(arguments: list[str]) -> int:
         print(_table(found))
         _print_notes(found, prices)
     return 0
+
+
+def _week_from(text: str) -> int:
+    """Return the moment at which a week begins, in seconds since 1970; UsageError if the text is no time."""
+    if not text:
+        return MONDAY
+    moment = clock.to_epoch(text)
+    if moment is None:
+        raise UsageError(f"invalid beginning of a week {text!r}", hint="use a time such as 2026-11-12 09:00, in UTC")
+    return int(moment)
 
 
 def read_ledger(listing: Listing, prices: Prices) -> Ledger:
