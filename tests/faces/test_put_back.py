@@ -60,6 +60,25 @@ def test_the_session_of_gemini_cli_is_not_expired_again(home: Path, tmp_path: Pa
 
 
 @pytest.mark.req("TOOL-08")
+def test_a_file_that_its_tool_emptied_is_not_changed_and_comes_back_once_it_is_gone(home: Path, tmp_path: Path) -> None:
+    path = claude_session(home, 0, days_ago=1)
+    path.write_text(path.read_text("utf-8").replace("/work/pond", str(tmp_path)), encoding="utf-8")
+    before = path.read_bytes()
+    assert cortext("import", cwd=tmp_path).code == 0
+    path.write_bytes(b"")
+
+    done = _restore(tmp_path, "claude", SESSION)
+    assert "Claude Code has a file of session" in done["why"] and done["key"] != KEYS[0]
+    (written,) = (found for found in _claude_files(home) if found != path)
+    assert (path.read_bytes(), b"herons" in written.read_bytes()) == (b"", True)
+    written.unlink()
+    path.unlink()
+
+    assert _restore(tmp_path, "claude", SESSION)["why"] == ""
+    assert [found.read_bytes() for found in _claude_files(home)] == [before]
+
+
+@pytest.mark.req("TOOL-08")
 def test_a_conversation_of_another_tool_is_written_once_and_recognised(home: Path, tmp_path: Path) -> None:
     claude_session(home, 0, days_ago=1)
     assert cortext("import", cwd=tmp_path).code == 0

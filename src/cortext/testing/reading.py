@@ -27,6 +27,8 @@ INVALID_CURSORS: tuple[dict[str, Any], ...] = (
     {"offset": 10**9},
 )
 
+DAMAGES = ("empty", "zeros", "half")  # what a power cut or a fault of the tool leaves of its file
+
 Comparable = tuple[str, str, str, Any, bool]
 
 
@@ -69,6 +71,15 @@ class Conformance:
         reading = tool.read(self.only_transcript(tool), cursor)
         messages = [comparable(message) for message in reading]
         return messages, json.loads(json.dumps(reading.cursor)), reading.counts
+
+    def damage(self, home: Path, tool: TranscriptSource, kind: str) -> None:
+        """Damage the tool's own file. A database is not damaged; it loses the second half of the conversation."""
+        path = Path(self.only_transcript(tool).path)
+        data = path.read_bytes()
+        if data.startswith(b"SQLite"):
+            self.samples.save(home, self.samples.records // 2)
+        else:
+            path.write_bytes({"empty": b"", "zeros": bytes(len(data)), "half": data[: len(data) // 2]}[kind])
 
 
 def comparable(message: Message) -> Comparable:
@@ -248,7 +259,7 @@ class ReadingConformance(Conformance):
 
         assert (tmp_path / "flushed later").read_bytes() == (tmp_path / "flushed now").read_bytes()
 
-    @pytest.mark.parametrize("damage", ["empty", "zeros", "half"])
+    @pytest.mark.parametrize("damage", DAMAGES)
     def test_a_damaged_transcript_does_not_take_the_place_of_its_copy(
         self, home: Path, tool: TranscriptSource, project: Path, damage: str
     ) -> None:
@@ -257,7 +268,7 @@ class ReadingConformance(Conformance):
         capture = Stores(str(project)).capture()
         session_id = capture.capture(tool, self.only_transcript(tool)).session_id
 
-        self._damage(home, tool, damage)
+        self.damage(home, tool, damage)
         try:
             for transcript in tool.transcripts():
                 capture.capture(tool, transcript)
@@ -267,15 +278,6 @@ class ReadingConformance(Conformance):
         paths = copies_of(capture.home.store.get(session_id).path)
         copies = [copy for copy in map(tool.transcript_at, paths) if copy is not None]
         assert complete in [[comparable(message) for message in tool.read(copy)] for copy in copies]
-
-    def _damage(self, home: Path, tool: TranscriptSource, damage: str) -> None:
-        """Damage the tool's own file. A database is not damaged; it loses the second half of the conversation."""
-        path = Path(self.only_transcript(tool).path)
-        data = path.read_bytes()
-        if data.startswith(b"SQLite"):
-            self.samples.save(home, self.samples.records // 2)
-        else:
-            path.write_bytes({"empty": b"", "zeros": bytes(len(data)), "half": data[: len(data) // 2]}[damage])
 
 
 def _is_json(line: bytes) -> bool:

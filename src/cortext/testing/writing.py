@@ -12,7 +12,8 @@ import pytest
 from cortext.errors import CortextError, UsageError
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part
 from cortext.model.turns import Change, essence
-from cortext.testing.reading import Conformance, comparable, files_in
+from cortext.services.resume.from_copy import NotPutBack, put_back
+from cortext.testing.reading import DAMAGES, Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
 from cortext.tools.base import NativeWriter, TranscriptSource, Written
 
@@ -346,6 +347,26 @@ class WriterConformance(Conformance):
         writer.put_back(copy, project=self.samples.project or str(project))
 
         assert self.read(writer)[0] == complete
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_a_session_counts_as_put_back_only_if_the_tool_has_it(
+        self, home: Path, writer: NativeWriter, project: Path, tmp_path: Path, damage: str
+    ) -> None:
+        self.samples.save(home)
+        ids = {message.id for message in writer.read(self.only_transcript(writer))}
+        copy = str(tmp_path / "copy")
+        writer.copy(self.only_transcript(writer), copy)
+        self.damage(home, writer, damage)
+        before = files_in(home)
+        held_in = self.samples.project or str(project)
+
+        try:
+            key = put_back(writer, copy, project=held_in, wanted=ids)
+        except NotPutBack:
+            assert files_in(home) == before
+        else:
+            (found,) = (found for found in writer.transcripts(held_in) if found.key == key)
+            assert ids <= {message.id for message in writer.read(found)}
 
     def test_another_file_cannot_be_restored(self, home: Path, writer: NativeWriter, tmp_path: Path) -> None:
         (tmp_path / "other").write_text("hello", encoding="utf-8")

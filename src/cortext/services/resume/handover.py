@@ -22,16 +22,17 @@ from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
+from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.resume.facts import DIGEST_OF, MOST, facts
 from cortext.services.resume.fitting import newest_that_fit, size_of
+from cortext.services.resume.from_copy import put_back
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import Receipt, begun_block, context_block
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.services.text.results import SHORTENED
-from cortext.store.files.layout_paths import native_copy
 from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
@@ -47,6 +48,7 @@ class _Own:
 
     def __init__(self, how: str = NEW, key: str = "", withheld: Withheld | None = None, why: str = "") -> None:
         self.how, self.key, self.withheld, self.why = how, key, withheld, why
+        self.copy = ""  # the copy of ours to put back
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -59,6 +61,7 @@ class Plan(msgspec.Struct, kw_only=True):
     receipt: Receipt
     how: str
     key: str = ""
+    copy: str = ""  # the copy of ours that is put back
     warnings: list[str] = []
     written: Written | None = None  # after carry_out: what is new in the tool's store
     before: Entry | None = None  # after carry_out: what was known about that session of the tool
@@ -126,6 +129,7 @@ def make_plan(
         receipt=receipt,
         how=own.how,
         key=own.key,
+        copy=own.copy,
         warnings=[note for note in (place.note, own.why) if note],
     )
 
@@ -192,7 +196,8 @@ def carry_out(
     """Write what the plan says, and return how to start the tool; our session is not changed.
 
     The tool's own start (`hooks`) or the user's next message there (`capture`) records that it is active, and in which
-    tool: a tool that does not start leaves everything as it was.
+    tool: a tool that does not start leaves everything as it was. Raise NotPutBack if the tool's own session cannot be
+    put back from our copy: then only a plan with `rewrite` can be carried out.
     """
     check_transition(plan.session.status, ACTIVE, force=force)
     try:
@@ -231,7 +236,8 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
-        plan.key = tool.put_back(native_copy(plan.session.path), project=plan.project)
+        wanted = {message.id for message in plan.carried}
+        plan.key = put_back(tool, plan.copy, project=plan.project, wanted=wanted)
         return None
     note = plan.prompt if tool.prompt_is_public else ""
     written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
@@ -268,9 +274,13 @@ def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], 
     held_in = session.extra.get("project")
     if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
         return _Own()
-    copy = native_copy(session.path)
-    kept = tool.transcript_at(copy) if os.path.exists(copy) else None
-    return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
+    for copy in copies_of(session.path):
+        kept = tool.transcript_at(copy)
+        found_own = _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
+        if found_own.how == PUT_BACK or found_own.why:
+            found_own.copy = copy
+            return found_own
+    return _Own()
 
 
 def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:

@@ -13,22 +13,20 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from cortext.errors import CortextError, UsageError
-from cortext.model.amounts import amount
+from cortext.errors import UsageError
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.resume import from_copy
 from cortext.services.resume.fitting import size_of
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.workspace.projects import project_of
-from cortext.store.files.layout_paths import native_copy
-from cortext.tools.base import NativeWriter, Purges, Transcript
-from cortext.tools.shared.lines import ends_whole
+from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"
 COPY = "its own session, put back byte for byte from our copy"
@@ -62,25 +60,24 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         receipt.tool_calls += len(message.parts_of(TOOL_CALL))
         receipt.attachments += attachments_in([message])
         receipt.tokens += size_of(message)
-    how, why, key = _choose(found, tool, capture, project, wanted)
-    messages: list[Message] = []
-    if how == WRITTEN:
-        messages = _safe(history.messages(), receipt)
-        written = tool.preview(messages)
-        count_new(receipt, messages, written)
-        receipt.tool_calls = written.tool_calls
-        receipt.tokens = sum(map(size_of, messages))
-        place.count(receipt, messages)
+    how, why, key, copy = _choose(found, tool, capture, project, wanted)
+    if how == COPY and not dry_run:
+        try:
+            key = from_copy.put_back(tool, copy, project=project, wanted=wanted)
+        except from_copy.NotPutBack as error:
+            how, why, key = WRITTEN, error.message, ""
     done = PutBack(
         session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
     )
-    if dry_run or how == THERE:
+    if how != WRITTEN:
         return done
-    if how == COPY:
-        done.key = tool.put_back(native_copy(session.path), project=project)
-        if isinstance(tool, Purges):
-            tool.renew(done.key, project=project)
-    else:
+    messages = _safe(history.messages(), receipt)
+    written = tool.preview(messages)
+    count_new(receipt, messages, written)
+    receipt.tool_calls = written.tool_calls
+    receipt.tokens = sum(map(size_of, messages))
+    place.count(receipt, messages)
+    if not dry_run:
         # Never under its old id: the tool may remember where the file of that one was.
         done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
         # The next import finds it in the tool's store and must recognise it as this conversation.
@@ -97,8 +94,8 @@ def _place_for(found: Found, tool: NativeWriter) -> Place:
 
 def _choose(
     found: Found, tool: NativeWriter, capture: Capture, project: str, wanted: AbstractSet[str]
-) -> tuple[str, str, str]:
-    """Return what to do, why if it is not the copy, and the id of the session that is there or is put back.
+) -> tuple[str, str, str, str]:
+    """Return what to do, why if it is not the copy, the id of the session that is there or is put back, and the copy.
 
     `wanted` are the ids of the messages.
     """
@@ -110,36 +107,16 @@ def _choose(
     why = "" if own else f"it was not held in {tool.title}"
     for transcript in tool.transcripts(project):
         if transcript.key in keys:
-            ids, fault = _contents(tool, transcript)
+            ids, fault = from_copy.contents(tool, transcript)
             if not fault and wanted <= ids:
-                return THERE, "", transcript.key
+                return THERE, "", transcript.key, ""
             if ids and transcript.key == own:
                 why = f"{tool.title} still has it, but {fault or 'without its newest messages'}"
     held = project_of(session)
     if not why and held and os.path.realpath(held) != os.path.realpath(project):
         why = f"it was held in {held}"
-    copy = native_copy(session.path)
-    if why or not os.path.exists(copy):
-        return WRITTEN, why or "there is no copy of the tool's own file", ""
-    kept = tool.transcript_at(copy)
-    ids, fault = _contents(tool, kept) if kept is not None else (set(), "cannot be read")
-    if fault:
-        return WRITTEN, f"our copy of the tool's own file {fault}", ""
-    return (COPY, "", own) if wanted <= ids else (WRITTEN, "it was continued elsewhere since", "")
-
-
-def _contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]:
-    """Return the ids of the messages in a transcript, and what is wrong with it."""
-    try:
-        reading = tool.read(transcript)
-        ids = {message.id for message in reading}
-        is_file = os.path.isfile(transcript.path)
-        if is_file and not ends_whole(transcript.path):
-            return ids, "ends within a record"
-        damaged = sum(reading.counts.damaged.values())
-        return ids, f"has {amount(damaged, 'record')} that cannot be read" if damaged else ""
-    except (CortextError, OSError) as error:
-        return set(), f"cannot be read: {error}"
+    copy, missing = ("", why) if why else from_copy.whole_copy(tool, session.path, wanted)
+    return (COPY, "", own, copy) if copy else (WRITTEN, missing, "", "")
 
 
 def _safe(messages: Sequence[Message], receipt: Receipt) -> list[Message]:

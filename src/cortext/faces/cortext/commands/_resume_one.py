@@ -54,6 +54,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if not options.dry_run:
         chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
+    from cortext.services.resume.from_copy import NotPutBack
     from cortext.services.resume.handover import carry_out, take_back
     from cortext.services.resume.planning import plan_for
     from cortext.services.workspace.installed_tools import untested
@@ -86,7 +87,12 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         plan.warnings.append(note)
     force = options.force or _confirm_reopening(chosen)
     capture = stores.capture()
-    launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
+    try:
+        launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
+    except NotPutBack as error:
+        plan = plan_for(chosen, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
+        plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
+        launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
         _exec(launch.argv, launch.cwd, launch.env)

@@ -1,0 +1,62 @@
+"""A tool's own session, put back from our copy of its file: the same for `cortext restore` and `cortext resume`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Set as AbstractSet
+
+from cortext.errors import CortextError, DamagedData
+from cortext.model.amounts import amount
+from cortext.services.capture.copies import copies_of
+from cortext.tools.base import NativeWriter, Purges, Transcript
+from cortext.tools.shared.lines import ends_whole
+
+
+class NotPutBack(DamagedData):
+    """The tool has a damaged file of the session, which was not changed."""
+
+
+def contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]:
+    """Return the ids of the messages in a transcript, and what is wrong with it."""
+    try:
+        reading = tool.read(transcript)
+        ids = {message.id for message in reading}
+        is_file = os.path.isfile(transcript.path)
+        if is_file and not ends_whole(transcript.path):
+            return ids, "ends within a record"
+        damaged = sum(reading.counts.damaged.values())
+        return ids, f"has {amount(damaged, 'record')} that cannot be read" if damaged else ""
+    except (CortextError, OSError) as error:
+        return set(), f"cannot be read: {error}"
+
+
+def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple[str, str]:
+    """Return the newest copy in a session's folder that is whole and has the wanted messages, or why there is none."""
+    why = ""
+    for copy in copies_of(path):
+        kept = tool.transcript_at(copy)
+        ids, fault = contents(tool, kept) if kept is not None else (set(), "cannot be read")
+        if not fault and wanted <= ids:
+            return copy, ""
+        why = why or (f"our copy of the tool's own file {fault}" if fault else "it was continued elsewhere since")
+    return "", why or "there is no copy of the tool's own file"
+
+
+def put_back(tool: NativeWriter, copy: str, *, project: str, wanted: AbstractSet[str]) -> str:
+    """Restore a copy into the tool's store and check that the tool has it; return the tool's id of the session.
+
+    It counts as used now, so that the tool does not delete it at its next start. Raise NotPutBack if the tool has a
+    file in its place that does not hold the wanted messages.
+    """
+    key = tool.put_back(copy, project=project)
+    found = next((item for item in tool.transcripts(project) if item.key == key), None)
+    ids, fault = contents(tool, found) if found is not None else (set(), "cannot be read")
+    if fault or not wanted <= ids:
+        raise NotPutBack(
+            f"{tool.title} has a file of session {key} that {fault or 'lacks messages'}",
+            kept="that file is unchanged",
+            hint="write a new session with --rewrite",
+        )
+    if isinstance(tool, Purges):
+        tool.renew(key, project=project)
+    return key

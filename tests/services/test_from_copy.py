@@ -1,0 +1,54 @@
+"""`cortext resume` with a session that the tool has lost: put back from our copy, or written anew if that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cortext.services.library.stores import Found
+from cortext.services.resume.from_copy import NotPutBack
+from cortext.services.resume.handover import PUT_BACK, carry_out, make_plan
+from cortext.wiring import tools
+from cortext.wiring.stores import Stores
+from tests.faces.test_rescue import KEYS, claude_session, gemini_session
+from tests.support.cli import cortext
+
+
+def _found(stores: Stores) -> Found:
+    named_store = stores.home_store()
+    (session,) = named_store.store.sessions()
+    return Found(named_store, session)
+
+
+@pytest.mark.req("TOOL-08")
+def test_a_resumed_session_of_gemini_cli_is_not_expired_again_even_in_the_home_folder(home: Path) -> None:
+    path = gemini_session(home, 0, days_ago=45, project=str(home))
+    before = path.read_bytes()
+    assert cortext("import", cwd=home).code == 0
+    path.unlink()
+    stores, tool = Stores(str(home)), tools.native_writer("gemini")
+    plan = make_plan(_found(stores), tool, project=str(home))
+    assert plan.how == PUT_BACK
+
+    carry_out(plan, _found(stores), tool, stores.capture())
+
+    assert path.read_bytes().startswith(before)
+    assert cortext("rescue", "--dry-run", "--json", cwd=home).json["endangered"] == []
+    assert not (home / ".gemini" / "settings.json").exists(), "the user's own settings are left alone"
+
+
+@pytest.mark.req("TOOL-08")
+def test_a_damaged_file_in_the_place_of_the_session_is_noticed(home: Path, tmp_path: Path) -> None:
+    path = claude_session(home, 0, days_ago=1)
+    path.write_text(path.read_text("utf-8").replace("/work/pond", str(tmp_path)), encoding="utf-8")
+    assert cortext("import", cwd=tmp_path).code == 0
+    path.unlink()
+    stores, tool = Stores(str(tmp_path)), tools.native_writer("claude")
+    plan = make_plan(_found(stores), tool, project=str(tmp_path))
+    assert plan.how == PUT_BACK
+    path.write_bytes(b"")  # after the plan
+
+    with pytest.raises(NotPutBack, match=KEYS[0]):
+        carry_out(plan, _found(stores), tool, stores.capture())
+    assert path.read_bytes() == b""
