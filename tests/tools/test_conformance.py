@@ -293,6 +293,19 @@ class OpenCodeSamples(Samples):
         corpus.change("message", message, data=record)
         corpus.close()
 
+    def save_growing(self, home: Path) -> bool:
+        self._save_reply(home, "Seven", done=False)
+        return True
+
+    def finish_growing(self, home: Path) -> list[str]:
+        self._save_reply(home, "Seven herons.", done=True)
+        return ["Seven herons."]
+
+    def _save_reply(self, home: Path, text: str, *, done: bool) -> None:
+        corpus = self._fill(home, 1)
+        corpus.change("message", corpus.assistant(text, done=done), time_updated=corpus.now + len(text))
+        corpus.close()
+
     def _fill(self, home: Path, records: int | None = None) -> opencode.Corpus:
         path = home / ".local/share/opencode/opencode.db"
         for name in ("", "-wal", "-shm"):

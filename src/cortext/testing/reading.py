@@ -11,7 +11,7 @@ import pytest
 
 from cortext.errors import CortextError
 from cortext.io.batch import Later
-from cortext.model.message import ROLES, Message
+from cortext.model.message import ASSISTANT, ROLES, Message
 from cortext.services.capture.copies import copies_of
 from cortext.testing.samples import LineSamples, Samples
 from cortext.tools.base import Counts, Transcript, TranscriptSource
@@ -206,6 +206,20 @@ class ReadingConformance(Conformance):
 
         assert complete
         assert self.read(tool, cursor)[0] == complete
+
+    def test_a_reply_that_grows_in_place_is_kept_whole_and_once(
+        self, home: Path, tool: TranscriptSource, project: Path
+    ) -> None:
+        if not self.samples.save_growing(home):
+            pytest.skip("this tool stores only what is complete")
+        capture = Stores(str(project)).capture()
+        session_id = capture.capture(tool, self.only_transcript(tool)).session_id
+        replies = list(self.samples.finish_growing(home))
+
+        capture.capture(tool, self.only_transcript(tool))
+
+        kept = [message for message in capture.home.store.read(session_id) if message.role == ASSISTANT]
+        assert [message.text for message in kept if not message.partial] == replies
 
     # ── damage ───────────────────────────────────────────────────────────────────────────────────────
 

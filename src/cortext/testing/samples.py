@@ -42,6 +42,17 @@ class Samples(ABC):
     def save_with(self, home: Path, index: int, record: bytes) -> None:
         """Store the whole conversation with an additional record before the record of this index."""
 
+    def save_growing(self, home: Path) -> bool:
+        """Store a conversation whose last reply is still being written, in a record that `finish_growing` completes.
+
+        Return False if the tool stores only what is complete: then this is not tested.
+        """
+        return False
+
+    def finish_growing(self, home: Path) -> Sequence[str]:
+        """Complete the reply of `save_growing` in its place; return the texts of all replies."""
+        return ()
+
     def payloads(self, home: Path, project: Path) -> Sequence[tuple[str, dict[str, Any]]]:
         """Return what the tool sends to its hooks during the conversation: the kind of event, and the payload."""
         return ()

@@ -97,6 +97,19 @@ class AmpSamples(Samples):
         records = [json.dumps(item).encode() for item in RECORDS]
         self._save(home, [*records[:index], record, *records[index:]])
 
+    def save_growing(self, home: Path) -> bool:
+        self._save_reply(home, "Seven", "streaming")
+        return True
+
+    def finish_growing(self, home: Path) -> list[str]:
+        self._save_reply(home, "Seven herons.", "complete")
+        return ["Seven herons."]
+
+    def _save_reply(self, home: Path, text: str, state: str) -> None:
+        content = [{"type": "text", "text": text}]
+        reply = {"role": "assistant", "messageId": 1, "content": content, "state": {"type": state}}
+        self._save(home, [json.dumps(record).encode() for record in (RECORDS[0], reply)])
+
     def _save(self, home: Path, records: list[bytes]) -> None:
         path = home / ".local/share/amp/threads" / f"{KEY}.json"
         path.parent.mkdir(parents=True, exist_ok=True)

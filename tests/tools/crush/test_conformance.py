@@ -81,6 +81,21 @@ class CrushSamples(Samples):
         records = [(role, json.dumps(parts).encode()) for role, parts in RECORDS]
         self._save(home, [*records[:index], ("user", record), *records[index:]])
 
+    def save_growing(self, home: Path) -> bool:
+        self._save_reply(home, [part("text", text="Seven")])
+        return True
+
+    def finish_growing(self, home: Path) -> list[str]:
+        self._save_reply(home, [part("text", text="Seven herons."), FINISH])
+        return ["Seven herons."]
+
+    def _save_reply(self, home: Path, parts: list[dict[str, Any]]) -> None:
+        self.save(home, 1)
+        with closing(sqlite3.connect(home / "pond/.crush/crush.db")) as database:
+            add_message(database, "m9", KEY, "assistant", json.dumps(parts).encode(), 1793606409)
+            database.execute("UPDATE messages SET updated_at = updated_at + ?", (len(parts),))
+            database.commit()
+
     def _save(self, home: Path, records: list[tuple[str, bytes]]) -> None:
         project = home / "pond"
         path = project / ".crush" / "crush.db"

@@ -68,6 +68,7 @@ BUBBLES: tuple[dict[str, Any], ...] = (
     {"_v": 3, "type": 2, "bubbleId": "b6", "text": "", "codeBlocks": []},
     {"_v": 3, "type": 1, "bubbleId": "b7", "text": "And storks?", "tokenCount": {"inputTokens": 0, "outputTokens": 0}},
 )
+GROWING = {"_v": 3, "type": 2, "bubbleId": "b9", "text": "Seven"}
 MESSAGES = (
     ("user", "How many herons? 答え"),
     ("assistant", ""),
@@ -109,7 +110,16 @@ class CursorSamples(Samples):
         bubbles = [json.dumps(bubble).encode() for bubble in BUBBLES]
         self._save(home, [*bubbles[:index], record, *bubbles[index:]])
 
-    def _save(self, home: Path, bubbles: list[bytes]) -> None:
+    def save_growing(self, home: Path) -> bool:
+        self._save(home, [json.dumps(bubble).encode() for bubble in (BUBBLES[0], GROWING)], status="generating")
+        return True
+
+    def finish_growing(self, home: Path) -> list[str]:
+        grown = {**GROWING, "text": "Seven herons."}
+        self._save(home, [json.dumps(bubble).encode() for bubble in (BUBBLES[0], grown)], status="completed ")
+        return ["Seven herons."]
+
+    def _save(self, home: Path, bubbles: list[bytes], **more: str) -> None:
         headers = [{"bubbleId": f"row{number}", "type": 1} for number in range(len(bubbles))]
         conversation = {
             "_v": 10,
@@ -120,6 +130,7 @@ class CursorSamples(Samples):
             "fullConversationHeadersOnly": headers,
             "conversationMap": {},
             "modelConfig": {"modelName": "default"},
+            **more,
         }
         rows: dict[str, str | bytes] = {f"composerData:{KEY}": json.dumps(conversation)}
         rows |= {f"bubbleId:{KEY}:row{number}": bubble for number, bubble in enumerate(bubbles)}

@@ -25,9 +25,11 @@ class CursorReading(RowReading):
     def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
         super().__init__(transcript, pieces)
         self._builder = MessageBuilder(self.about, self.counts)
+        self._is_generating = False
+        self._growing: set[str] = set()  # the ids of messages that are being written, as far as Cursor names them
 
     def __iter__(self) -> Iterator[Message]:
-        yield from self.each(self._bubbles(), self._messages)
+        yield from self.each(_with_last(self._bubbles()), self._messages)
 
     def _bubbles(self) -> Iterator[dict[str, Any]]:
         """Yield the messages as Cursor stores them: in rows of their own or, in older versions, in the record."""
@@ -40,6 +42,7 @@ class CursorReading(RowReading):
                 yield record
             else:
                 self._fill_about(record)
+                self._fill_state(record)
                 yield from objects(record, "conversation") or objects(record, "bubbles")
 
     def _fill_about(self, record: dict[str, Any]) -> None:
@@ -49,7 +52,13 @@ class CursorReading(RowReading):
         self.about.model = "" if model == "default" else model
         self.about.summary = word(record, "latestConversationSummary", "summary", "summary")
 
-    def _messages(self, bubble: dict[str, Any]) -> list[Message]:
+    def _fill_state(self, record: dict[str, Any]) -> None:
+        self._is_generating = word(record, "status") == "generating"
+        named = record.get("generatingBubbleIds")
+        self._growing = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
+
+    def _messages(self, bubble_and_last: tuple[dict[str, Any], bool]) -> list[Message]:
+        bubble, is_last = bubble_and_last
         kind = bubble.get("type")
         role = _ROLES.get(kind) if isinstance(kind, int | str) else None
         if role is None:
@@ -58,11 +67,14 @@ class CursorReading(RowReading):
         identity = word(bubble, "bubbleId") or word(bubble, "id")
         text = word(bubble, "text") or word(bubble, "rawText")
         identity = identity or self._builder.identity(self.transcript.key, role, text)
+        # A reply that Cursor is still writing gets another id, because it will be different when it is finished.
+        unfinished = role == ASSISTANT and (identity in self._growing or (is_last and self._is_generating))
         usage = field(bubble, "tokenCount")
         made = self._builder.messages(
             list(_parts(bubble, text, f"{self.transcript.key}#{identity}")),
             role=role,
-            identity=identity,
+            identity=f"{identity}.unfinished" if unfinished else identity,
+            partial=unfinished,
             timestamp=moment(bubble.get("createdAt")) or moment(field(bubble, "timingInfo", "clientRpcSendTime")),
             model=word(bubble, "modelInfo", "modelName") or word(bubble, "modelType") if role == ASSISTANT else "",
             usage=usage if isinstance(usage, dict) and any(usage.values()) else None,
@@ -70,6 +82,17 @@ class CursorReading(RowReading):
         if not made:
             note(self.counts.skipped, "without content")
         return made
+
+
+def _with_last(bubbles: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield each message, and whether it is the last one."""
+    previous = None
+    for bubble in bubbles:
+        if previous is not None:
+            yield previous, False
+        previous = bubble
+    if previous is not None:
+        yield previous, True
 
 
 def _parts(bubble: dict[str, Any], text: str, reference: str) -> Iterator[Part]:

@@ -29,6 +29,8 @@ _SIZES = """
 SELECT substr(key, 10, instr(substr(key, 10), ':') - 1), count(*) FROM cursorDiskKV
 WHERE key >= 'bubbleId:' AND key < 'bubbleId;' GROUP BY 1
 """
+# A reply grows in its own row, and nothing else has to change with it.
+_LENGTH = "SELECT length(CAST(value AS BLOB)) FROM cursorDiskKV WHERE key = ?"
 _VALUE = "SELECT key, value FROM cursorDiskKV WHERE key = ?"
 _ITEM = "SELECT value FROM ItemTable WHERE key = ?"
 
@@ -83,9 +85,18 @@ def _current(database: sqlite3.Connection, path: str, tool: str) -> Iterator[Tra
             key=key,
             path=path,
             project=projects.get(key, ""),
-            size=len(value or b"") + sizes.get(key, 0),
+            size=len(value or b"") + sizes.get(key, 0) + _last_length(database, key, head),
             changed=changed if isinstance(changed, int) and changed else 1,
         )
+
+
+def _last_length(database: sqlite3.Connection, key: str, head: _Conversation | None) -> int:
+    """Return the length of a conversation's last message; 0 if it is not in a row of its own."""
+    if head is None or not head.full_conversation_headers_only:
+        return 0
+    last = word(object_of(bytes(head.full_conversation_headers_only[-1]).decode("utf-8", "replace")), "bubbleId")
+    row = database.execute(_LENGTH, (f"bubbleId:{key}:{last}",)).fetchone()
+    return int(row[0] or 0) if row else 0
 
 
 def rows(database: sqlite3.Connection, key: str) -> Iterator[Piece]:
