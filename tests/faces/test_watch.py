@@ -6,6 +6,8 @@ import errno
 import json
 import os
 import plistlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +20,13 @@ from typing import Any
 import pytest
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
+import cortext.tools as adapters
 from cortext.errors import ConfigError
 from cortext.services.capture import watch_service
 from cortext.services.capture import watching as module
 from cortext.services.capture.capture import Capture
 from cortext.wiring.stores import Stores
-from cortext.wiring.tools import tools
+from cortext.wiring.tools import folder_variables, tools
 from tests.support.cli import SCRIPTS, cortext
 from tests.tools.opencode.corpus import Corpus
 
@@ -265,13 +268,21 @@ def test_the_systemd_unit_is_written_started_and_removed(
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}{os.pathsep}{SCRIPTS}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("CODEX_HOME", "/odd $place %x")
+    monkeypatch.setenv("KIMI_CODE_HOME", '/odd "\\ place')
     path = home / ".config/systemd/user/cortext-watch.service"
 
     installed = cortext("watch", "--install", cwd=tmp_path)
     assert (installed.code, installed.err) == (0, "")
     unit = path.read_text(encoding="utf-8")
     assert f'ExecStart="{SCRIPTS / "cortext"}" "watch"\n' in unit
-    assert 'Environment="CODEX_HOME=/odd $$place %%x"\n' in unit
+    # By systemd.exec(5), "$" has no special meaning in Environment=; by systemd.service(5), it has in ExecStart=.
+    assert 'Environment="CODEX_HOME=/odd $place %%x"\n' in unit
+    assert 'Environment="KIMI_CODE_HOME=/odd \\"\\\\ place"\n' in unit
+    if shutil.which("systemd-analyze"):
+        words = ["systemd-analyze", "--user", "verify", str(path)]
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+        checked = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        assert (checked.returncode, str(path) in checked.stderr) == (0, False), checked.stderr
     assert cortext("watch", "--status", "--json", cwd=tmp_path).json["installed"] is True
     assert cortext("watch", "--uninstall", cwd=tmp_path).code == 0
     assert not path.exists()
@@ -283,6 +294,19 @@ def test_the_systemd_unit_is_written_started_and_removed(
         f"--user disable --now {name}",
         "--user daemon-reload",
     ]
+
+
+@pytest.mark.req("TOOL-12")
+def test_the_service_knows_where_every_tool_keeps_its_files() -> None:
+    # Those that say where a program's trust or a hook's project is: no conversations are there.
+    others = {"HOME", "PATH", "TMPDIR", "COPILOT_PROJECT_DIR"}
+    others |= {"GEMINI_CLI_TRUSTED_FOLDERS_PATH", "QWEN_CODE_TRUSTED_FOLDERS_PATH"}
+    sources = Path(str(adapters.__file__)).parent.rglob("*.py")
+    read = {name for path in sources for name in re.findall(r'environ\.get\(\s*"([A-Z_]+)"', path.read_text("utf-8"))}
+    folders = {name for name in read if re.search(r"_(HOME|DIR|DB|PATH|ROOT)$", name) and not name.startswith("XDG_")}
+
+    assert {"CODEX_HOME", "QWEN_RUNTIME_DIR", "GOOSE_PATH_ROOT"} <= folders
+    assert folders - others == set(folder_variables())
 
 
 @pytest.mark.req("TOOL-12")

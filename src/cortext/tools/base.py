@@ -50,6 +50,7 @@ __all__ = [
     "Watched",
     "Withheld",
     "Written",
+    "folder_variables_of",
     "proof_of",
 ]
 
@@ -231,6 +232,14 @@ def proof_of(tool: TranscriptSource) -> str:
     An adapter says so in the attribute `proof`; without it, the tests run against the program.
     """
     return str(getattr(tool, "proof", "program"))
+
+
+def folder_variables_of(tool: TranscriptSource) -> tuple[str, ...]:
+    """Return the environment variables that say where the tool's files are, apart from HOME and XDG_*.
+
+    An adapter names them in the attribute `folder_variables`: the service of `cortext watch` gets their values.
+    """
+    return tuple(getattr(tool, "folder_variables", ()))
 
 
 @runtime_checkable

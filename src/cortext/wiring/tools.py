@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cortext.errors import UsageError
 from cortext.safety import terminal
 from cortext.tools import registry
-from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, folder_variables_of
 
 if TYPE_CHECKING:
     from cortext.llm.base import Model
@@ -56,6 +56,11 @@ def tools() -> list[TranscriptSource]:
     found = registry.load_all()
     _print_problems()
     return found
+
+
+def folder_variables() -> list[str]:
+    """Return the environment variables that say where the files of any tool are."""
+    return sorted({name for found in tools() for name in folder_variables_of(found)})
 
 
 def _targets() -> list[TranscriptSource]:

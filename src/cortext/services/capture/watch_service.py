@@ -10,6 +10,7 @@ import plistlib
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -19,17 +20,8 @@ from cortext.services.workspace.timer import units_folder
 UNIT = "cortext-watch.service"
 LABEL = "cortext.watch"
 _SECONDS = 30
-# What tells cortext and the tools where their files are. Nothing that may contain a password.
-_FOLDERS = (
-    "CLAUDE_CONFIG_DIR",
-    "CODEX_HOME",
-    "CORTEXT_CONFIG",
-    "GEMINI_CLI_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-)
+# What tells cortext and many tools where their files are. Nothing that may contain a password.
+_FOLDERS = ("CORTEXT_CONFIG", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _SYSTEMD = """[Unit]
 Description=Capture the conversations of AI tools (cortext)
 
@@ -58,11 +50,15 @@ def service() -> Service:
     return Service(path=path, installed=os.path.exists(path))
 
 
-def install(program: list[str]) -> Service:
-    """Write the file, and start the service now and at every login. Repeating it updates the file."""
+def install(program: list[str], variables: Iterable[str] = ()) -> Service:
+    """Write the file, and start the service now and at every login. Repeating it updates the file.
+
+    The service gets the present values of these environment variables, which say where the tools' files are.
+    """
     found = service()
+    values = {name: os.environ[name] for name in sorted({*_FOLDERS, *variables}) if os.environ.get(name)}
     fsio.ensure_folder(os.path.dirname(found.path))
-    fsio.replace_file(found.path, [_launchd(program) if _is_macos() else _systemd(program)])
+    fsio.replace_file(found.path, [_launchd(program, values) if _is_macos() else _systemd(program, values)])
     if _is_macos():
         _run("launchctl", "bootout", _domain(), found.path)  # an older one; fails if there is none
         found.problem = _run("launchctl", "bootstrap", _domain(), found.path)
@@ -92,19 +88,16 @@ def _is_macos() -> bool:
     return sys.platform == "darwin"
 
 
-def _environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _FOLDERS if os.environ.get(name)}
-
-
-def _systemd(program: list[str]) -> bytes:
-    lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in _environment().items())
-    command = " ".join(map(_quoted, [*program, "watch"]))
+def _systemd(program: list[str], values: Mapping[str, str]) -> bytes:
+    lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in values.items())
+    # Only here systemd expands variables.
+    command = " ".join(_quoted(word).replace("$", "$$") for word in (*program, "watch"))
     return _SYSTEMD.format(command=command, environment=lines).encode("utf-8", "surrogateescape")
 
 
 def _quoted(text: str) -> str:
-    """Return a word of a unit file: quoted, and without the characters that systemd would expand."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    """Return a word of a unit file: quoted, and without the characters that systemd would replace."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
 
 
@@ -112,12 +105,12 @@ def _launchd_path() -> str:
     return os.path.join(os.path.expanduser("~"), "Library", "LaunchAgents", f"{LABEL}.plist")
 
 
-def _launchd(program: list[str]) -> bytes:
+def _launchd(program: list[str], values: Mapping[str, str]) -> bytes:
     return plistlib.dumps(
         {
             "Label": LABEL,
             "ProgramArguments": [*program, "watch"],
-            "EnvironmentVariables": _environment(),
+            "EnvironmentVariables": dict(values),
             "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False},
             "ProcessType": "Background",

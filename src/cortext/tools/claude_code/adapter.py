@@ -56,6 +56,7 @@ class ClaudeCode(SettingsFiles):
     name = "claude"
     title = "Claude Code"
     tested_version = "2.1.325"
+    folder_variables = ("CLAUDE_CONFIG_DIR",)
     commands_run = True
     records_after_answer = False
     prompt_is_public = True

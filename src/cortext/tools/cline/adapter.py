@@ -26,6 +26,7 @@ class Cline(BundleTool):
     name = "cline"
     title = "Cline"
     tested_version = ""
+    folder_variables = ("CLINE_DIR",)
     proof = "samples"
     extension = _CLINE
 

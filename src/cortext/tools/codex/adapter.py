@@ -47,6 +47,7 @@ class Codex(SettingsFiles):
     name = "codex"
     title = "Codex"
     tested_version = "0.166.0"
+    folder_variables = ("CODEX_HOME",)
     commands_run = False
     records_after_answer = True
     prompt_is_public = True

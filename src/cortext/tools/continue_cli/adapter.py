@@ -28,6 +28,7 @@ class Continue:
     name = "continue"
     title = "Continue"
     tested_version = "1.5.47"
+    folder_variables = ("CONTINUE_GLOBAL_DIR",)
     prompt_is_public = True
     install_command = "npm install -g @continuedev/cli"
 

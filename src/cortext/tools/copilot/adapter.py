@@ -39,6 +39,7 @@ class Copilot(SettingsFiles):
     name = "copilot"
     title = "GitHub Copilot CLI"
     tested_version = "1.0.102"
+    folder_variables = ("COPILOT_HOME",)
     commands_run = False
     records_after_answer = False
     prompt_is_public = True

@@ -40,6 +40,7 @@ class GeminiCli(SettingsFiles):
     name = TOOL
     title = "Gemini CLI"
     tested_version = "0.61.0"
+    folder_variables = ("GEMINI_CLI_HOME",)
     commands_run = False
     records_after_answer = False
     prompt_is_public = True

@@ -30,6 +30,7 @@ class Goose(RowTool):
     name = "goose"
     title = "Goose"
     tested_version = ""
+    folder_variables = ("GOOSE_PATH_ROOT",)
     database_name = "sessions.db"
     proof = "samples"
 

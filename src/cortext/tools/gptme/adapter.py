@@ -23,6 +23,7 @@ class Gptme:
     name = TOOL
     title = "gptme"
     tested_version = "0.35.1"
+    folder_variables = ("GPTME_LOGS_HOME",)
     prompt_is_public = True
     install_command = "pipx install gptme"
 

@@ -24,6 +24,7 @@ class KimiCode(SettingsFiles):
     name = TOOL
     title = "Kimi Code"
     tested_version = "2.1.0"
+    folder_variables = ("KIMI_CODE_HOME",)
     # Its screen takes no first prompt at all, so what the model should know is written into the session as its last
     # message, as for tools whose prompt is public. The user's next message is sent with it.
     prompt_is_public = True

@@ -63,6 +63,7 @@ class Llm(RowTool):
     name = "llm"
     title = "llm"
     tested_version = "0.36"
+    folder_variables = ("LLM_USER_PATH",)
     database_name = "logs.db"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:

@@ -52,6 +52,7 @@ class OpenCode(SettingsFiles):
     name = "opencode"
     title = "OpenCode"
     tested_version = TESTED_VERSION
+    folder_variables = ("OPENCODE_DB",)
     commands_run = False
     records_after_answer = False
     prompt_is_public = False

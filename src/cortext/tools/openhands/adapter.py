@@ -22,6 +22,7 @@ class OpenHands(BundleTool):
     name = "openhands"
     title = "OpenHands CLI"
     tested_version = ""
+    folder_variables = ("OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR")
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:

@@ -52,6 +52,7 @@ class Pi:
     name = "pi"
     title = "Pi"
     tested_version = "0.87.1"
+    folder_variables = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR")
     commands_run = False
     records_after_answer = False
     prompt_is_public = True

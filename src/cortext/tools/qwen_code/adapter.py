@@ -49,6 +49,7 @@ class QwenCode(SettingsFiles):
     name = "qwen"
     title = "Qwen Code"
     tested_version = "0.24.4"
+    folder_variables = ("QWEN_HOME", "QWEN_RUNTIME_DIR")
     commands_run = False
     records_after_answer = False
     prompt_is_public = True

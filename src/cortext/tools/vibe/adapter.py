@@ -30,6 +30,7 @@ class Vibe(SettingsFiles, BundleTool):
     name = TOOL
     title = "Mistral Vibe"
     tested_version = "3.0.2"
+    folder_variables = ("VIBE_HOME",)
     commands_run = False
     records_after_answer = True
     prompt_is_public = True

@@ -94,7 +94,8 @@ def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
     if install:
         watching.require()
         program = shutil.which("cortext")
-        found = watch_service.install([program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"])
+        command = [program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"]
+        found = watch_service.install(command, tools.folder_variables())
     else:
         found = watch_service.uninstall() if uninstall else watch_service.service()
     process = watching.running()
