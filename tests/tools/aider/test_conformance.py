@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.faces.test_rescue import claude_session
+from tests.support.cli import cortext, git
 
 from cortext.testing import Samples, ToolConformance
 from cortext.testing.reading import GARBAGE
@@ -85,3 +87,25 @@ class TestAider(ToolConformance):
         assert launch.argv[1:4] == ["--chat-history-file", written.path, "--restore-chat-history"]
         assert launch.argv[-2:] == ["--model", "some/model"]
         assert "secret" not in " ".join([*launch.argv, *launch.env.values()])
+
+
+def test_a_history_is_found_in_every_repository_that_another_tool_was_used_in(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home))
+    repositories = [tmp_path / name for name in ("pond", "lake")]
+    for number, repository in enumerate(repositories):
+        repository.mkdir()
+        git(repository, "init", "-q")
+        git(repository, "commit", "-q", "--allow-empty", "-m", f"start {number}")
+        (repository / ".aider.chat.history.md").write_text("".join(PIECES).replace("08:00:00", f"08:00:0{number}"))
+    path = claude_session(home, 0, days_ago=1)
+    path.write_text(path.read_text("utf-8").replace("/work/pond", str(repositories[0])), encoding="utf-8")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    assert cortext("import", "--from", "claude", cwd=elsewhere).code == 0
+    assert cortext("import", "--from", "aider", cwd=elsewhere).code == 0
+
+    found = [row for row in cortext("list", "--json", cwd=elsewhere).json if row["id"].startswith("aider")]
+    assert [row["message_count"] for row in found] == [4], "the other repository is not known to any tool"

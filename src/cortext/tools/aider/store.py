@@ -1,7 +1,8 @@
 """Where Aider's conversations are: sections of `.aider.chat.history.md` in each project, and histories of our own.
 
 Aider has no list of projects and no session ids. So its histories are looked for in the current folder, the workspaces
-that cortext knows, and the projects of our own histories: one path each, no search through the disk. A section is a
+and repositories that cortext knows (those in which any tool was used), and the projects of our own histories: one path
+each, no search through the disk. A section is a
 conversation, together with the following ones that restored the history. Its id is the time at which it started and a
 hash of its first words, so that a copy has the same id.
 
@@ -25,7 +26,8 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import USER
 from cortext.tools.aider.history import STARTED, blocks
-from cortext.tools.base import Transcript
+from cortext.tools.base import Counts, Transcript
+from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.written import list_path
 
 TOOL = "aider"
@@ -46,6 +48,15 @@ class Head(msgspec.Struct, omit_defaults=True):
     key: str
     project: str = ""
     title: str = ""
+
+
+class _Known(msgspec.Struct):
+    """A line of the file with the repositories that cortext knows."""
+
+    top: str = ""
+
+
+_repository_decoder = msgspec.json.Decoder(_Known)
 
 
 class Section(msgspec.Struct):
@@ -153,7 +164,15 @@ class AiderStore:
             workspaces = fsio.read_text(os.path.join(self._data, "workspaces"), "surrogateescape").split("\n")
         except (OSError, CortextError):
             workspaces = []
-        return [here, _repository(here), *workspaces, *own]
+        return [here, _repository(here), *workspaces, *self._repositories(), *own]
+
+    def _repositories(self) -> list[str]:
+        """Return the repositories in which conversations of any tool were held, as cortext recorded them."""
+        lines = ForeignLines(os.path.join(self._data, "projects.jsonl"), 0, Counts())
+        try:
+            return [found.top for line in lines for found in lines.decode(line, _repository_decoder, _Known)]
+        except (OSError, CortextError):
+            return []
 
 
 def _history_paths(folders: Iterable[str]) -> list[str]:
