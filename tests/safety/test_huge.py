@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import SCRIPTS
+from tests.support.cli import SCRIPTS, cortext
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 from tests.support.much import HUGE_ID, MEGABYTE, taken, write_huge_transcript
@@ -30,12 +30,18 @@ def test_every_command_takes_bounded_memory_for_a_huge_transcript(home: Path, tm
         ("export", HUGE_ID),
         ("resume", HUGE_ID, "--print"),
         ("resume", HUGE_ID, "--ai", "claude", "--dry-run"),
+        ("restore", HUGE_ID, "--into", "claude"),  # byte for byte: nothing to do
+        ("restore", HUGE_ID, "--into", "codex"),  # written from the messages
         ("doctor",),
     ):
         done = taken([str(SCRIPTS / "cortext"), *words], cwd=str(tmp_path), env=os.environ)
         assert done.code == 0 and "Traceback" not in done.err, (words, done)
         peaks[" ".join(words)] = done.peak
     assert max(peaks.values()) < MOST, peaks
+    again = cortext("restore", HUGE_ID, "--into", "codex", "--json", cwd=tmp_path).json
+    assert again["how"].startswith("nothing to do"), "the lean session is recognised"
+    (lean,) = (home / ".codex" / "sessions").rglob("*.jsonl")
+    assert MEGABYTE < lean.stat().st_size < 0.8 * os.path.getsize(path)
 
 
 @pytest.mark.real_tool

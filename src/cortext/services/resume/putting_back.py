@@ -2,7 +2,8 @@
 
 If the tool has lost its session and our copy of it is whole and contains the whole conversation, the copy is restored
 byte for byte. Otherwise a new session is written from our messages: also if the tool still has the session but it is
-damaged, because a file of the tool is never changed.
+damaged, because a file of the tool is never changed. Of a conversation that no model could take, the new session has
+the newest messages: writing it takes bounded memory, and the tool can open it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,19 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume import from_copy
-from cortext.services.resume.fitting import size_of
+from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.masking import disarm, mask_messages
+from cortext.services.text.results import SHORTENED
 from cortext.services.workspace.projects import project_of
 from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"
 COPY = "its own session, put back byte for byte from our copy"
+OLDER = "older message"
+MOST_TOKENS = 2_000_000  # more than any model takes
 WRITTEN = "a valid session, written from our messages"
 
 
@@ -60,7 +64,9 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         receipt.tool_calls += len(message.parts_of(TOOL_CALL))
         receipt.attachments += attachments_in([message])
         receipt.tokens += size_of(message)
-    how, why, key, copy = _choose(found, tool, capture, project, wanted)
+    chosen = newest_that_fit(history, MOST_TOKENS) if receipt.tokens > MOST_TOKENS else None
+    lean = {message.id for message in chosen.messages} if chosen else wanted
+    how, why, key, copy = _choose(found, tool, capture, project, wanted, lean)
     if how == COPY and not dry_run:
         try:
             key = from_copy.put_back(tool, copy, project=project, wanted=wanted)
@@ -71,12 +77,17 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     )
     if how != WRITTEN:
         return done
-    messages = _safe(history.messages(), receipt)
+    messages = _safe(chosen.messages if chosen else history.messages(), receipt)
     written = tool.preview(messages)
     count_new(receipt, messages, written)
     receipt.tool_calls = written.tool_calls
     receipt.tokens = sum(map(size_of, messages))
     place.count(receipt, messages)
+    if chosen:
+        receipt.left_out[OLDER] = len(history) - len(messages)
+        if chosen.shortened:
+            receipt.changed[SHORTENED] = chosen.shortened
+        done.note = "; ".join(filter(None, (done.note, "it is too long to be written whole: its newest messages are")))
     if not dry_run:
         # Never under its old id: the tool may remember where the file of that one was.
         done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
@@ -93,11 +104,16 @@ def _place_for(found: Found, tool: NativeWriter) -> Place:
 
 
 def _choose(
-    found: Found, tool: NativeWriter, capture: Capture, project: str, wanted: AbstractSet[str]
+    found: Found,
+    tool: NativeWriter,
+    capture: Capture,
+    project: str,
+    wanted: AbstractSet[str],
+    lean: AbstractSet[str],
 ) -> tuple[str, str, str, str]:
     """Return what to do, why if it is not the copy, the id of the session that is there or is put back, and the copy.
 
-    `wanted` are the ids of the messages.
+    `wanted` are the ids of the messages, `lean` those in a session that we would write.
     """
     session = found.session
     own = session.origin.session_id if session.origin.tool == tool.name else ""
@@ -108,7 +124,7 @@ def _choose(
     for transcript in tool.transcripts(project):
         if transcript.key in keys:
             ids, fault = from_copy.contents(tool, transcript)
-            if not fault and wanted <= ids:
+            if not fault and (wanted if transcript.key == own else lean) <= ids:
                 return THERE, "", transcript.key, ""
             if ids and transcript.key == own:
                 why = f"{tool.title} still has it, but {fault or 'without its newest messages'}"
