@@ -93,6 +93,30 @@ def test_a_common_topic_alone_gives_no_hint(workspace: Path, prompt: str) -> Non
     assert _given(ClaudeTalk(workspace), prompt) == ""
 
 
+def test_a_command_that_failed_before_is_known_before_it_runs_again(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def called(command: str, talk: ClaudeTalk) -> str:
+        done = talk.hook("PreToolUse", tool_name="Bash", tool_input={"command": command})
+        return str(json.loads(done.out)["hookSpecificOutput"]["additionalContext"]) if done.out else ""
+
+    assert called("make test", ClaudeTalk(workspace)) == "", "prompts only"
+    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "calls")
+    talk = ClaudeTalk(workspace)
+    hint = called(f"cd {workspace} &&  make   test", talk)
+    assert "This very command failed before" in hint and "circular import" in hint and "001-debug-herons" in hint
+    assert called("make test", talk) == "", "once in a chat"
+    for other in ("make tests", "make", "ls -la", ""):
+        assert called(other, ClaudeTalk(workspace)) == ""
+    call = Part(TOOL_CALL, id="9", name="Bash", input={"command": "make test"})
+    WorkspaceStore(str(workspace)).append(
+        "001-debug-herons",
+        Message(role=ASSISTANT, parts=[call]),
+        Message(role=TOOL, parts=[Part(TOOL_RESULT, call_id="9", output="5 passed")]),
+    )
+    assert called("make test", ClaudeTalk(workspace)) == "", "it worked afterwards"
+
+
 def test_a_copy_of_this_very_conversation_gives_no_hint(workspace: Path) -> None:
     store = WorkspaceStore(str(workspace))
     copied = list(store.read("001-debug-herons"))

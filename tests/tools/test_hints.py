@@ -85,3 +85,21 @@ def test_related_conversations_reach_the_model_only_when_the_user_asks_for_them(
     assert sum(key in shown for key in earlier) == 3 and current not in shown
     received = _received(desk, workspace, current, "/workspace.related volcano eruptions in Iceland")
     assert "knows no earlier conversation about" in received
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FIND-09")
+def test_a_command_that_failed_before_is_recognised_before_it_runs(desk: Desk, workspace: Path) -> None:
+    claude = desk.tools["claude"]
+    _run_into_it(desk, workspace, FIXED)
+    assert desk.cortext("search", "--exact", "circular", cwd=workspace).code == 0
+    desk.env["CORTEXT_WORKSPACE_RECALL"] = claude.env["CORTEXT_WORKSPACE_RECALL"] = "calls"
+    assert desk.cortext("upgrade", cwd=workspace).code == 0
+
+    _run_into_it(desk, workspace, "It fails.")
+    received = str(desk.server.turns[-1].body)
+    assert "This very command failed before" in received and FIXED in received, "with the result of the call"
+
+    desk.env["CORTEXT_WORKSPACE_RECALL"] = claude.env["CORTEXT_WORKSPACE_RECALL"] = "off"
+    assert desk.cortext("upgrade", cwd=workspace).code == 0
+    assert "PreToolUse" not in (workspace / ".claude/settings.json").read_text(encoding="utf-8")

@@ -65,6 +65,9 @@ class Telegram(msgspec.Struct, frozen=True):
     longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000
 
 
+CALLS = "calls"  # `workspace.recall`: hints with prompts and before commands
+
+
 class Workspace(msgspec.Struct, frozen=True):
     """`[workspace]`"""
 
@@ -77,7 +80,8 @@ class Workspace(msgspec.Struct, frozen=True):
         ""
     )
     recall: Annotated[
-        Literal["off", "prompt"], About("prompt: hints from earlier conversations, with a prompt that they fit exactly")
+        Literal["off", "prompt", "calls"],
+        About("prompt: hints from earlier conversations, with a prompt that they fit; calls: before commands, too"),
     ] = "off"
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
 

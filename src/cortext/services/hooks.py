@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from cortext.config.schema import Settings
+from cortext.config.schema import CALLS, Settings
 from cortext.errors import CortextError, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
@@ -126,6 +126,8 @@ class Hook:
         if kind == "prompt":
             text = _safe_text(self._prompt())
             return "\n\n".join(filter(None, (self._dropped(len(text)), text, self._hint())))
+        if kind == "calling":
+            return self._hint()
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
@@ -190,10 +192,11 @@ class Hook:
         return text
 
     def _hint(self) -> str:
-        """Return a hint from an earlier conversation, if the user wants hints and one fits this prompt exactly."""
+        """Return a hint from an earlier conversation, if the user wants hints and one fits this prompt or command."""
+        before_call = self.event.kind == "calling"
         # As after a compaction: text of the past must not get the authority of a developer's instruction.
         if (
-            self.world.settings.workspace.recall != "prompt"
+            self.world.settings.workspace.recall not in ((CALLS,) if before_call else ("prompt", CALLS))
             or not self.world.workspace
             or self.tool.records_after_answer
             or self.event.command
@@ -205,9 +208,12 @@ class Hook:
         current = entry.session_id if entry is not None else ""
         recent: list[Message] = []
         try:
-            if (kept := self._kept()) is not None:
-                recent = kept.store.tail(kept.session.id, giving.RECENT)
-            given = giving.hint_for(self.world, self.event.text, recent, current, self._chat().hints)
+            if before_call:
+                given = giving.hint_before(self.world, self.event.text, current, self._chat().hints)
+            else:
+                if (kept := self._kept()) is not None:
+                    recent = kept.store.tail(kept.session.id, giving.RECENT)
+                given = giving.hint_for(self.world, self.event.text, recent, current, self._chat().hints)
         except (CortextError, OSError, ValueError, sqlite3.Error):  # a damaged index: a hint is not worth a turn
             return ""
         if given is None:

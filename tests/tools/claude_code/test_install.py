@@ -113,3 +113,20 @@ def test_a_command_with_a_run_line_may_execute_it() -> None:
     assert 'allowed-tools: "Bash(/opt/c -q resume --in-tool:*)"\n' in first
     assert '\n\n!`/opt/c -q resume --in-tool "$ARGUMENTS"`\n\nGo on.\n' in first
     assert second.endswith("Stop.\n\n!`/opt/c -q stop --in-tool`\n")
+
+
+def test_the_hook_before_commands_is_added_and_removed_alone(tmp_path: Path) -> None:
+    tool.install_settings(str(tmp_path), PROGRAM)
+    before = (tmp_path / ".claude/settings.json").read_bytes()
+    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=False) == []
+    changed = [str(tmp_path / ".claude/settings.json")]
+    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True, dry_run=True) == changed
+    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True) == changed
+    assert hooks_of(tmp_path, "PreToolUse") == [HOOK]
+    assert settings(tmp_path)["hooks"]["PreToolUse"][0]["matcher"] == "Bash", "only for shell commands"
+    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True) == []
+    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=False) == changed
+    assert (tmp_path / ".claude/settings.json").read_bytes() == before
+    tool.report_calls(str(tmp_path), PROGRAM, wanted=True)
+    tool.remove_settings(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []

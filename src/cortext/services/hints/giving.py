@@ -1,15 +1,15 @@
-"""Giving a hint with a prompt, and taking the user's word if it did not help."""
+"""Giving a hint with a prompt or before a command, and taking the user's word if it did not help."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cortext.model.message import Message
-from cortext.services.hints.signs import errors_in, failures_in, files_in, question_terms
+from cortext.services.hints.signs import errors_in, failures_in, files_in, phrase_of_command, question_terms
 
 if TYPE_CHECKING:  # imported in the functions: most prompts have nothing to look for
-    from cortext.services.hints.hints import Hint
+    from cortext.services.hints.hints import Hint, Hinter
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
 
@@ -40,13 +40,26 @@ def hint_for(
     """Return a hint for a prompt in the conversation `current`; None if there is none."""
     if not (errors_in(prompt) or question_terms(prompt) or files_in(prompt, world.workspace) or failures_in(recent)):
         return None
+    return _given(world, current, given, lambda hinter, known: hinter.hint(prompt, recent, known))
+
+
+def hint_before(world: World, command: str, current: str, given: Collection[str]) -> Given | None:
+    """Return a hint for a shell command that the conversation `current` is about to run; None if there is none."""
+    if not phrase_of_command(command):
+        return None
+    return _given(world, current, given, lambda hinter, known: hinter.before(command, known))
+
+
+def _given(
+    world: World, current: str, given: Collection[str], look: Callable[[Hinter, Collection[str]], Hint | None]
+) -> Given | None:
     from cortext.services.hints import muting
     from cortext.services.hints.hints import Hinter, shown, text_of
 
     muted = muting.load(world.workspace)
-    found = Hinter(
-        world.listing(), world.search(), world.workspace, leave_out=[current] if current else [], weights=muted.weights
-    ).hint(prompt, recent, [*given, *muted.hints])
+    leave_out = [current] if current else []
+    hinter = Hinter(world.listing(), world.search(), world.workspace, leave_out=leave_out, weights=muted.weights)
+    found = look(hinter, [*given, *muted.hints])
     return Given(found, text_of(found, world.workspace), shown(found)) if found is not None else None
 
 

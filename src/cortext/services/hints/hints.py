@@ -14,7 +14,17 @@ from cortext.model.message import ASSISTANT, Message
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of, is_answer
-from cortext.services.hints.signs import errors_in, failures_in, files_in, kernel, phrase_of, question_terms
+from cortext.services.digest.calls import calls_in, status_of
+from cortext.services.hints.signs import (
+    command_key,
+    errors_in,
+    failures_in,
+    files_in,
+    kernel,
+    phrase_of,
+    phrase_of_command,
+    question_terms,
+)
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import edits_in
@@ -22,8 +32,8 @@ from cortext.services.text.clip import clip, clip_tokens
 from cortext.services.text.decision_words import states_decision
 from cortext.services.text.sentences import sentences, terms
 
-ERROR, FILE, QUESTION = "error", "file", "question"
-KINDS = (ERROR, FILE, QUESTION)
+ERROR, FILE, QUESTION, COMMAND = "error", "file", "question", "command"
+KINDS = (ERROR, FILE, QUESTION, COMMAND)
 BAR = 0.5  # the least score of a hint
 MOST_SESSIONS = 3  # with the same error
 CANDIDATES = 6  # messages that are looked at for each sign
@@ -84,9 +94,14 @@ class Hinter:
 
         `recent` are the last messages of the chat: an error in their results counts like one in the prompt.
         """
-        found = [hint for hint in self._all(prompt, recent) if hint.key not in given]
-        best = max(found, key=lambda hint: (hint.score, hint.timestamp), default=None)
-        return best if best is not None and best.score >= BAR else None
+        return _best(self._all(prompt, recent), given)
+
+    def before(self, command: str, given: Collection[str] = ()) -> Hint | None:
+        """Return the best hint for a shell command; None if there is none, or it was given before.
+
+        The command failed in another conversation and did not work later there, and what fixed that is known.
+        """
+        return _best(self._weighed(COMMAND, self._commands(command)), given)
 
     def _all(self, prompt: str, recent: Sequence[Message]) -> Iterator[Hint]:
         for kind, found in (
@@ -94,11 +109,14 @@ class Hinter:
             (FILE, self._decisions(prompt)),
             (QUESTION, self._questions(prompt)),
         ):
-            weight = self._weights.get(kind, 1.0)
-            if weight >= BAR:
-                for hint in found:
-                    hint.score *= weight
-                    yield hint
+            yield from self._weighed(kind, found)
+
+    def _weighed(self, kind: str, found: Iterator[Hint]) -> Iterator[Hint]:
+        weight = self._weights.get(kind, 1.0)
+        if weight >= BAR:
+            for hint in found:
+                hint.score *= weight
+                yield hint
 
     def _messages(self, query: str) -> Iterator[tuple[Row, int]]:
         """Yield the places of messages that match, the best first, but not of the asking conversation or a copy."""
@@ -134,6 +152,14 @@ class Hinter:
                     hint = _fixed(row, messages, line)
                     if hint is not None:
                         yield hint
+
+    # ── the same command ─────────────────────────────────────────────────────────────────────────────
+
+    def _commands(self, command: str) -> Iterator[Hint]:
+        for row, seq in self._messages(f'"{phrase_of_command(command)}"'):
+            hint = _failed(row, self._from(row, seq, AFTER_ERROR), command_key(command))
+            if hint is not None:
+                yield hint
 
     # ── a decision about the same file ───────────────────────────────────────────────────────────────
 
@@ -186,6 +212,26 @@ def _fixed(row: Row, messages: Sequence[Message], line: str) -> Hint | None:
     return _hint(ERROR, 0.9 if files else 0.6, row, messages[0], line, fix[0], fix[1], files)
 
 
+def _failed(row: Row, messages: Sequence[Message], wanted: str) -> Hint | None:
+    """Return what fixed the failure of a command that did not work later in that conversation."""
+    runs = [call for call in calls_in(messages) if call.command and command_key(call.command) == wanted]
+    failed = next((call.result for call in runs if status_of(call) not in ("", "ok")), None)
+    if failed is None or any(status_of(call) == "ok" for call in runs):
+        return None
+    start = next(index for index, message in enumerate(messages) if any(part is failed for part in message.parts or ()))
+    for line in errors_in(failed.output):
+        hint = _fixed(row, messages[start:], line)
+        if hint is not None:
+            return msgspec.structs.replace(hint, kind=COMMAND, about=_quoted(f"{wanted}: {line}"))
+    return None
+
+
+def _best(found: Iterator[Hint], given: Collection[str]) -> Hint | None:
+    new = [hint for hint in found if hint.key not in given]
+    best = max(new, key=lambda hint: (hint.score, hint.timestamp), default=None)
+    return best if best is not None and best.score >= BAR else None
+
+
 def _decided(row: Row, message: Message, path: str, wanted: frozenset[str]) -> Iterator[Hint]:
     name = os.path.basename(path)
     for sentence in sentences(message.content):
@@ -235,6 +281,7 @@ _HEADS = {
     ERROR: "The same error occurred before",
     FILE: "Something was decided about this file before",
     QUESTION: "Nearly the same question was asked before",
+    COMMAND: "This very command failed before, and did not work later in that conversation",
 }
 
 

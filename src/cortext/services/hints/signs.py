@@ -1,4 +1,4 @@
-"""What a prompt may share with an earlier conversation: an error, a file, a question. Quick if there is nothing."""
+"""What a prompt or a command may share with an earlier one: an error, a file, a question. Quick if there is nothing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cortext.services.text.sentences import COMMAND, terms
 LONGEST = 20_000  # characters that are looked at
 MOST_ERRORS = 3
 LEAST_WORDS = 3  # of an error, besides names that change from run to run
+LONGEST_PHRASE = 12  # words of a command that are searched for
 LEAST_TERMS = 5  # of a question
 # As programs print it: a sentence that speaks of errors is none, nor is what a tool tells its model about a call.
 _ERROR = re.compile(
@@ -23,6 +24,7 @@ _ERROR = re.compile(
 # What differs between two occurrences of one error: paths, numbers, addresses, times.
 _VARIES = re.compile(r"(?:[A-Za-z]:)?[\w.@~+-]*(?:/[\w.@+-]+)+(?::\d+)*|0x[0-9a-fA-F]+|\b[0-9a-f]{7,}\b|\d+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_FOLDER = re.compile(r"^\s*cd\s+[^&;|]+(?:&&|;)")  # before a command
 _FILE = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@-][\w.@-]*\.[A-Za-z]\w{0,5}(?![\w/])")
 
 
@@ -61,6 +63,17 @@ def phrase_of(line: str) -> str:
     """Return the longest run of words of an error with nothing that varies in between, to search for."""
     runs = [" ".join(_WORD.findall(run)) for run in re.split(r"[\d_]+", _VARIES.sub("0", line))]
     return max(runs, key=len, default="")
+
+
+def command_key(command: str) -> str:
+    """Return what two runs of one command have in common: everything but white space and the folder it is run in."""
+    return " ".join(_FOLDER.sub("", command).split())
+
+
+def phrase_of_command(command: str) -> str:
+    """Return the words of a command to search for; empty if there are too few to recognise it."""
+    words = re.findall(r"\w+", command_key(command[:LONGEST]))
+    return " ".join(words[:LONGEST_PHRASE]) if len(words) > 1 else ""
 
 
 def files_in(text: str, folder: str) -> list[str]:

@@ -22,7 +22,7 @@ from cortext.services.workspace import mcp_sdk, numbering, registry, types
 from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
-from cortext.tools.base import CommandFile, Installer
+from cortext.tools.base import CommandFile, Installer, ReportsCalls
 
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
@@ -63,10 +63,18 @@ def load_manifest(root: str) -> Manifest:
 
 
 class Setup:
-    """The setup of one workspace; `program` is how the tools are to call us."""
+    """The setup of one workspace; `program` is how the tools are to call us, `calls` whether also before a command."""
 
-    def __init__(self, root: str, tools: Sequence[Installer], program: Sequence[str], *, dry_run: bool = False) -> None:
-        self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
+    def __init__(
+        self,
+        root: str,
+        tools: Sequence[Installer],
+        program: Sequence[str],
+        *,
+        calls: bool = False,
+        dry_run: bool = False,
+    ) -> None:
+        self.root, self.tools, self.program, self.calls, self.dry_run = root, tools, program, calls, dry_run
         self.manifest = load_manifest(root)
         self.server = mcp_sdk.is_installed()  # without it, the tools would report a server that does not start
         self.report = Report()
@@ -114,7 +122,9 @@ class Setup:
         try:
             for tool in self.tools:
                 changed = tool.install_settings(self.root, self.program, server=self.server, dry_run=self.dry_run)
-                self.report.merged += _relative(self.root, changed)
+                if isinstance(tool, ReportsCalls):
+                    changed += tool.report_calls(self.root, self.program, wanted=self.calls, dry_run=self.dry_run)
+                self.report.merged += _relative(self.root, list(dict.fromkeys(changed)))
                 done.append(tool)
         except CortextError:
             if not self.dry_run:

@@ -38,11 +38,12 @@ if TYPE_CHECKING:
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
 _LONGEST_CONTEXT = 10_000  # UTF-16 units; of a longer hook answer the model gets only a preview
-_TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion"))
+_TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "PreToolUse"))
 _KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
     "UserPromptExpansion": "command",
+    "PreToolUse": "calling",
     "Stop": "answered",
     "PostCompact": "compacted",
     "SessionEnd": "ended",
@@ -242,6 +243,14 @@ class ClaudeCode(SettingsFiles):
         from cortext.tools.claude_code.install import configs
 
         return configs(program)
+
+    def report_calls(self, project: str, program: Sequence[str], *, wanted: bool, dry_run: bool = False) -> list[str]:
+        """Add the hook for shell commands to `.claude/settings.json`, or remove it."""
+        from cortext.tools.claude_code.install import call_config
+        from cortext.tools.shared import installer
+
+        change = installer.install if wanted else installer.remove
+        return change(project, [call_config(program)], dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""

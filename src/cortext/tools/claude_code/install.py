@@ -14,7 +14,8 @@ from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Hooks, Server
 from cortext.tools.shared.installer import JsonConfig
 
-# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn.
+# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn. Only
+# who wants hints before a command has one (`call_config`): it costs a process for each command.
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
 _HOOK_SECONDS = 30
 
@@ -26,6 +27,12 @@ def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
         JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook))]),
         JsonConfig((".mcp.json",), [Server.of("claude", program)]),
     ]
+
+
+def call_config(program: Sequence[str] = ("cortext",)) -> JsonConfig:
+    """Return the hook that reports a shell command before it is run."""
+    hook = {"type": "command", "command": shlex.join([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+    return JsonConfig((".claude/settings.json",), [Hooks({"PreToolUse": hook}, matcher="Bash", optional=True)])
 
 
 def command_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:

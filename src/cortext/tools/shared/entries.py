@@ -41,12 +41,15 @@ class Entry(Protocol):
 
 class Hooks(msgspec.Struct, frozen=True):
     """One hook for each event. `mark` is the comment after its command, `update` whether to replace a hook of ours that
-    is already installed.
+    is already installed, `matcher` which of the tool's own tools the event is about. Removing it removes every hook of
+    ours, or if it is `optional`, only those of its events.
     """
 
     events: dict[str, Json]
     mark: str = " # cortext"
     update: bool = True
+    matcher: str = ""
+    optional: bool = False
 
     def containers(self) -> list[Path]:
         return [("hooks",), *(("hooks", event) for event in self.events)]
@@ -60,7 +63,8 @@ class Hooks(msgspec.Struct, frozen=True):
             ours = list(self._find(document, event))
             if not ours:
                 command = hook["command"] + self.mark + (f" keep {keep}" if keep else "")
-                document.append(("hooks", event), {"hooks": [{**hook, "command": command}]})
+                matcher = {"matcher": self.matcher} if self.matcher else {}
+                document.append(("hooks", event), {**matcher, "hooks": [{**hook, "command": command}]})
             elif self.update:
                 first, *others = ours
                 for other in reversed(others):
@@ -69,7 +73,7 @@ class Hooks(msgspec.Struct, frozen=True):
                 _update(document, first, {**hook, "command": hook["command"] + (mark[0] if mark else self.mark)})
 
     def remove(self, document: JsonText, note: Json) -> list[Path]:
-        found = list(self._find(document))
+        found = [path for path in self._find(document) if not self.optional or path[1] in self.events]
         for path in reversed(found):
             _remove_hook(document, path)
         return [path[:2] for path in found]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
+from cortext.config.schema import CALLS
 from cortext.errors import UnsafePath, UsageError, install_hint
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
@@ -52,9 +53,9 @@ def run(arguments: list[str]) -> int:
             refused, kept="nothing was changed", hint="add it to that setting, or set up a workspace of your own"
         )
     # Settings that cannot be used are reported before anything is written.
-    Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    stores = Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
-    report = Setup(folder, tools, PROGRAM).install()
+    report = Setup(folder, tools, PROGRAM, calls=stores.settings.workspace.recall == CALLS).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
     warn_if_not_on_path()

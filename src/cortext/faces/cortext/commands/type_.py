@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser
 
+from cortext.config.schema import CALLS
 from cortext.errors import UsageError
 from cortext.faces.terminal.table import table
 from cortext.model.asking import NAMES
@@ -69,4 +70,5 @@ def _remove(root: str, name: str) -> int:
 
 def _install(root: str) -> None:
     """Update the slash commands of the tools."""
-    Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM).install()
+    calls = Stores(root).settings.workspace.recall == CALLS
+    Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM, calls=calls).install()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
+from cortext.config.schema import CALLS
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
@@ -36,9 +37,10 @@ def parser(name: str = "upgrade") -> ArgumentParser:
 def run(arguments: list[str], name: str = "upgrade") -> int:
     """Update or uninstall, and report what was kept."""
     options = parser(name).parse_args(arguments)
-    root = Stores().here()
+    stores = Stores()
+    root = stores.here()
     tools = [installer(tool) for tool in load_manifest(root).tools]
-    setup = Setup(root, tools, PROGRAM, dry_run=options.dry_run)
+    setup = Setup(root, tools, PROGRAM, calls=stores.settings.workspace.recall == CALLS, dry_run=options.dry_run)
     report = setup.install() if name == "upgrade" else setup.uninstall()
     if options.json:
         print(report_json(report))
