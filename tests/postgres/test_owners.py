@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from cortext.errors import ConfigError, NotFound, NotShared, SessionNotFound, UsageError
+from cortext.errors import ConfigError, NotFound, NotShared, SessionBusy, SessionNotFound, UsageError
 from cortext.faces.cortext.main import COMMANDS, HIDDEN
 from cortext.faces.mcp.calls import SPECS
 from cortext.model.message import ASSISTANT, USER, Message
@@ -114,11 +114,15 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             team.sql(statement, *values, role=team.ben)
-    # A share that names a session of somebody else shares nothing.
-    team.sql(
-        "INSERT INTO cortext.shares VALUES (%s, %s, %s, %s, true, '')", name, life, team.ben, team.ben, role=team.ben
-    )
+    # A share that names a session of somebody else shares nothing; in the way of a real one, it is named.
+    forged = "INSERT INTO cortext.shares VALUES (%s, %s, %s, %s, true, '')"
+    team.sql(forged, name, life, team.ben, team.ben, role=team.ben)
     assert team.sql("SELECT * FROM cortext.sessions", role=team.ben) == []
+    with pytest.raises(ConfigError, match="somebody else stored a share") as caught:
+        store.shares().share(name, team.ben)
+    team.sql(caught.value.hint.partition(": ")[2])
+    assert store.shares().share(name, team.ben).owner == team.ann
+    store.shares().unshare(name, team.ben)
     store.close()
 
 
@@ -157,7 +161,7 @@ def test_a_table_that_is_created_later_has_the_policies_and_grants_of_the_others
     crew.sql("DROP TABLE cortext.vectors")
     with admin.connected(crew.url) as connection:
         schema.enable_vectors(connection)
-    record = {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]}
+    record: dict[str, object] = {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]}
     ann = fill(crew, crew.ann, "talk", "willow")
     ann.annotate("talk", record)  # the role may not use the table yet, which is no reason to fail
     assert not ann.has_vectors()
@@ -235,8 +239,11 @@ def test_a_share_with_a_group_for_writing_continues_the_session_itself(kind: str
         assert ann.get(name).title == "ours" and ann.check(name) == []
         with pytest.raises(NotShared):
             ben.delete(name)
-        actions = [(entry.actor, entry.action) for entry in ann.shares().audit(name)]
-        assert actions[1:] == [(crew.ben, "append"), (crew.ben, "open")]
+        with ann.open(name), pytest.raises(SessionBusy):
+            crew.shared(crew.ben, lock_timeout=0.0).append(name, Message(role=USER, content="refused"))
+        did = [(entry.actor, entry.action, entry.detail) for entry in ann.shares().audit(name)]
+        one = "1 message"
+        assert did[1:] == [(crew.ben, "append", one), (crew.ben, "append", one), (crew.ben, "update", "")]
         ben.close()
     finally:
         crew.sql(f"REVOKE {crew.group} FROM {crew.ben}")
@@ -277,6 +284,51 @@ def test_who_may_write_a_shared_session_can_neither_take_nor_change_what_is_ther
     for table in ("sessions", "messages", "notes"):
         assert team.sql(f"SELECT 1 FROM cortext.{table} {key}", role=team.ben) == [], table
     for store in (ann, ben):
+        store.close()
+
+
+@pytest.mark.req("TEAM-02")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_writer_that_is_open_ends_with_its_share(kind: str, team: Team, open_team: Team) -> None:
+    crew = team if kind == "policies" else open_team
+    ann, ben = crew.store(crew.ann), crew.shared(crew.ben)
+    shares = ann.shares()
+    ends: tuple[Callable[[str], object], ...] = (shares.unshare, lambda name: shares.share(name, crew.ben))
+    for end in ends:
+        name = new_space()
+        fill(crew, crew.ann, name, "alder").close()
+        shares.share(name, crew.ben, write=True)
+        with ben.open(name) as writer:
+            writer.append(Message(role=USER, content="while shared"))
+            end(name)
+            with pytest.raises((NotShared, SessionNotFound)):
+                writer.append(Message(role=USER, content="too late"))
+            with pytest.raises((NotShared, SessionNotFound)):
+                writer.update(Change(title="too late"))
+        assert [message.content for message in ann.read(name)] == ["about alder", "while shared"]
+        assert ann.get(name).title == "title alder"
+    for store in (ann, ben):
+        store.close()
+
+
+@pytest.mark.req("TEAM-02")
+def test_a_forged_or_stale_share_hides_no_real_one(open_team: Team) -> None:
+    name = new_space()
+    ann = fill(open_team, open_team.ann, name, "poplar")
+    ann.shares().share(name, open_team.ben)
+    forged = "INSERT INTO cortext.shares VALUES (%s, %s, %s, 'mallory', true, '')"
+    open_team.sql(forged, name, 9 * 10**18, open_team.ben)
+    ben = open_team.shared(open_team.ben)
+    assert ben.get(name).title == "title poplar" and name in [session.id for session in ben.listed()]
+    assert not ben.can_write(name)
+    # Somebody else shared a session with the same id, and deleted it since.
+    carol = open_team.store(open_team.ann, owner="carol")
+    carol.create(Session(id=name, title="of carol"))
+    carol.shares().share(name, open_team.ben)
+    assert ben.get(name).title == "of carol"
+    carol.delete(name)
+    assert ben.get(name).title == "title poplar"
+    for store in (ann, ben, carol):
         store.close()
 
 

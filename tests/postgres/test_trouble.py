@@ -203,7 +203,7 @@ def test_a_missing_grant_is_named_as_the_statement_that_repairs_it(table: str) -
     role = f"r{new_space()}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
-    administration.run(url, [grant for grant in administration.grants(url, role) if f"cortext.{table} " not in grant])
+    administration.run(url, [[grant for grant in administration.grants(url, role) if f"cortext.{table} " not in grant]])
     store = PostgresStore(as_role(url, role), "home")
     with pytest.raises(ConfigError, match=f"permission denied for table {table}") as caught:
         use(store)

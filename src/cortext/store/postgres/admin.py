@@ -32,6 +32,7 @@ _WRITABLE = (
 _OF_MY_SESSION = _SEEN[:-1] + " AND s.owner = current_user::text)"
 PREFIX = "cortext_"
 _SERVICE = f"{PREFIX}service"
+_RULES = ("own", "read", "write", "insert", "update", "delete")  # of this version and earlier ones
 _PROTECTED = b"""
 SELECT c.relname FROM pg_class c WHERE c.relrowsecurity AND c.relnamespace = to_regnamespace('cortext')
 """
@@ -150,7 +151,7 @@ def _protection(table: str) -> list[str]:
     """Return the statements that install the policies of a table again."""
     rules = _rules(table)
     return [
-        *(_dropped(name, table) for name in rules),
+        *(_dropped(f"{PREFIX}{name}", table) for name in _RULES),
         *(f"CREATE POLICY {name} ON cortext.{table} {rule}" for name, rule in rules.items()),
         f"ALTER TABLE cortext.{table} ENABLE ROW LEVEL SECURITY",
     ]

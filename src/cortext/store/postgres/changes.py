@@ -11,15 +11,15 @@ from typing import Any
 from cortext.model.session import Change, Session
 from cortext.store.files.lines import decode_value, encode, encode_annotation
 from cortext.store.postgres import vectors as postgres_vectors
+from cortext.store.postgres.audit import note
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.lease import FREE, Lease, Leases
 from cortext.store.postgres.rows import SESSION, columns_of, storable
 from cortext.store.postgres.schema import has_vectors
-from cortext.store.postgres.scope import LIVE, Own
+from cortext.store.postgres.scope import HELD, LIVE, WRITABLE, Own
 
 PAGE = 500
-_LEASED = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
 _SAVE = """
 UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
     last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s),
@@ -67,6 +67,7 @@ class Changes:
             columns = columns_of(session)
             active = (session.last_active, session.last_active[:13])
             connection.execute(_SAVE.encode(), (*columns, *active, columns[-1], columns[-1], session_id, row[0]))
+            self._note(connection, session_id, "update")
         return session
 
     def compact(self, session_id: str, before: int) -> int:
@@ -117,7 +118,10 @@ class Changes:
 
     def _locked(self, connection: Connection, session_id: str, lease: Target, columns: str) -> tuple[Any, ...] | None:
         """Lock a session's row and return its life and these columns; None if another process holds the session."""
-        condition, values = (_LEASED, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", self.scope.one(session_id))
+        scope = self.scope
+        condition, values = (
+            (HELD, scope.held(lease)) if lease else (f"{WRITABLE} AND {FREE}", scope.writable(session_id))
+        )
         query = f"SELECT holder, life, {columns} FROM cortext.sessions WHERE {condition} FOR UPDATE"
         row = connection.execute(self.scope.sql(query).encode(), values).fetchone()
         # Without a lease of ours, a row that still names a holder has an expired lease; end it for good.
@@ -129,6 +133,11 @@ class Changes:
             connection.execute(end.encode(), (session_id, row[1]))
         return None if row is None else row[1:]
 
+    def _note(self, connection: Connection, session_id: str, action: str) -> None:
+        """Note a change of somebody else's session, in the transaction of the change."""
+        if self.scope.audited:
+            note(connection, self.scope, session_id, action)
+
     def _compact(self, connection: Connection, session_id: str, before: int) -> int | None:
         with connection.transaction():
             row = self._locked(connection, session_id, None, "archived_before, next_seq")
@@ -139,6 +148,7 @@ class Changes:
             moved = connection.execute(_COUNT.encode(), (session_id, life, archived, end_of_archive)).fetchone()
             save = "UPDATE cortext.sessions SET archived_before = %s WHERE session_id = %s AND life = %s"
             connection.execute(save.encode(), (end_of_archive, session_id, life))
+            self._note(connection, session_id, "compact")
         return int(moved[0]) if moved else 0
 
     def _annotate(self, connection: Connection, session_id: str, lines: list[str], *, retried: bool) -> bool | None:
@@ -157,6 +167,7 @@ class Changes:
                 cursor.executemany(b"INSERT INTO cortext.notes VALUES (%s, %s, %s, %s)", values)
             save = "UPDATE cortext.sessions SET next_note = %s WHERE session_id = %s AND life = %s"
             connection.execute(save.encode(), (number + len(lines), session_id, life))
+            self._note(connection, session_id, "annotate")
             if self.has_vectors(connection):
                 records = [decode_value(line.encode()) for line in lines]
                 postgres_vectors.keep(connection, owner, session_id, life, records)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from cortext.errors import CortextError, SessionBusy, session_not_found
 from cortext.model import clock
 from cortext.store.postgres.connection import Connections
-from cortext.store.postgres.scope import LIVE, Own
+from cortext.store.postgres.scope import HELD, LIVE, WRITABLE, Own
 
 Result = TypeVar("Result")
 
@@ -31,12 +31,9 @@ END_STALE_LEASE = (
 _ACQUIRE = f"""
 UPDATE cortext.sessions
 SET fence = fence + 1, holder = %s, token = %s, held_since = %s, held_until = now() + %s * interval '1 second'
-WHERE {LIVE} AND ({FREE} OR token = %s) RETURNING life, fence
+WHERE {WRITABLE} AND ({FREE} OR token = %s) RETURNING life, fence
 """
-_RENEW = """
-UPDATE cortext.sessions SET held_until = now() + %s * interval '1 second'
-WHERE session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL RETURNING fence
-"""
+_RENEW = f"UPDATE cortext.sessions SET held_until = now() + %s * interval '1 second' WHERE {HELD} RETURNING fence"
 # The fencing number increases here too, so that a renewal in flight cannot bring the released lease back.
 _RELEASE = """
 UPDATE cortext.sessions SET fence = fence + 1, holder = NULL, token = NULL, held_until = NULL
@@ -73,7 +70,7 @@ class Leases:
         holder, token = holder_name(), f"{_namespace()}/{os.getpid()}/{secrets.token_hex(8)}"
 
         def attempt() -> Lease | None:
-            values = (holder, token, clock.now(), self.seconds, *self._scope.one(session_id), token)
+            values = (holder, token, clock.now(), self.seconds, *self._scope.writable(session_id), token)
             rows = self._connections.query(self._scope.sql(_ACQUIRE), *values)
             return Lease(session_id, *rows[0]) if rows else None
 
@@ -104,6 +101,7 @@ class Leases:
             rows = self._connections.query(self._scope.sql(_HOLDER), *self._scope.one(session_id))
             if not rows:
                 raise session_not_found(session_id)
+            self._scope.check_write(session_id)
             holder, since, token = rows[0]
             if token and _is_dead(token):
                 expire = self._scope.sql(_EXPIRE)
@@ -122,9 +120,13 @@ class Leases:
         return result
 
     def takeover_error(self, lease: Lease) -> SessionBusy:
-        """Return the error for a writer whose lease was taken over after it expired, or whose session was deleted."""
+        """Return the error for a writer whose lease was taken over after it expired, or whose session was deleted.
+
+        NotShared if the session is somebody else's who no longer shares it for writing.
+        """
         with self._lock:
             self._held.discard(lease)
+        self._scope.check_write(lease.session_id)
         return SessionBusy(
             f"session {lease.session_id} was taken over: this process did not renew its lease in time "
             f"({self.seconds:g} s)",
@@ -148,7 +150,7 @@ class Leases:
                     return
             for lease in held:
                 try:
-                    self._connections.query(_RENEW, self.seconds, *lease)
+                    self._connections.query(self._scope.sql(_RENEW), self.seconds, *self._scope.held(lease))
                 except CortextError:
                     break  # the server is unreachable: the next renewal or the next write will tell
 

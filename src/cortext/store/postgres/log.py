@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.store.base import UNREADABLE, Damage
 from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine
 from cortext.store.files.log import complete, is_repeat
+from cortext.store.postgres.audit import note
 from cortext.store.postgres.claims import lock_claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.lease import END_STALE_LEASE, FREE, Lease
 from cortext.store.postgres.rows import MESSAGE, MessageRow, from_row, hour_of, key_of, to_row
-from cortext.store.postgres.scope import LIVE, Own
+from cortext.store.postgres.scope import HELD, LIVE, WRITABLE, Own
 
 PAGE = 200
 
@@ -28,9 +30,8 @@ UPDATE cortext.sessions
 SET next_seq = next_seq + {0}, message_count = message_count + {0}, token_count = token_count + %s,
     last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s), straight = straight AND %s,
     due_embed = true, due_summarise = true, """
-_LEASED = """held_until = now() + %s * interval '1 second'
-WHERE session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"""
-_UNLEASED = f"{END_STALE_LEASE} WHERE {LIVE} AND {FREE}"
+_LEASED = f"held_until = now() + %s * interval '1 second' WHERE {HELD}"
+_UNLEASED = f"{END_STALE_LEASE} WHERE {WRITABLE} AND {FREE}"
 _CONDITIONS = ((True, _LEASED), (False, _UNLEASED))
 _RETURNING = " RETURNING session_id, life, next_seq"
 _INSERT = "INSERT INTO cortext.messages (session_id, life, seq, id, role, said_at, tokens, content, more) "
@@ -95,17 +96,22 @@ class AppendBatch:
 
     def _write(self, connection: Connection, rows: list[MessageRow]) -> int | None:
         """Insert the rows and return the number of the first, or None. Under a claim, only while that is valid."""
-        if self._claim is None:
+        if self._claim is None and not self._scope.audited:
             return self._insert(connection, rows)
         with connection.transaction():
-            lock_claim(connection, self._connections.owner, self._claim)
-            return self._insert(connection, rows)
+            if self._claim is not None:
+                lock_claim(connection, self._connections.owner, self._claim)
+            first = self._insert(connection, rows)
+            if first is not None and self._scope.audited:
+                note(connection, self._scope, self._session_id, "append", detail=amount(len(rows), "message"))
+            return first
 
     def _insert(self, connection: Connection, rows: list[MessageRow]) -> int | None:
         count = len(rows)
         lease = self._lease
         leased = lease is not None
-        condition = (self._seconds, *lease) if lease else self._scope.one(self._session_id)
+        scope = self._scope
+        condition = (self._seconds, *scope.held(lease)) if lease else scope.writable(self._session_id)
         if count == 1 and self._connections.can_write_two_tables and self._claim is None:
             row = rows[0]
             try:

@@ -1,8 +1,9 @@
 """Which sessions a store may see, as conditions of its statements.
 
-Every statement that finds a session by its id contains LIVE, and every one that finds many contains LISTED. A scope
-replaces both by its own conditions, so one place decides what belongs to whom. Rows that hang on a session (messages,
-notes) are found by its life, which only such a statement returns.
+Every statement that finds a session by its id contains LIVE, one that finds many contains LISTED, one that begins to
+write WRITABLE, and one that writes under a lease HELD. A scope replaces them by its own conditions, so one place
+decides what belongs to whom. Rows that hang on a session (messages, notes) are found by its life, which only such a
+statement returns.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import time
 from functools import cache
 
+from cortext.errors import NotShared
 from cortext.store.postgres.connection import Connections
 
 LIVE = "<live>"
 LISTED = "<listed>"
+WRITABLE = "<writable>"
+HELD = "<held>"
 _NAMES_SECONDS = 60.0  # how long the groups of a role are remembered
 
 Values = tuple[object, ...]
@@ -24,6 +28,9 @@ class Own:
 
     _LIVE = "session_id = %s AND space = %s AND owner = %s AND deleted_at IS NULL"
     _LISTED = "space = %s AND owner = %s AND deleted_at IS NULL"
+    _WRITABLE = _LIVE
+    _HELD = "session_id = %s AND life = %s AND fence = %s AND owner = %s AND deleted_at IS NULL"
+    audited = False  # whether what is written here is noted in the audit
 
     def __init__(self, connections: Connections, space: str) -> None:
         self.connections, self.space = connections, space
@@ -35,7 +42,7 @@ class Own:
 
     def sql(self, template: str) -> str:
         """Return a statement with the conditions of this scope."""
-        return _filled(template, self._LIVE, self._LISTED)
+        return _filled(template, self._LIVE, self._LISTED, self._WRITABLE, self._HELD)
 
     def one(self, session_id: str) -> Values:
         """Return the values of LIVE."""
@@ -45,18 +52,40 @@ class Own:
         """Return the values of LISTED."""
         return self.space, self.owner
 
+    def writable(self, session_id: str) -> Values:
+        """Return the values of WRITABLE."""
+        return self.one(session_id)
+
+    def held(self, lease: tuple[str, int, int]) -> Values:
+        """Return the values of HELD for a lease: session id, life and fencing number."""
+        return (*lease, self.owner)
+
+    def check_write(self, session_id: str) -> None:
+        """Raise NotShared if this session may only be read."""
+
 
 class Shared(Own):
     """The sessions of others, of any space, that are shared with this owner or one of their groups.
 
-    If two people shared sessions with the same id, the newer one counts.
+    If two people shared sessions with the same id, the newer one counts. A share counts only if the session belongs to
+    whoever shared it and is not in their trash.
     """
 
-    _MINE = "FROM cortext.shares h WHERE h.grantee = ANY(%s) AND h.owner <> %s"
+    _MINE = (
+        "FROM cortext.shares h JOIN cortext.sessions s ON s.session_id = h.session_id AND s.life = h.life "
+        "AND s.owner = h.owner AND s.deleted_at IS NULL WHERE h.grantee = ANY(%s) AND h.owner <> %s"
+    )
     _LIVE = f"session_id = %s AND deleted_at IS NULL AND life = (SELECT max(h.life) {_MINE} AND h.session_id = %s)"
     _LISTED = (
         f"deleted_at IS NULL AND (session_id, life) IN (SELECT h.session_id, max(h.life) {_MINE} GROUP BY h.session_id)"
     )
+    _MAY_WRITE = (
+        "EXISTS (SELECT 1 FROM cortext.shares w WHERE w.session_id = sessions.session_id AND w.life = sessions.life "
+        "AND w.owner = sessions.owner AND w.can_write AND w.grantee = ANY(%s))"
+    )
+    _WRITABLE = f"{_LIVE} AND {_MAY_WRITE}"
+    _HELD = f"session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL AND {_MAY_WRITE}"
+    audited = True
 
     def __init__(self, connections: Connections) -> None:
         super().__init__(connections, "shared")
@@ -68,6 +97,25 @@ class Shared(Own):
 
     def all(self) -> Values:
         return self.names(), self.owner
+
+    def writable(self, session_id: str) -> Values:
+        return (*self.one(session_id), self.names())
+
+    def held(self, lease: tuple[str, int, int]) -> Values:
+        return (*lease, self.names())
+
+    def can_write(self, session_id: str) -> bool:
+        """Whether a share allows to continue the session itself."""
+        query = self.sql(f"SELECT 1 FROM cortext.sessions WHERE {WRITABLE}")
+        return bool(self.connections.query(query, *self.writable(session_id)))
+
+    def check_write(self, session_id: str) -> None:
+        if not self.can_write(session_id):
+            raise NotShared(
+                f"{session_id} is shared with you for reading only",
+                kept="nothing was changed",
+                hint=f"continue in a copy of your own: cortext fork {session_id}",
+            )
 
     def names(self) -> list[str]:
         """Return the names that a share with this owner may have: their own and those of their groups."""
@@ -86,5 +134,7 @@ WHERE pg_has_role(r.oid, 'member') AND NOT (SELECT rolsuper FROM pg_roles WHERE 
 
 
 @cache
-def _filled(template: str, live: str, listed: str) -> str:
-    return template.replace(LIVE, live).replace(LISTED, listed)
+def _filled(template: str, live: str, listed: str, writable: str, held: str) -> str:
+    for mark, condition in ((LIVE, live), (LISTED, listed), (WRITABLE, writable), (HELD, held)):
+        template = template.replace(mark, condition)
+    return template

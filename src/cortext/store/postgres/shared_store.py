@@ -1,6 +1,7 @@
 """The sessions that others shared with this owner, as a store: readable, and writable where the share says so.
 
-What is done through a share is in the audit: each write, and the first time that a process reads a session.
+What is done through a share is in the audit: each write, in the same transaction, and that somebody read a session,
+once an hour for each process. A list, which shows titles and summaries, is not noted.
 """
 
 from __future__ import annotations
@@ -9,21 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from cortext.errors import NotShared
-from cortext.model.amounts import amount
+from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import RepairReport, Trashed
+from cortext.store.postgres.audit import note
 from cortext.store.postgres.log import ServerReading
-from cortext.store.postgres.scope import LIVE, Own, Shared
-from cortext.store.postgres.shares import note
+from cortext.store.postgres.rows import hour_of
+from cortext.store.postgres.scope import Own, Shared
 from cortext.store.postgres.store import HeldSession, PostgresStore, Transform
 from cortext.store.server_capabilities import Hit
 
 SPACE = "shared"
-_CAN_WRITE = f"""
-SELECT 1 FROM cortext.shares WHERE can_write AND grantee = ANY(%s)
-    AND (session_id, life) IN (SELECT session_id, life FROM cortext.sessions WHERE {LIVE})
-"""
 
 
 class SharedStore(PostgresStore):
@@ -33,7 +31,7 @@ class SharedStore(PostgresStore):
 
     def __init__(self, url: str, **options: Any) -> None:
         super().__init__(url, SPACE, **options)
-        self._seen: set[str] = set()  # sessions whose reading is in the audit
+        self._seen: set[tuple[str, str]] = set()  # sessions whose reading is in the audit, and in which hour
 
     def _scope(self) -> Own:
         return Shared(self.connections)
@@ -52,6 +50,10 @@ class SharedStore(PostgresStore):
         self._saw(session_id)
         return super().tail(session_id, count)
 
+    def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
+        self._saw(session_id)
+        return super().annotations(session_id)
+
     def find(self, text: str, limit: int = 20) -> list[Hit]:
         return self._seen_in(super().find(text, limit))
 
@@ -67,32 +69,30 @@ class SharedStore(PostgresStore):
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
     def can_write(self, session_id: str) -> bool:
-        scope = self.scope
-        assert isinstance(scope, Shared)
-        query = scope.sql(_CAN_WRITE)
-        return bool(self.connections.query(query, scope.names(), *scope.one(session_id)))
+        assert isinstance(self.scope, Shared)
+        return self.scope.can_write(session_id)
 
     def forked(self, session_id: str, copy: str) -> None:
         self._note(session_id, "fork", copy)
 
     def open(self, session_id: str, timeout: float | None = None) -> HeldSession:
-        self._check_write(session_id, "open")
+        self._check_write(session_id)
         return super().open(session_id, timeout)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
-        self._check_write(session_id, "append", amount(len(messages), "message"))
+        self._check_write(session_id)
         return super().append(session_id, *messages)
 
     def update(self, session_id: str, change: Change) -> Session:
-        self._check_write(session_id, "update")
+        self._check_write(session_id)
         return super().update(session_id, change)
 
     def compact(self, session_id: str, before: int) -> int:
-        self._check_write(session_id, "compact")
+        self._check_write(session_id)
         return super().compact(session_id, before)
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        self._check_write(session_id, "annotate")
+        self._check_write(session_id)
         super().annotate(session_id, *records)
 
     # ── what only the owner may do ───────────────────────────────────────────────────────────────────
@@ -122,15 +122,9 @@ class SharedStore(PostgresStore):
             f"{session_id} belongs to somebody else, and can only be {what} by its owner", kept="nothing was changed"
         )
 
-    def _check_write(self, session_id: str, action: str, detail: str = "") -> None:
+    def _check_write(self, session_id: str) -> None:
         self._life(session_id)  # SessionNotFound
-        if not self.can_write(session_id):
-            raise NotShared(
-                f"{session_id} is shared with you for reading only",
-                kept="nothing was changed",
-                hint=f"continue in a copy of your own: cortext fork {session_id}",
-            )
-        self._note(session_id, action, detail)
+        self.scope.check_write(session_id)
 
     def _seen_in(self, hits: list[Hit]) -> list[Hit]:
         for session_id in dict.fromkeys(hit.session.id for hit in hits):
@@ -138,9 +132,10 @@ class SharedStore(PostgresStore):
         return hits
 
     def _saw(self, session_id: str) -> None:
-        if session_id not in self._seen:
-            self._seen.add(session_id)
+        seen = (session_id, hour_of(clock.now()))
+        if seen not in self._seen:
             self._note(session_id, "read")
+            self._seen = {each for each in self._seen if each[1] == seen[1]} | {seen}
 
     def _note(self, session_id: str, action: str, detail: str = "") -> None:
         self.connections.run(lambda connection: note(connection, self.scope, session_id, action, "", detail))

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
-
-from cortext.errors import NotFound, SessionNotFound, UsageError
+from cortext.errors import ConfigError, NotFound, SessionNotFound, UsageError
 from cortext.model import clock
-from cortext.store.postgres.driver import Connection
+from cortext.store.postgres.audit import note
+from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.scope import LIVE, Own, Shared
 from cortext.store.server_capabilities import AuditEntry, Share
 
 _SHARE = f"""
 INSERT INTO cortext.shares AS h (session_id, life, grantee, owner, can_write, shared_at)
 SELECT session_id, life, %s, owner, %s, %s FROM cortext.sessions WHERE {LIVE}
-ON CONFLICT (session_id, life, grantee) DO UPDATE SET can_write = excluded.can_write
-RETURNING life, shared_at
+ON CONFLICT (session_id, life, grantee) DO UPDATE SET can_write = excluded.can_write, owner = excluded.owner
+RETURNING session_id, owner, grantee, can_write, shared_at
 """
+_TITLE = f"SELECT title FROM cortext.sessions WHERE {LIVE}"
 _UNSHARE = f"""
 DELETE FROM cortext.shares WHERE (session_id, life) IN (SELECT session_id, life FROM cortext.sessions WHERE {LIVE})
     AND (%s = '' OR grantee = %s) RETURNING grantee
-"""
-_NOTE = f"""
-INSERT INTO cortext.audit (session_id, life, at, entry, actor, owner, action, grantee, detail)
-SELECT session_id, life, %s, %s, %s, owner, %s, %s, %s FROM cortext.sessions WHERE {LIVE}
 """
 _FIELDS = "h.session_id, h.owner, h.grantee, h.can_write, h.shared_at, s.title"
 _JOINED = "cortext.shares h JOIN cortext.sessions s ON s.session_id = h.session_id AND s.life = h.life"
@@ -38,6 +34,16 @@ _AUDIT = f"""
 SELECT at, actor, action, grantee, detail FROM cortext.audit
 WHERE (session_id, life) IN (SELECT session_id, life FROM cortext.sessions WHERE {LIVE}) ORDER BY at, entry
 """
+
+
+def _occupied(session_id: str, grantee: str) -> ConfigError:
+    """Return the error for a share whose key was taken by a role that the session does not belong to."""
+    return ConfigError(
+        f"somebody else stored a share of {session_id} with {grantee}, which has no effect but is in the way",
+        kept="nothing was changed",
+        hint="ask an administrator of the database: DELETE FROM cortext.shares h USING cortext.sessions s "
+        "WHERE s.session_id = h.session_id AND s.life = h.life AND s.owner <> h.owner",
+    )
 
 
 class ServerShares:
@@ -63,18 +69,23 @@ class ServerShares:
             )
         at = clock.now()
 
-        def insert(connection: Connection) -> bool:
+        def insert(connection: Connection) -> Share | None:
+            values = (grantee, write, at, *scope.one(session_id))
             with connection.transaction():
-                row = connection.execute(
-                    scope.sql(_SHARE).encode(), (grantee, write, at, *scope.one(session_id))
-                ).fetchone()
-                if row is not None:
-                    note(connection, scope, session_id, "share", grantee, "write" if write else "read")
-            return row is not None
+                try:
+                    row = connection.execute(scope.sql(_SHARE).encode(), values).fetchone()
+                except psycopg.errors.InsufficientPrivilege as error:
+                    raise _occupied(session_id, grantee) if "row-level security" in str(error) else error from None
+                title = connection.execute(scope.sql(_TITLE).encode(), scope.one(session_id)).fetchone()
+                if row is None or title is None:
+                    return None
+                note(connection, scope, session_id, "share", grantee, "write" if write else "read")
+            return Share(*row, *title)
 
-        if not self._connections.run(insert):
+        shared = self._connections.run(insert)
+        if shared is None:
             raise SessionNotFound(f"there is no session {session_id}", hint="see `cortext list`")
-        return next(each for each in self.given() if (each.session_id, each.grantee) == (session_id, grantee))
+        return shared
 
     def unshare(self, session_id: str, grantee: str = "") -> list[str]:
         scope = self._scope
@@ -101,9 +112,3 @@ class ServerShares:
         scope = self._scope
         rows = self._connections.query(scope.sql(_AUDIT), *scope.one(session_id))
         return [AuditEntry(*row) for row in rows]
-
-
-def note(connection: Connection, scope: Own, session_id: str, action: str, grantee: str = "", detail: str = "") -> None:
-    """Add an entry to the audit of a session."""
-    values = (clock.now(), secrets.token_hex(8), scope.owner, action, grantee, detail, *scope.one(session_id))
-    connection.execute(scope.sql(_NOTE).encode(), values)
