@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message
-from cortext.model.session import Session
+from cortext.model.order import ORDER, TAG, event
+from cortext.model.session import Change, Origin, Session
 from cortext.services.library.served_search import ServedSearch
 from cortext.store.postgres.store import PostgresStore
 from cortext.wiring.assistant import bot_updates, build_assistant
@@ -56,6 +57,39 @@ def test_search_filters_apply_on_the_server(stores: Stores) -> None:
     for excluding in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
         assert search.search(f"sailor {excluding}") == [], excluding
     assert search.search("sailor", leave_out={"ocean"}) == []
+
+
+@pytest.mark.req("STORE-14")
+@pytest.mark.parametrize("vectors", [True, False], ids=["pgvector", "no pgvector"])
+def test_better_matches_that_a_filter_rejects_take_no_room(
+    stores: Stores, vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server returned its best 60 messages, which were filtered afterwards."""
+    if not vectors:
+        monkeypatch.setattr(PostgresStore, "has_vectors", lambda self: False)
+    store = stores.home_store().store
+    store.create(Session(id="loud", type="debug", extra={"project": "/src/loud"}))
+    store.append("loud", *(Message(role="user", content=f"sailor boat sailor {number}") for number in range(150)))
+    quiet = Session(id="quiet", type="plan", agent="cook", origin=Origin(tool="codex"), extra={"project": "/src/quiet"})
+    store.create(quiet)
+    told = "once there was a sailor, who was neither here nor there, and had seen a boat"
+    store.append("quiet", Message(role="assistant", content=told, timestamp="2024-05-01T10:00:00Z"))
+    store.update("quiet", Change(status="paused", extra={ORDER: [event({}, TAG, "harbour")]}))
+    search = stores.search()
+    for words in (
+        "type:plan",
+        "tool:codex",
+        "agent:cook",
+        "status:paused",
+        "role:assistant",
+        "before:2024-06",
+        "after:2024-04 before:2024-06",
+        "tag:harbour",
+        "project:/src/quiet",
+        "+neither",
+    ):
+        found = search.search(f"sailor boat {words}", limit=1, exact=True)
+        assert [item.session.id for item in found] == ["quiet"], words
 
 
 @pytest.mark.req("STORE-14")

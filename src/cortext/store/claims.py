@@ -6,6 +6,7 @@ the worker dies, the claim expires and another worker takes over. Finished work 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -22,6 +23,9 @@ class Claims(Protocol):
 
     def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
         """Claim a task for `seconds`; None if another worker holds it or it is finished up to this version (if > 0)."""
+
+    def finished(self, topic: str, keys: Sequence[str]) -> dict[str, int]:
+        """Return up to which version each of these tasks is finished; those that are not known are left out."""
 
     def renew(self, claim: Claim, seconds: float) -> bool:
         """Extend the claim by `seconds` from now; False if it was lost."""

@@ -113,13 +113,22 @@ class ServerQueries(Protocol):
     ) -> list[Session]:
         """Return the sessions that match all (column, value) filters, newest first."""
 
-    def find(self, text: str, limit: int = 20) -> list[Hit]:
-        """Return the messages that contain these words, best first; no text is invalid as a query."""
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+        """Return the messages that contain these words, best first; no text is invalid as a query.
+
+        `where` are (name, value) filters: type, status, tool and agent of the session; role, after and before of the
+        message.
+        """
+
+    def around(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
+        """Return messages and their neighbours, by the session's id and the message's number."""
 
     def has_vectors(self) -> bool:
         """Whether the server itself can search by meaning."""
 
-    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+    def find_similar(
+        self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
+    ) -> list[Hit]:
         """Return the messages with the nearest vectors of this model, nearest first; empty without vectors."""
 
     def claims(self) -> Claims:

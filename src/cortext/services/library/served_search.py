@@ -6,19 +6,19 @@ for all users. Without pgvector, the newest messages of recent sessions are comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import islice
 
 from cortext.index.search.models import Models
-from cortext.index.search.query import Query
+from cortext.index.search.query import Query, timestamp
 from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.assistant.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing, is_in_order, order_filter
 from cortext.services.library.search import Found, Match, Search, match_of, session_filters
-from cortext.services.library.server_rows import ServerSource
+from cortext.services.library.server_rows import ServedStore, ServerSource
 
 Hit = tuple[float, Session, Message]  # with its score
 
@@ -26,6 +26,7 @@ RECENT_SESSIONS = 20  # searched by meaning
 NEWEST_MESSAGES = 60  # of each of them
 MEANING = 0.7  # the weight of a match by meaning, where a match by words has 1
 LEAST_SIMILARITY = 0.35
+MOST_HITS = 5_000  # messages that the server is asked for, if most of them are rejected here
 CLAIM_SECONDS = 60.0  # the longest time that one process may take for the vectors of a session
 
 
@@ -55,56 +56,83 @@ class ServedSearch(Search):
         found: list[Found] = []
         project = query.filters.get("project", "")
         projects = self._listing.projects_of(project) if project else None
+
+        def allows(row: Row, message: Message) -> bool:
+            if row.id in leave_out or not _matches_filters(query, row) or check.is_copy(message):
+                return False
+            return (projects is None or row.project in projects) and check.allows(message, row)
+
         for source in self._listing.servers.values() if query.said else ():
             workspace = query.filters.get("workspace", "").casefold()
             if workspace and workspace != self._listing.labels.get(source.root, "").casefold():
                 continue
-            question = partial(self._hits, source, query, limit * max(1, per_session), exact)
-            hits = self._listing.ask(source, question) or {}
-            groups: dict[str, list[Hit]] = {}
-            for hit in sorted(hits.values(), key=lambda hit: (hit[0], hit[1].last_active), reverse=True):
-                row = source.row(hit[1])
-                if row.id in leave_out or not _matches_filters(query, row) or check.is_copy(hit[2]):
-                    continue
-                if projects is not None and row.project not in projects:
-                    continue
-                if check.allows(hit[2], row):
-                    groups.setdefault(row.id, []).append(hit)
-            for group in islice(groups.values(), limit):
-                matches = [self._match_of(source, query, *hit) for hit in group[:per_session]]
+            question = partial(self._groups, source, query, limit, max(1, per_session), exact, allows)
+            best = self._listing.ask(source, question) or []
+            places = [(hit[1].id, hit[2].seq) for group in best for hit in group]
+            near = self._listing.ask(source, partial(source.store.around, places)) or {}
+            for group in best:
+                matches = [self._match_of(near, query, *hit) for hit in group]
                 found.append(Found(source.row(group[0][1]), matches, round(group[0][0], 4)))
         return sorted(found, key=lambda item: item.score, reverse=True)[:limit]
 
-    def _hits(self, source: ServerSource, query: Query, limit: int, exact: bool) -> dict[tuple[str, int], Hit]:
-        """Return messages by words and by meaning, each with the better of the two scores."""
+    def _groups(
+        self,
+        source: ServerSource,
+        query: Query,
+        limit: int,
+        per_session: int,
+        exact: bool,
+        allows: Callable[[Row, Message], bool],
+    ) -> list[list[Hit]]:
+        """Return the best sessions, each as its best messages.
+
+        What the server cannot filter by (tags, projects, required words) is checked here. If too few are left, more
+        are asked for.
+        """
+        groups: dict[str, list[Hit]] = {}
+        seen: set[tuple[str, int]] = set()
+        number = limit * per_session
+        while True:
+            hits, is_all = self._hits(source, query, number, exact)
+            for key in sorted(hits.keys() - seen, key=lambda key: hits[key][0], reverse=True):
+                if allows(source.row(hits[key][1]), hits[key][2]):
+                    groups.setdefault(key[0], []).append(hits[key])
+            seen |= hits.keys()
+            if is_all or len(groups) >= limit or number >= MOST_HITS:
+                break
+            number = min(4 * number, MOST_HITS)
+        best = [sorted(group, key=_rank, reverse=True)[:per_session] for group in groups.values()]
+        return sorted(best, key=lambda group: _rank(group[0]), reverse=True)[:limit]
+
+    def _hits(
+        self, source: ServerSource, query: Query, limit: int, exact: bool
+    ) -> tuple[dict[tuple[str, int], Hit], bool]:
+        """Return messages by words and by meaning, each with the better of the two scores; and whether that is all."""
         hits: dict[tuple[str, int], Hit] = {}
-        for session, message, score in source.store.find(" ".join(word.text for word in query.wanted), limit):
+        where = _where(query)
+        worded = source.store.find(" ".join(word.text for word in query.wanted), limit, where)
+        for session, message, score in worded:
             hits[session.id, message.seq] = (score, session, message)
         self._worded = self._worded or bool(hits)
         text = query.said if hits else known_words(self._embedder(), query.said)
-        for session, message, score in () if exact or not text else self._similar(source, text, limit):
+        similar = [] if exact or not text else self._similar(source, text, limit, where)
+        for session, message, score in similar:
             known = hits.get((session.id, message.seq))
             if score >= LEAST_SIMILARITY and (known is None or known[0] < score * MEANING):
                 hits[session.id, message.seq] = (score * MEANING, session, message)
-        return hits
+        return hits, len(worded) < limit and (len(similar) < limit or similar[-1][2] < LEAST_SIMILARITY)
 
-    def _similar(self, source: ServerSource, text: str, limit: int) -> list[tuple[Session, Message, float]]:
-        """Return messages that are near a text in meaning, with their similarity."""
+    def _similar(
+        self, source: ServerSource, text: str, limit: int, where: Sequence[tuple[str, str]]
+    ) -> list[tuple[Session, Message, float]]:
+        """Return messages that are near a text in meaning, with their similarity, the nearest first."""
         store = source.store
         embedder = self._embedder()
         recent = store.listed(limit=RECENT_SESSIONS)
         if store.has_vectors():
-            claims = store.claims()
-            for session in () if store.shared else recent:
-                count = session.message_count
-                claim = (
-                    claims.claim(f"embed {embedder.name}", session.id, CLAIM_SECONDS, version=count) if count else None
-                )
-                if claim is not None:
-                    backfill(store, session.id, embedder)
-                    claims.finish(claim, version=count)
+            self._embed_recent(store, [] if store.shared else recent)
             vector = embedder.embed([text])[0].tolist()
-            hits = store.find_similar(vector, embedder.name, limit) if any(vector) else []
+            hits = store.find_similar(vector, embedder.name, limit, where) if any(vector) else []
             return [(hit.session, hit.message, hit.score) for hit in hits]
         pairs = [(session, message) for session in recent for message in store.tail(session.id, NEWEST_MESSAGES)]
         pairs = [pair for pair in pairs if is_embedded(pair[1])]
@@ -112,13 +140,46 @@ class ServedSearch(Search):
             return []
         vectors = embedder.embed([text, *(message.text for _, message in pairs)])
         scores = (vectors[1:] @ vectors[0]).tolist()
-        return [(session, message, score) for (session, message), score in zip(pairs, scores, strict=True)]
+        scored = [(session, message, score) for (session, message), score in zip(pairs, scores, strict=True)]
+        return sorted(scored, key=lambda item: item[2], reverse=True)
 
-    def _match_of(self, source: ServerSource, query: Query, score: float, session: Session, message: Message) -> Match:
+    def _embed_recent(self, store: ServedStore, recent: Sequence[Session]) -> None:
+        """Compute the vectors that sessions of our own lack; one statement finds out whether any does."""
+        embedder = self._embedder()
+        topic = f"embed {embedder.name}"
+        claims = store.claims()
+        finished = claims.finished(topic, [session.id for session in recent])
+        for session in recent:
+            count = session.message_count
+            due = count > finished.get(session.id, 0)
+            claim = claims.claim(topic, session.id, CLAIM_SECONDS, version=count) if due else None
+            if claim is not None:
+                backfill(store, session.id, embedder)
+                claims.finish(claim, version=count)
+
+    def _match_of(
+        self, near: Mapping[tuple[str, int], Message], query: Query, score: float, session: Session, message: Message
+    ) -> Match:
         """Return a message as it is shown, with its neighbours."""
-        near = {each.seq: each for each in islice(source.store.read(session.id, max(0, message.seq - 1)), 3)}
+        numbers = range(message.seq - 1, message.seq + 2)
+        beside = {number: near[session.id, number] for number in numbers if (session.id, number) in near}
         terms = {term for word in query.wanted for term, _, _ in self._engine.tokens(word.text)}
-        return match_of(message, self._snippet(message, terms), near, score)
+        return match_of(message, self._snippet(message, terms), {**beside, message.seq: message}, score)
+
+
+def _rank(hit: Hit) -> tuple[float, str]:
+    return hit[0], hit[1].last_active
+
+
+def _where(query: Query) -> list[tuple[str, str]]:
+    """Return the filters of a query that the server itself can apply."""
+    wanted = session_filters(query)
+    where: list[tuple[str, str]] = [(name, wanted[name]) for name in ("type", "tool", "agent") if name in wanted]
+    if wanted.get("status") in (PAUSED, COMPLETED):  # whether a session is interrupted depends on its lease
+        where.append(("status", wanted["status"]))
+    filters = query.filters
+    times = (("after", timestamp(filters.get("after", ""))), ("before", timestamp(filters.get("before", ""), end=True)))
+    return [*where, *((name, value) for name, value in (("role", filters.get("role", "")), *times) if value)]
 
 
 def known_words(embedder: Embedder, text: str) -> str:

@@ -7,6 +7,7 @@ that claim are refused, because the transaction that writes locks and checks the
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 from cortext.errors import TakenOver
 from cortext.store.claims import Claim
@@ -25,6 +26,7 @@ INSERT INTO cortext.claims (key, topic, owner, fence, token, held_until)
 VALUES (%(key)s, %(topic)s, %(owner)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
 ON CONFLICT DO NOTHING RETURNING fence
 """
+_FINISHED = "SELECT key, version FROM cortext.claims WHERE key = ANY(%s) AND topic = %s AND owner = %s"
 _RENEW = """
 UPDATE cortext.claims SET held_until = now() + %s * interval '1 second'
 WHERE key = %s AND topic = %s AND fence = %s AND owner = %s RETURNING fence
@@ -54,6 +56,10 @@ class ServerClaims:
             return None
 
         return self._connections.run(attempt)
+
+    def finished(self, topic: str, keys: Sequence[str]) -> dict[str, int]:
+        rows = self._connections.query(_FINISHED, list(keys), topic, self._connections.owner)
+        return {str(key): int(version) for key, version in rows}
 
     def renew(self, claim: Claim, seconds: float) -> bool:
         return bool(self._connections.query(_RENEW, seconds, *claim, self._connections.owner))

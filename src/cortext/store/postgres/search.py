@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
@@ -17,6 +17,13 @@ from cortext.store.server_capabilities import ServerState
 _FILTERS = {name: f"{name} = %s" for name in ("type", "status", "tool", "agent")} | {
     "after": "last_active >= %s",
     "before": "last_active <= %s",
+}
+# The same for messages that are searched, where the times are those of the message.
+_SESSION_FILTERS = ("type", "status", "tool", "agent")
+_MESSAGE_FILTERS = {
+    "role": "m.role = %s",
+    "after": "left(m.said_at, 19) >= left(%s, 19)",
+    "before": "left(m.said_at, 19) <= left(%s, 19)",
 }
 _ORDERS = {
     # The index contains the hour; within an hour the server sorts.
@@ -32,9 +39,33 @@ _ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery
 _COUNT = f"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions WHERE {LISTED}"
 
 Rows = list[tuple[Any, ...]]
+Where = Sequence[tuple[str, str]]
 
 
-def listed(scope: Own, where: Sequence[tuple[str, str]], *, limit: int, order: str) -> Rows:
+class Conditions(NamedTuple):
+    """The filters of a search as conditions on sessions and on messages (`m`), each with its values."""
+
+    sessions: str
+    of_sessions: tuple[object, ...]
+    messages: str
+    of_messages: tuple[object, ...]
+
+
+def conditions(where: Where) -> Conditions:
+    """Return the conditions of these (name, value) filters: type, status, tool, agent, role, after, before."""
+    if unknown := [name for name, _ in where if name not in (*_SESSION_FILTERS, *_MESSAGE_FILTERS)]:
+        raise UsageError(f"a server cannot search by {', '.join(unknown)}")
+    sessions = [(name, storable(value)) for name, value in where if name in _SESSION_FILTERS]
+    messages = [(name, storable(value)) for name, value in where if name in _MESSAGE_FILTERS]
+    return Conditions(
+        "".join(f" AND {_FILTERS[name]}" for name, _ in sessions),
+        tuple(value for _, value in sessions),
+        "".join(f" AND {_MESSAGE_FILTERS[name]}" for name, _ in messages),
+        tuple(value for _, value in messages),
+    )
+
+
+def listed(scope: Own, where: Where, *, limit: int, order: str) -> Rows:
     """Return the columns SESSION of the sessions that match all filters."""
     if order not in _ORDERS or any(name not in _FILTERS for name, _ in where):
         raise UsageError(f"a server cannot list by {', '.join([order, *(name for name, _ in where)])}")
@@ -47,34 +78,35 @@ def listed(scope: Own, where: Sequence[tuple[str, str]], *, limit: int, order: s
     return scope.connections.query(scope.sql(query), *values)
 
 
-def find(scope: Own, text: str, limit: int) -> Rows:
+def find(scope: Own, text: str, limit: int, where: Where = ()) -> Rows:
     """Return the columns SESSION, the columns MESSAGE and a score for each match, best first."""
     words = storable(text)[:_LONGEST]
-    rows = _scaled(_matches(scope, _ALL_WORDS, words, limit), 0.5, 1.0)
+    rows = _scaled(_matches(scope, _ALL_WORDS, words, limit, where), 0.5, 1.0)
     if len(rows) >= limit:
         return rows
     # Matches of all words rank above matches of any word.
     seen = {(row[0], row[8]) for row in rows}
-    others = _scaled(_matches(scope, _ANY_WORD, words, limit), 0.0, 0.5)
+    others = _scaled(_matches(scope, _ANY_WORD, words, limit, where), 0.0, 0.5)
     return rows + [row for row in others if (row[0], row[8]) not in seen][: limit - len(rows)]
 
 
-def _matches(scope: Own, tsquery: str, words: str, limit: int) -> Rows:
+def _matches(scope: Own, tsquery: str, words: str, limit: int, where: Where) -> Rows:
     """Return the best matches. Every match is ranked, by its key alone; only the best are read in full."""
+    given = conditions(where)
     query = f"""
     WITH best AS MATERIALIZED (
         SELECT m.session_id, m.life, m.seq, s.last_active, ts_rank(m.words, {tsquery}, 33) AS score
         FROM cortext.messages m
-        JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}) AS s
+        JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
             ON s.session_id = m.session_id AND s.life = m.life
-        WHERE m.words @@ {tsquery} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
+        WHERE m.words @@ {tsquery}{given.messages} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
     )
     SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, best.score FROM best
     JOIN cortext.sessions s ON s.session_id = best.session_id AND s.life = best.life
     JOIN cortext.messages m ON m.session_id = best.session_id AND m.life = best.life AND m.seq = best.seq
     ORDER BY best.score DESC, best.last_active DESC, m.seq
     """
-    values = (words, *scope.all(), words, limit)
+    values = (words, *scope.all(), *given.of_sessions, words, *given.of_messages, limit)
 
     def query_server(connection: Connection) -> Rows:
         try:
@@ -83,6 +115,19 @@ def _matches(scope: Own, tsquery: str, words: str, limit: int) -> Rows:
             return []  # an engine whose index does not support an OR of words
 
     return scope.connections.run(query_server, breaks=2)
+
+
+def around(scope: Own, places: Sequence[tuple[str, int]]) -> Rows:
+    """Return the session's id and the columns MESSAGE of messages by their numbers, with their neighbours."""
+    query = f"""
+    SELECT m.session_id, {MESSAGE_OF_M} FROM unnest(%s::text[], %s::bigint[]) AS place (session_id, seq)
+    JOIN (SELECT session_id, life FROM cortext.sessions WHERE {LISTED} AND session_id = ANY(%s)) AS s
+        ON s.session_id = place.session_id
+    JOIN cortext.messages m ON m.session_id = s.session_id AND m.life = s.life
+        AND m.seq BETWEEN place.seq - 1 AND place.seq + 1
+    """
+    ids, numbers = [name for name, _ in places], [number for _, number in places]
+    return scope.connections.query(scope.sql(query), ids, numbers, *scope.all(), list(dict.fromkeys(ids)))
 
 
 def _scaled(rows: Rows, least: float, most: float) -> Rows:

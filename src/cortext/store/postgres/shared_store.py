@@ -54,11 +54,13 @@ class SharedStore(PostgresStore):
         self._saw(session_id)
         return super().annotations(session_id)
 
-    def find(self, text: str, limit: int = 20) -> list[Hit]:
-        return self._seen_in(super().find(text, limit))
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+        return self._seen_in(super().find(text, limit, where))
 
-    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
-        return self._seen_in(super().find_similar(vector, model, limit))
+    def find_similar(
+        self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
+    ) -> list[Hit]:
+        return self._seen_in(super().find_similar(vector, model, limit, where))
 
     def miscounted(self) -> Iterator[str]:
         return iter(())  # their owner's doctor reports them

@@ -21,6 +21,7 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import Damage, RepairReport, Trashed
 from cortext.store.claims import Claim
+from cortext.store.files.lines import BadLine
 from cortext.store.postgres import repair as postgres_repair
 from cortext.store.postgres import search as postgres_search
 from cortext.store.postgres import vectors as postgres_vectors
@@ -32,7 +33,7 @@ from cortext.store.postgres.connection import Connections, Limits
 from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.lease import FREE, Lease, Leases
 from cortext.store.postgres.log import AppendBatch, ServerReading, life_of, tail
-from cortext.store.postgres.rows import SESSION, columns_of, hour_of, session_from
+from cortext.store.postgres.rows import SESSION, columns_of, from_row, hour_of, session_from
 from cortext.store.postgres.scope import LISTED, LIVE, Own
 from cortext.store.postgres.shares import ServerShares
 from cortext.store.postgres.updates import ServerUpdates
@@ -211,17 +212,28 @@ class PostgresStore:
         rows = postgres_search.listed(self.scope, where, limit=limit, order=order)
         return [self._session(row) for row in rows]
 
-    def find(self, text: str, limit: int = 20) -> list[Hit]:
-        rows = postgres_search.find(self.scope, text, limit)
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+        rows = postgres_search.find(self.scope, text, limit, where)
         return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
 
     def has_vectors(self) -> bool:
         return self.connections.run(self.changes.has_vectors)
 
-    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+    def around(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
+        found: dict[tuple[str, int], Message] = {}
+        for row in postgres_search.around(self.scope, places) if places else ():
+            try:
+                found[row[0], row[1]] = from_row(row[1:])
+            except BadLine:
+                continue  # reported by a full read of that session
+        return found
+
+    def find_similar(
+        self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
+    ) -> list[Hit]:
         if not self.has_vectors():
             return []
-        rows = postgres_vectors.find(self.scope, vector, model, limit)
+        rows = postgres_vectors.find(self.scope, vector, model, limit, where)
         return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
 
     def miscounted(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION_OF_S, key_of
 from cortext.store.postgres.scope import LISTED, Own
+from cortext.store.postgres.search import conditions
 
 
 def keep(connection: Connection, owner: str, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
@@ -54,20 +55,25 @@ def literal(vector: Sequence[float]) -> str:
     return "[" + ",".join(f"{float(value):.6g}" for value in vector) + "]"
 
 
-def find(scope: Own, vector: Sequence[float], model: str, limit: int) -> list[Any]:
+def find(
+    scope: Own, vector: Sequence[float], model: str, limit: int, where: Sequence[tuple[str, str]] = ()
+) -> list[Any]:
     """Return the columns SESSION, the columns MESSAGE and a score of the messages with the nearest vectors.
 
-    Owner, space and trash are filtered before the nearest are chosen. So no index of neighbours can be used: the
-    vectors of these sessions are compared one by one, and the answer is exact.
+    Owner, space, trash and filters are applied before the nearest are chosen. So no index of neighbours can be used:
+    the vectors of these sessions are compared one by one, and the answer is exact.
     """
     dimensions = len(vector)
+    given = conditions(where)
+    messages = "JOIN cortext.messages m ON m.session_id = v.session_id AND m.life = v.life AND m.id = v.id"
     query = f"""
     WITH near AS MATERIALIZED (
         SELECT v.session_id, v.life, v.id, 1 - (v.vector <=> %s::vector({dimensions})) AS score
         FROM cortext.vectors v
-        JOIN (SELECT session_id, life FROM cortext.sessions WHERE {LISTED}) AS s
+        JOIN (SELECT session_id, life FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
             ON s.session_id = v.session_id AND s.life = v.life
-        WHERE v.model = %s AND vector_dims(v.vector) = {dimensions}
+        {messages if given.messages else ""}
+        WHERE v.model = %s AND vector_dims(v.vector) = {dimensions}{given.messages}
         ORDER BY v.vector <=> %s::vector({dimensions}) LIMIT %s
     )
     SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, near.score FROM near
@@ -76,4 +82,5 @@ def find(scope: Own, vector: Sequence[float], model: str, limit: int) -> list[An
     ORDER BY near.score DESC, m.seq
     """
     text = literal(vector)
-    return scope.connections.query(scope.sql(query), text, *scope.all(), model, text, limit, breaks=2)
+    values = (text, *scope.all(), *given.of_sessions, model, *given.of_messages, text, limit)
+    return scope.connections.query(scope.sql(query), *values, breaks=2)
