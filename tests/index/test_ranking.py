@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from cortext.index.search.query import parse
 from cortext.index.search.state import State
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
+from cortext.services.library.search import note_of
 from cortext.services.text.decisions import decided_share, topic_words
 from tests.index.world import World
 
@@ -89,6 +91,47 @@ def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int
 )
 def test_a_text_without_a_date_names_no_time(text: str) -> None:
     assert when(text, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "when", "unclear"),
+    [
+        ("what broke before the release", "what broke", (0, 20260301120000), ""),
+        ("what broke after v1.2?", "what broke ?", (20250301120000, 99991231235959), ""),
+        ("what broke since the 1.2 release", "what broke", (20250301120000, 99991231235959), ""),
+        ("was ist vor dem Release kaputt", "was ist  kaputt", (0, 20260301120000), ""),
+        ("what broke before v7.7", "what broke before v7.7", None, "before v7.7"),
+        ("release the lock before use", "release the lock before use", None, ""),
+        ("before the release notes", "before the release notes", None, ""),
+    ],
+)
+def test_a_release_is_a_time_if_there_is_a_tag(
+    text: str, subject: str, when: tuple[int, int] | None, unclear: str
+) -> None:
+    tags = {"": 20260301120000, "1.2": 20250301120000}
+    found = asked(text, lambda version: tags.get(version, 0))
+    assert (found.subject, found.when, found.unclear) == (subject, when, unclear)
+
+
+@pytest.mark.req("FIND-06")
+def test_before_the_release_means_before_the_tag(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for month in ("01", "09"):
+        world.store.create(Session(id=f"deploy-{month}"))
+        text = f"The deployment broke because disk number {month} was full."
+        message = Message(role="user", content=text, timestamp=f"2024-{month}-10T10:00:00Z")
+        world.store.append(f"deploy-{month}", message)
+    search = world.search()
+    search.search("why did the deployment break before the release")
+    assert note_of(search, "").startswith('"before the release" is not understood as a time: no tag here')
+    for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+        monkeypatch.setenv(name, "2024-05-01T10:00:00Z")
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
+    for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "x"], ["tag", "v1.0"], ["tag", "x"]):
+        subprocess.run(["git", *words], cwd=world.root, check=True)
+    for text, first in (("before the release", "deploy-01"), ("after v1.0", "deploy-09")):
+        found = search.search(f"why did the deployment break {text}")
+        assert found[0].session.id == first and "date" in found[0].matches[0].why
+        assert search.unclear == ""
 
 
 def test_filters_quotes_and_signs_are_no_part_of_the_question() -> None:

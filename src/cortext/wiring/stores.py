@@ -223,8 +223,13 @@ class Stores:
             from cortext.services.library.served_search import ServedSearch
             from cortext.wiring.models import embedder
 
-            return ServedSearch(listing, folders.cache(), models, embedder)
-        return Search(listing, folders.cache(), models)
+            return ServedSearch(listing, folders.cache(), models, embedder, self._released)
+        return Search(listing, folders.cache(), models, self._released)
+
+    def _released(self, version: str) -> str:
+        from cortext.services.workspace.releases import release_time
+
+        return release_time(self.folder, version)
 
     def capture(self) -> Capture:
         """Return what captures the transcripts of AI tools."""

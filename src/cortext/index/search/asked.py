@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cortext.model import clock
@@ -94,6 +95,12 @@ _WRITTEN = re.compile(
     r"|(before|after|since|until|in|during|seit|vor|nach|en|depuis|avant|après)\s+((?:19|20)\d\d))\b",
     re.IGNORECASE,
 )
+_RELEASE = re.compile(
+    rf"{_ALONE}(before|after|since|until|vor|nach|seit|avant|après|depuis)\s+(?:(?:the|our|dem|der|unserem|la|le)\s+)?"
+    r"(?:(?:last|latest|newest|letzten|dernière)\s+)?(?:(?:v(?:ersion)?\s*)?(\d+(?:\.\d+)+)(?:\s+release)?|release)"
+    rf"{_ENDS}(?!\s+(?:notes?|branch|candidate|script|process|build|pipeline)\b)",
+    re.IGNORECASE,
+)
 _SOMETHING = re.compile(r"\w{2}")
 _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ein": 1, "einem": 1, "einer": 1,
@@ -107,29 +114,45 @@ RECENT = 14  # days that "recently" means
 EVER = (0, 99991231235959)  # the first and the last time
 
 
+Released = Callable[[str], int]  # when a version was released (empty: the newest), as a sortable number; 0: not known
+
+
 class Asked(NamedTuple):
-    """What a question asks for: its subject, whether a decision is wanted, and when (two sortable times)."""
+    """What a question asks for: its subject, whether a decision is wanted, and when (two sortable times).
+
+    `unclear` is what sounds like a time ("before the release"), but is none that is known.
+    """
 
     subject: str
     decision: bool
     when: tuple[int, int] | None
+    unclear: str = ""
 
 
-def asked(text: str) -> Asked:
+def asked(text: str, released: Released = lambda version: 0) -> Asked:
     """Return what a question asks for. If nothing would be left of it, the subject is the whole text."""
     span = when(text)
     subject = _LAST.sub(" ", _AGO.sub(" ", text)).strip()
+    unclear = ""
+    release = _RELEASE.search(subject) if span is None else None
+    if release:
+        moment = released(release[2] or "")
+        if moment:
+            span = _bounded(release[1], (moment, moment))
+            subject = f"{subject[: release.start()]}{subject[release.end() :]}".strip()
+        else:
+            unclear = release[0]
     if not _SOMETHING.search(subject):
-        return Asked(text, False, span)
+        return Asked(text, False, span, unclear)
     lead = _LEAD.match(subject)
     if not lead:
-        return Asked(subject, False, span)
+        return Asked(subject, False, span, unclear)
     rest = subject[lead.end() :]
     tail = _TAIL.search(rest)
     decision = any((lead["settled"], lead["passive"], lead["noun"], tail is not None and tail["settled"]))
     rest = _TAIL.sub(" ", _LINK.sub(" ", rest, count=1) if _LINK.match(rest) else rest)
     rest = f"{lead['object'] or ''} {rest}".strip()
-    return Asked(rest if _SOMETHING.search(rest) else subject, decision, span)
+    return Asked(rest if _SOMETHING.search(rest) else subject, decision, span, unclear)
 
 
 def subject_of(text: str) -> str:
@@ -140,7 +163,7 @@ def subject_of(text: str) -> str:
 def when(text: str, now: float | None = None) -> tuple[int, int] | None:
     """Return the span of time that a text names, as two sortable numbers (20261115093000), or None.
 
-    "before the release" names none: only dates do.
+    "before the release" names none: only dates do (see `asked`).
     """
     now = time.time() if now is None else now
     ago = _AGO.search(text)

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 
-from cortext.index.search.asked import EVER, asked
+from cortext.index.search.asked import EVER, Released, asked
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model import clock
 
@@ -41,7 +41,7 @@ class Query:
     """A parsed query; `said` is its text for the comparison by meaning, `asked` the question as typed.
 
     `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
-    order what is found.
+    order what is found. `unclear` is what sounds like a time, but is none that is known.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class Query:
         asked: str = "",
         decision: bool = False,
         when: tuple[int, int] | None = None,
+        unclear: str = "",
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
-        self.asked, self.decision, self.when = asked, decision, when
+        self.asked, self.decision, self.when, self.unclear = asked, decision, when, unclear
 
     @property
     def demands(self) -> bool:
@@ -68,7 +69,7 @@ class Query:
         return [word for word in self.words if not word.excluded]
 
 
-def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
+def parse(text: str, filters: Mapping[str, str] | None = None, released: Released = lambda version: 0) -> Query:
     """Parse a query; filters passed in `filters` override those in the text."""
     found: dict[str, str] = {}
     pieces: list[_Piece] = []
@@ -80,7 +81,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
             pieces.append((sign, name, quoted, bare))
     # What is quoted, required, excluded or named is never part of the question around it.
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
-    wanted = asked(plain)
+    wanted = asked(plain, released)
     words = [word for piece in _about(wanted.subject, pieces) if (word := _word(piece)) is not None]
     said = [word.text for word in words if not word.excluded and word.text.lower() not in FUNCTION_WORDS]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
@@ -97,6 +98,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
         asked=plain,
         decision=wanted.decision,
         when=wanted.when,
+        unclear=wanted.unclear,
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from cortext.index.search.engine import Engine, Results
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
-from cortext.index.search.query import FILTERS, Query, parse, timestamp
+from cortext.index.search.query import FILTERS, Query, number, parse, timestamp
 from cortext.index.search.reading import Picking
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
@@ -77,11 +77,13 @@ def nearest_to(query: str) -> str:
 
 
 def note_of(search: Search, query: str) -> str:
-    """Return the line shown above the results of the last query: what of it no message contains; empty if all is."""
+    """Return the line shown above the results of the last query: what of it no message contains, or is not clear."""
+    unclear = f"{_quoted(search.unclear)} is not understood as a time: no tag here has that name. "
+    note = unclear if search.unclear else ""
     if search.by_meaning:
-        return nearest_to(query)
+        return note + nearest_to(query)
     words = [_quoted(word) for word in search.missing[:MOST_NAMED]]
-    return f"No message contains {' or '.join(words)}:" if words else ""
+    return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
 
 
 def _quoted(text: str) -> str:
@@ -100,8 +102,12 @@ class _Ranking(NamedTuple):
 class Search:
     """Search in the sessions of a listing."""
 
-    def __init__(self, listing: Listing, folder: str, models: Models) -> None:
+    def __init__(
+        self, listing: Listing, folder: str, models: Models, released: Callable[[str], str] = lambda version: ""
+    ) -> None:
         self._listing = listing
+        self._released = released  # when a version of the project was released
+        self.unclear = ""  # what sounds like a time in the last query, but is none that is known
         self._engine = Engine(folder, listing.sources, models)
         self._left_out = LeftOut(listing)
         self.more_to_do = False
@@ -174,7 +180,7 @@ class Search:
         """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore."""
         if fresh:
             self.refresh(meaning=not exact)
-        query = parse(text, filters)
+        query = self._parsed(text, filters)
         ranking = self._ranked(query, limit * per_session, exact, leave_out)
         found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
         return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
@@ -193,7 +199,7 @@ class Search:
         """Return the best messages, one match each; at most `per_session` of one session, unless it is 0."""
         if fresh:
             self.refresh(meaning=not exact)
-        query = parse(text, filters)
+        query = self._parsed(text, filters)
         ranking = self._ranked(query, limit, exact, leave_out)
         check = self._check(query, leave_out)
         count: dict[tuple[str, str], int] = {}
@@ -211,6 +217,11 @@ class Search:
         served = self._served(query, limit, per_session or limit, exact, leave_out)
         single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
         return _merged(self._near_enough(found), single, limit)
+
+    def _parsed(self, text: str, filters: Mapping[str, str] | None) -> Query:
+        query = parse(text, filters, lambda version: number(self._released(version)))
+        self.unclear = query.unclear
+        return query
 
     def naming(self, text: str, *, limit: int) -> list[Row]:
         """Return the sessions with a message that contains these words exactly, the best first; reads no message."""
@@ -296,11 +307,11 @@ class Search:
 
     def _grouped(self, ranking: _Ranking, limit: int, per_session: int, check: Check) -> list[Found]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
-        for number, item in enumerate(ranking.best, 1):
+        for count, item in enumerate(ranking.best, 1):
             groups.setdefault((item[1].root, item[1].id), []).append(item)
             # Twice as many as wanted, because some are copies or rejected by the filters.
             enough = max(AT_A_TIME, READ_PER_SESSION * limit, 2 * limit * per_session)
-            if number >= enough and len(groups) >= 2 * limit:
+            if count >= enough and len(groups) >= 2 * limit:
                 break  # the next message would look up another batch of sessions
         found: list[Found] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):

@@ -33,8 +33,15 @@ CLAIM_SECONDS = 60.0  # the longest time that one process may take for the vecto
 class ServedSearch(Search):
     """Search in the sessions of a listing, some of them on a server."""
 
-    def __init__(self, listing: Listing, folder: str, models: Models, embedder: Callable[[], Embedder]) -> None:
-        super().__init__(listing, folder, models)
+    def __init__(
+        self,
+        listing: Listing,
+        folder: str,
+        models: Models,
+        embedder: Callable[[], Embedder],
+        released: Callable[[str], str] = lambda version: "",
+    ) -> None:
+        super().__init__(listing, folder, models, released)
         self._embedder = embedder
         self._worded = False  # whether a message on a server has the words of the last query
 
