@@ -155,9 +155,33 @@ def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
 
 
 def test_function_words_of_other_languages_are_not_searched_for() -> None:
-    assert [word.text for word in parse("où sont les tests du cache").words] == ["tests", "du", "cache"]
+    assert [word.text for word in parse("où sont les tests du cache").words] == ["tests", "cache"]
+    assert [word.text for word in parse("the du command").words] == ["du", "command"]
+    assert [word.text for word in parse("install red hat").words] == ["install", "red", "hat"]
+    assert [word.text for word in parse("warum hat der Server den Token abgelehnt").words][:2] == ["Server", "Token"]
     assert [word.text for word in parse("warum ist der cache nicht leer").words] == ["cache", "leer"]
     assert [word.text for word in parse("les").words] == ["les"]  # there is nothing else
+
+
+@pytest.mark.req("FIND-06")
+@pytest.mark.parametrize(
+    ("text", "session"),
+    [
+        ("wo wird das Timeout im Client gesetzt", "timeout"),
+        ("warum hat der Server den Token abgelehnt", "token"),
+        ("wie funktioniert die Migration der Tabelle", "migration"),
+        ("où est défini le timeout du client", "timeout"),
+        ("pourquoi le token a été refusé par le serveur", "token"),
+        ("comment se passe la migration des tables sur le serveur de production", "migration"),
+    ],
+)
+def test_a_german_or_french_question_finds_english_talk(world: World, text: str, session: str) -> None:
+    world.talk("timeout", "Where do we set the timeout of the client?", "In settings.py: client timeout 30 seconds.")
+    world.talk("token", "Why was the token refused?", "The server rejects a token after an hour.")
+    world.talk("migration", "How does the migration work?", "It copies the table in batches, on the production server.")
+    world.talk("hat", "Which hat does the man wear at war?", "A den for the fox, on par with the base comment.")
+    world.talk("words", "Das war also die Frage.", "On est sur la route par la mer, comment faire des plans?")
+    assert world.find(text)[0] == session
 
 
 @pytest.mark.req("FIND-06")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from cortext.index.search.asked import EVER, Released, asked
-from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
+from cortext.index.search.words import STOP, WORD, function_words
 from cortext.model import clock
 
 FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "tag", "is", "after", "before")
@@ -83,8 +83,9 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
     wanted = asked(plain, released)
     words = [word for piece in _about(wanted.subject, pieces) if (word := _word(piece)) is not None]
-    said = [word.text for word in words if not word.excluded and word.text.lower() not in FUNCTION_WORDS]
-    significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
+    empty = STOP | (function := function_words(set(WORD.findall(plain.lower()))))
+    said = [word.text for word in words if not word.excluded and word.text.lower() not in function]
+    significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word, empty)]
     if wanted.when is not None and not significant and not found:
         span = zip(("after", "before"), wanted.when, strict=True)  # "what did we do yesterday": all of that time
         found, words = {name: _written(at, ".000Z") for name, at in span if at not in EVER}, []
@@ -134,9 +135,8 @@ def _word(piece: _Piece) -> Word | None:
     )
 
 
-def _is_stop(word: Word) -> bool:
-    pieces = WORD.findall(word.text.lower())
-    return not word.begins and all(piece in STOP or piece in FUNCTION_WORDS for piece in pieces)
+def _is_stop(word: Word, empty: Collection[str]) -> bool:
+    return not word.begins and all(piece in empty for piece in WORD.findall(word.text.lower()))
 
 
 def _is_valid_filter(name: str, value: str) -> bool:

@@ -8,6 +8,7 @@ indexed character by character with positions, so any part of such a text is fou
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from cortext.model.message import Message
 
@@ -59,6 +60,38 @@ FUNCTION_WORDS = frozenset(
         "são seu também pelo pela",
     )
 )
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(text.split(" "))
+
+
+# Function words of a language that are something else in English or code, and words by which that language is known.
+_GERMAN = (
+    _listed("das den die im am hat war man was wo so als bin bis da ins wen"),
+    _listed(
+        "aber auch auf aus bei dem denn der diese dieser dieses durch eine einem einen einer für haben ich ist kann "
+        "können mit nach nicht noch oder sich sind über und uns unser unter von wann warum welche welcher wenn werden "
+        "wie wir wird wurde wurden zum zur zwischen"
+    ),
+)
+_FRENCH = (
+    _listed("des du sur par comment son on pas plus a au si ma me te se sa va fait faire"),
+    _listed(
+        "après avec avons avez cette ces dans depuis elle elles est était et être il ils je la le les leur mais même "
+        "notre nous ont où pendant peut pour pourquoi quand quel quelle quelles quels qui quoi sont sous tous tout "
+        "toute très une vos votre vous"
+    ),
+)
+
+
+def function_words(words: Collection[str]) -> frozenset[str]:
+    """Return the function words of other languages; the ambiguous ones only of a language that these words are in."""
+    found = FUNCTION_WORDS
+    for ambiguous, known_by in (_GERMAN, _FRENCH):
+        if not known_by.isdisjoint(words):
+            found |= ambiguous
+    return found
 
 
 def searchable(message: Message) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
+from cortext.index.search.words import STOP, WORD, function_words
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.services.text.clip import clip
 from cortext.services.text.decision_words import may_decide, sounds_decided, states_decision
@@ -46,8 +46,9 @@ class Decision(msgspec.Struct, kw_only=True):
 
 def topic_words(topic: str) -> frozenset[str]:
     """Return the significant words of a topic as prefixes, so that `decisions` also matches `decision`."""
-    words = [word for word in WORD.findall(topic[:2000].casefold()) if word not in STOP and word not in FUNCTION_WORDS]
-    return frozenset(word[: max(4, len(word) - 2)] for word in words)
+    words = WORD.findall(topic[:2000].casefold())
+    empty = STOP | function_words(words)
+    return frozenset(word[: max(4, len(word) - 2)] for word in words if word not in empty)
 
 
 def decided_share(text: str, words: Collection[str]) -> float:
