@@ -91,7 +91,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     except NotPutBack as error:
         plan = plan_for(chosen, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
-        plan.receipt.price = price(listing, plan, tools.can_resume, options.model)
+        plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, tool.name, options.model)
         launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
