@@ -103,7 +103,17 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
     assert "cortext repair talk" in ran("doctor", code=3).out
     ran("repair", "talk")
     assert "No problems found" in ran("doctor").out
+    # What was counted before is counted again only if it was active since; --full reads everything.
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE cortext.sessions SET last_active = '2020-01-01', last_hour = '2020-01-01T00'")
+        connection.execute("UPDATE cortext.messages SET more = '[]'")
+    assert "counted what was active since" in ran("doctor").out
+    assert "cortext repair talk" in ran("doctor", "--full", code=3).out
+    ran("repair", "talk")
+    assert "No problems found" in ran("doctor", "--full").out
     monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
+    done = ran("doctor", code=9)
+    assert "unreachable  no answer from" in done.out and "damage" not in done.out.replace("is damaged", "")
     assert "no answer from postgresql://cortext@127.0.0.1:1/x" in ran("list", code=9).err
 
 

@@ -11,6 +11,7 @@ import pytest
 from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
+from cortext.store.postgres import search
 from cortext.store.postgres.store import PostgresStore
 from tests.support import postgres
 
@@ -59,6 +60,17 @@ def test_a_tool_result_is_found_and_returned_complete(store: PostgresStore) -> N
     store.create(Session(id="talk"))
     [stored] = store.append("talk", Message(role="tool", parts=[Part(type="tool_result", output="42 zebras")]))
     assert store.find("zebras")[0].message == stored
+
+
+def test_counts_are_compared_page_by_page(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_PAGE", 2)
+    for number in range(7):
+        add_session(store, f"talk-{number}", *["hello"] * number)
+    assert list(store.miscounted()) == []
+    wrong = "UPDATE cortext.sessions SET token_count = 9 WHERE space = %s AND session_id = ANY(%s)"
+    postgres.shared().sql(wrong, store.space, ["talk-0", "talk-3", "talk-6"])
+    assert list(store.miscounted()) == ["talk-0", "talk-3", "talk-6"]
+    assert list(store.miscounted("2999-01-01T00:00:00Z")) == []
 
 
 def test_the_trash_and_other_spaces_are_not_searched(store: PostgresStore) -> None:

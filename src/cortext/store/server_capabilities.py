@@ -134,5 +134,8 @@ class ServerQueries(Protocol):
     def claims(self) -> Claims:
         """Return the claims of workers on tasks."""
 
-    def miscounted(self) -> Iterator[str]:
-        """Yield the ids of sessions whose counts differ from their rows, because rows were changed by hand."""
+    def miscounted(self, since: str = "") -> Iterator[str]:
+        """Yield the ids of sessions whose counts differ from their rows, because rows were changed by hand.
+
+        With a timestamp, only sessions that were active in its hour or later are counted.
+        """

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cortext.config import folders
-from cortext.errors import CortextError
+from cortext.errors import CortextError, StoreUnreachable
+from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.services.capture import uncaptured
 from cortext.services.library.stores import NamedStore
+from cortext.services.workspace import last_checks
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from cortext.services.capture.rescue import Endangered
 
 CAPTURE = "capture"
+UNREACHABLE = "unreachable"  # the level of a finding: the server does not answer, so nothing is known
 MOUNTS = "/proc/self/mounts"
 CLOCK_TOLERANCE = 60.0  # seconds that two clocks may differ before it is reported
 # File systems on which flock may not work across hosts, or not reliably.
@@ -31,7 +34,7 @@ _NETWORK = frozenset(
 
 
 class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One thing that is wrong or, as `warning`, that cannot be promised."""
+    """One thing that is wrong or, as `warning`, that cannot be promised, or, as `unreachable`, that is not known."""
 
     store: str
     level: str
@@ -50,12 +53,17 @@ class StoreReport(msgspec.Struct, kw_only=True):
     sessions: int
     messages: int
     findings: list[Finding]
+    # Sessions on a server that were not active since then were found undamaged by an earlier run.
+    since: str = ""
 
 
-def examine(named_store: NamedStore) -> StoreReport:
-    """Check every session of a store, and the folder or server that it is in."""
+def examine(named_store: NamedStore, *, full: bool = False) -> StoreReport:
+    """Check every session of a store, and the folder or server that it is in.
+
+    On a server, the counts of the sessions that were active since the last check; with `full`, every session is read.
+    """
     if isinstance(named_store.store, ServerQueries):
-        return _examine_server(named_store, named_store.store)
+        return _examine_server(named_store, named_store.store, full=full)
     findings = list(_folder_findings(named_store))
     sessions = messages = 0
     for session in named_store.store.sessions():
@@ -113,11 +121,13 @@ def purge_findings(endangered: Sequence[Endangered]) -> list[StoreReport]:
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def _examine_server(named_store: NamedStore, server: ServerQueries) -> StoreReport:
-    """Check the server's state, and its counts against its rows. The server itself looks after the rows."""
+def _examine_server(named_store: NamedStore, server: ServerQueries, *, full: bool) -> StoreReport:
+    """Check the server's state, and its counts against its rows; with `full`, also that every row can be read."""
+    begin = clock.now()
     examined = StoreReport(
         store=named_store.label, kind=named_store.kind, path=named_store.root, sessions=0, messages=0, findings=[]
     )
+    examined.since = "" if full else last_checks.last_check(named_store.root)
 
     def add(level: str, what: str, todo: str, session: str = "") -> None:
         examined.findings.append(Finding(store=named_store.label, level=level, what=what, todo=todo, session=session))
@@ -133,10 +143,19 @@ def _examine_server(named_store: NamedStore, server: ServerQueries) -> StoreRepo
             )
         if not state.encrypted and not _is_local(state.address):
             add("warning", "data travels to the server unencrypted", "add ?sslmode=verify-full to the address")
-        for session_id in server.miscounted():
+        for session_id in server.miscounted(examined.since):
             add("damage", "its counts do not match its rows", f"cortext repair {session_id}", session_id)
+        counted = {finding.session for finding in examined.findings}
+        for session in named_store.store.sessions() if full and not server.shared else ():
+            damage = [] if session.id in counted else named_store.store.check(session.id)
+            for what in dict.fromkeys(item.reason for item in damage[:3]):
+                add("damage", what, f"cortext repair {session.id}", session.id)
+    except StoreUnreachable as error:
+        add(UNREACHABLE, error.message, error.hint)
     except CortextError as error:
         add("damage", error.message, error.hint)
+    if all(finding.level == "warning" for finding in examined.findings):
+        last_checks.record(named_store.root, begin)
     return examined
 
 

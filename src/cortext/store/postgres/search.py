@@ -10,7 +10,7 @@ from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, storable
+from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
 from cortext.store.postgres.scope import LISTED, Own
 from cortext.store.server_capabilities import ServerState
 
@@ -33,6 +33,7 @@ _ORDERS = {
     "title": "title DESC, session_id DESC",
 }
 _LONGEST = 2000  # characters of a query
+_PAGE = 500  # sessions that are counted in one statement
 _ALL_WORDS = "plainto_tsquery('simple', %s)"
 _ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery"
 
@@ -186,13 +187,19 @@ def _database_size(connection: Connection) -> int:
     return int(row[0]) if row else 0
 
 
-def miscounted(scope: Own) -> Iterator[str]:
-    """Yield the ids of sessions whose counts differ from their rows."""
+def miscounted(scope: Own, since: str = "") -> Iterator[str]:
+    """Yield the ids of sessions whose counts differ from their rows: all, or those active since this time."""
     query = f"""
-    SELECT s.session_id FROM (SELECT * FROM cortext.sessions WHERE {LISTED}) AS s
-    LEFT JOIN cortext.messages m ON m.session_id = s.session_id AND m.life = s.life
-    GROUP BY s.session_id, s.life, s.message_count, s.token_count, s.next_seq
-    HAVING count(m.seq) <> s.message_count OR coalesce(sum(m.tokens), 0) <> s.token_count
-        OR coalesce(max(m.seq), -1) >= s.next_seq
+    WITH page AS MATERIALIZED (
+        SELECT session_id, life, message_count, token_count, next_seq FROM cortext.sessions
+        WHERE {LISTED} AND last_hour >= %s AND session_id > %s ORDER BY session_id LIMIT {_PAGE}
+    )
+    SELECT p.session_id, count(m.seq) = p.message_count AND coalesce(sum(m.tokens), 0) = p.token_count
+        AND coalesce(max(m.seq), -1) < p.next_seq
+    FROM page p LEFT JOIN cortext.messages m ON m.session_id = p.session_id AND m.life = p.life
+    GROUP BY p.session_id, p.life, p.message_count, p.token_count, p.next_seq ORDER BY p.session_id
     """
-    return (row[0] for row in scope.connections.query(scope.sql(query), *scope.all()))
+    last = ""
+    while rows := scope.connections.query(scope.sql(query), *scope.all(), hour_of(since), last):
+        yield from (row[0] for row in rows if not row[1])
+        last = rows[-1][0]

@@ -62,7 +62,7 @@ class SharedStore(PostgresStore):
     ) -> list[Hit]:
         return self._seen_in(super().find_similar(vector, model, limit, where))
 
-    def miscounted(self) -> Iterator[str]:
+    def miscounted(self, since: str = "") -> Iterator[str]:
         return iter(())  # their owner's doctor reports them
 
     def trash(self) -> Iterator[Trashed]:

@@ -236,8 +236,8 @@ class PostgresStore:
         rows = postgres_vectors.find(self.scope, vector, model, limit, where)
         return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
 
-    def miscounted(self) -> Iterator[str]:
-        return postgres_search.miscounted(self.scope)
+    def miscounted(self, since: str = "") -> Iterator[str]:
+        return postgres_search.miscounted(self.scope, since)
 
     # ── the trash ────────────────────────────────────────────────────────────────────────────────────
 

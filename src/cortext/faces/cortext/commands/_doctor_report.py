@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from cortext.errors import StoreUnreachable
 from cortext.faces.terminal.style import folded, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture.rescue import Rescue
-from cortext.services.workspace.doctor import StoreReport, examine, purge_findings, uncaptured_findings
+from cortext.services.workspace.doctor import UNREACHABLE, StoreReport, examine, purge_findings, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
@@ -16,19 +17,20 @@ from cortext.wiring.stores import WORKSPACE, Stores
 from cortext.wiring.tools import tools as all_tools
 
 
-def run_full(*, as_json: bool) -> int:
-    """Examine every store and print the report; return 3 if something is damaged."""
+def run_full(*, as_json: bool, full: bool = False) -> int:
+    """Examine every store and print the report; return 3 if something is damaged, 9 if a server does not answer."""
     stores = Stores()
     tools = all_tools()
     examined = []
     for store in stores.all():
-        examined.append(examine(store))
+        examined.append(examine(store, full=full))
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
     examined += purge_findings(Rescue(stores.capture, tools).warnings)
     findings = [finding for report in examined for finding in report.findings]
     damaged = any(finding.level == "damage" for finding in findings)
+    unreachable = any(finding.level == UNREACHABLE for finding in findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
     else:
@@ -40,18 +42,21 @@ def run_full(*, as_json: bool) -> int:
             if note := untested(tool, found):
                 print(f"{paint('!', 'yellow')} {terminal.line(note)}")
         result = "Nothing is damaged; see the warnings above." if findings else "No problems found."
+        result = "A server does not answer; nothing else is damaged." if unreachable else result
         print("Something is damaged: run the commands above." if damaged else result)
-    return 3 if damaged else 0
+    return 3 if damaged else StoreUnreachable.exit_status if unreachable else 0
 
 
 def _print(report: StoreReport) -> None:
-    mark = paint("✗", "red") if any(f.level == "damage" for f in report.findings) else paint("✓", "green")
+    mark = paint("✓", "green") if all(f.level == "warning" for f in report.findings) else paint("✗", "red")
     name = paint(terminal.line(report.store), "bold")
     sessions, messages = amount(report.sessions, "session"), amount(report.messages, "message")
     print(f"{mark} {name} ({report.kind}): {sessions}, {messages}")
     print(paint(f"    {terminal.line(report.path)}", "dim"))
+    if report.since:
+        print(paint(f"    counted what was active since {report.since[:13]}h; --full reads everything", "dim"))
     for finding in report.findings:
-        colour = "red" if finding.level == "damage" else "yellow"
+        colour = "yellow" if finding.level == "warning" else "red"
         what = f"{finding.session}: {finding.what}" if finding.session else finding.what
         text = folded(terminal.line(what), first=len(f"    {finding.level}  "), indent=12)
         print(f"    {paint(finding.level, colour)}  {text}")

@@ -13,10 +13,12 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session completely and report what is "
-        "damaged and what to do about it. Nothing is changed.",
+        "damaged and what to do about it. On a server, the counts of the sessions that were active since the last run "
+        "are compared with their messages; --full reads all of them. Nothing is changed.",
         epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (there may be warnings); 3: something is "
-        "damaged or could not be captured.",
+        "damaged or could not be captured; 9: a server does not answer.",
     )
+    made.add_argument("--full", action="store_true", help="read every session on a server too, not only count")
     made.add_argument("--json", action="store_true", help="print the findings as JSON")
     return made
 
@@ -24,7 +26,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Examine, print, and return 3 if something is damaged."""
     # A plain `doctor` is often the first command that a user runs: load only what it needs.
-    as_json = bool(arguments) and parser().parse_args(arguments).json
+    options = parser().parse_args(arguments) if arguments else None
+    as_json, full = (options.json, options.full) if options else (False, False)
     locations = Stores().locations()
     if not as_json:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
@@ -35,7 +38,7 @@ def run(arguments: list[str]) -> int:
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full
 
-    return run_full(as_json=as_json)
+    return run_full(as_json=as_json, full=full)
 
 
 def _any_transcripts() -> bool:
