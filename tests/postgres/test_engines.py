@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from cortext.errors import ConfigError
+from cortext.store.postgres import admin
 from cortext.store.postgres import schema as postgres_schema
+from cortext.store.postgres.store import PostgresStore
 from tests.support.debian import NotToBeHad
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import Remote, shared
@@ -49,6 +53,30 @@ def test_the_table_names_the_pooler_that_the_tests_use() -> None:
 def test_what_was_run_has_a_date_and_what_was_not_says_nothing() -> None:
     for name, ran in engines().items():
         assert re.search(r"20\d\d-\d\d-\d\d", ran) or ran.startswith(("nothing", "the release before")), name
+
+
+@pytest.mark.req("TEAM-05")
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("CockroachDB", "CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)"),
+        ("YugabyteDB", "PostgreSQL 11.2-YB-2.25.0.0-b0 on x86_64-pc-linux-gnu"),
+    ],
+)
+def test_an_engine_that_is_not_supported_is_refused_and_unchanged(name: str, version: str) -> None:
+    """A real server, which introduces itself as the other engine does."""
+    url = shared().database()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE FUNCTION public.version() RETURNS text LANGUAGE sql AS $$SELECT '{version}'$$")
+    other = f"{url}?options=-csearch_path%3Dpublic%2Cpg_catalog"
+    for use in (lambda: PostgresStore(other).get("talk"), lambda: admin.migrate(other, report=lambda step: None)):
+        with pytest.raises(ConfigError, match=f"{name}, which is not supported"):
+            use()
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT to_regnamespace('cortext')").fetchone() == (None,)
+    assert engines()[name] == "nothing" and f"| {name} | nothing | **not supported**" in PAGE.read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.req("TEAM-05")

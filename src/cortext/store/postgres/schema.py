@@ -21,6 +21,8 @@ from cortext.store.postgres.driver import Connection, psycopg
 FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 NEEDED = 6  # the migration that this release needs
 CONTRACTS = (7,)  # migrations that the release before cannot work with
+# Engines that are refused, by how they introduce themselves.
+_UNSUPPORTED = {"CockroachDB": "CockroachDB", "-YB-": "YugabyteDB"}
 # The tables whose rows have an owner, and the key by which rows without one are found.
 OWNED = {
     "sessions": "session_id, life",
@@ -117,8 +119,21 @@ def prepare(connection: Connection, where: str) -> None:
         )
 
 
+def refuse_unsupported(connection: Connection, where: str) -> None:
+    """Raise ConfigError for an engine that speaks the protocol, but not everything that the tables need."""
+    row = connection.execute(b"SELECT version()").fetchone()
+    name = next((name for sign, name in _UNSUPPORTED.items() if row is not None and sign in str(row[0])), "")
+    if name:
+        raise ConfigError(
+            f"{where} is {name}, which is not supported",
+            kept="nothing was changed",
+            hint="use PostgreSQL 13 or newer; docs/scale.md says which servers were tested and what others lack",
+        )
+
+
 def create(connection: Connection, where: str) -> None:
     """Create the tables in an empty database. Many processes may do so at once."""
+    refuse_unsupported(connection, where)
     row = connection.execute(b"SHOW server_encoding").fetchone()
     if row is not None and row[0].upper() not in ("UTF8", "UTF-8"):
         raise ConfigError(
@@ -173,6 +188,7 @@ def migrate(
         return versions(connection) or Versions(0, 0)
     if found.version > max(migrations()):
         prepare(connection, where)  # raises: a newer cortext made these tables
+    refuse_unsupported(connection, where)
     connection.execute(b"SET statement_timeout = 0")
     for step in unfinished(connection, found):
         report(step)
