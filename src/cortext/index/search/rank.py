@@ -66,7 +66,7 @@ def rerank(
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
     dated = np.array([_is_dated(query.when, message) for message in said])
-    decided = np.array([decides(text) if query.decision else 0.0 for text in texts])
+    decided = np.array([decides(text) for text in texts])
     bonus = DATED * dated + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
     untrained = _untrained(signals, said, texts, near)

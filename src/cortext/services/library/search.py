@@ -21,7 +21,6 @@ from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
-from cortext.services.text.decisions import decided_share, topic_words
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
@@ -270,7 +269,6 @@ class Search:
 
     def _ranked_once(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int) -> _Ranking:
         keys, unwanted = self._keys(query, leave_out)
-        topic = topic_words(" ".join(word.text for word in query.wanted))
         reading = QueryReading(self._listing, self._engine.sessions, self._picking, leave_out)
         results = self._engine.find(
             query,
@@ -280,7 +278,7 @@ class Search:
             exact=exact,
             like=like,
             read=reading.messages,
-            decides=lambda text: decided_share(text, topic),
+            decides=_deciding(query),
         )
         return _Ranking(_in_order(results, reading), results.terms, reading)
 
@@ -390,6 +388,16 @@ def _in_order(results: Results, reading: QueryReading) -> Iterator[Ranked]:
         ranked.sort(key=lambda item: (item[0], item[1].last_active, item[1].id, -item[2]), reverse=True)
         yield from ranked
         start = end
+
+
+def _deciding(query: Query) -> Callable[[str], float]:
+    """Return what says how much of the query's subject a text decides; nothing does if it asks for no decision."""
+    if not query.decision:
+        return lambda text: 0.0
+    from cortext.services.text.decisions import decided_share, topic_words
+
+    topic = topic_words(" ".join(word.text for word in query.wanted))
+    return lambda text: decided_share(text, topic)
 
 
 def session_filters(query: Query) -> dict[str, str]:
