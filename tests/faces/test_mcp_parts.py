@@ -254,3 +254,34 @@ def test_a_search_returns_as_many_messages_per_session_as_asked_for(herons: Cont
     assert [len(one["passages"]) for one in answer.data["results"]] == [10, 10]
     three = call(herons, "search_sessions", {"query": "young herons", "top_k": 2, "messages_per_session": 3})
     assert [len(one["passages"]) for one in three.data["results"]] == [3, 3]
+
+
+@pytest.mark.req("FIND-08")
+@pytest.mark.parametrize("tool", ["search_workspace", "search_sessions"])
+def test_a_search_is_filled_to_its_budget_with_the_best_of_every_session_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    for number in range(5):
+        name = f"00{number}-plan-birds"
+        store.create(Session(id=name, title=f"Birds {number}", status="paused"))
+        for turn in range(3):
+            text = f"Herons at pond {number}, morning {turn}: {'they wade and wait and fish. ' * 40}"
+            store.append(name, Message(role="user", content=text), Message(role="assistant", content="Noted."))
+    monkeypatch.setenv("CORTEXT_MCP_TOKENS", "3000")
+    answer = call(Context(str(tmp_path), lambda: None), tool, {"query": "herons at the pond"})
+    sent = tokens.estimate(json.dumps(answer.data, separators=(",", ":")))
+    assert 2_400 < max(sent, tokens.estimate(answer.text)) <= 3_000
+    assert len(answer.data["results"]) == 5 and answer.data["next_cursor"] is None
+    lengths = [len(part["text"]) for one in answer.data["results"] for part in one["passages"]]
+    assert len(lengths) > 5 and max(lengths) > 1_000, "whole passages, not snippets"
+    monkeypatch.setenv("CORTEXT_MCP_TOKENS", "1000")
+    small = Context(str(tmp_path), lambda: None)
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        answer = call(small, tool, {"query": "herons at the pond", "cursor": cursor})
+        seen += [one["session"]["id"] for one in answer.data["results"]]
+        cursor = answer.data["next_cursor"]
+    assert len(seen) == len(set(seen)) == 5, "what does not fit is on the next page"

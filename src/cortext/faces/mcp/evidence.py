@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from cortext.faces.mcp.drawing import evidence_entry, shortened, without_summary
-from cortext.faces.mcp.pages import FRAME, cost
+from cortext.faces.mcp.pages import FRAME, Json, cost
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionPassages
 
@@ -23,12 +23,27 @@ class Filled(NamedTuple):
     is_full: bool  # whether the next passage did not fit
 
 
-def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
+Draw = Callable[[SessionPassages], tuple[str, Json]]
+
+
+def filled(ranked: Iterable[tuple[Row, Passage]], budget: int, draw: Draw = evidence_entry) -> Filled:
     """Return the best passages that fit into this many tokens, at least one; `ranked` is read only as far as needed.
 
     Within a session they are in the order in which they were said. If there is room left, passages get their
-    neighbours, the best passage first, and sessions their summaries.
+    neighbours, the best passage first, and sessions their summaries. `draw` is how a session will be shown.
     """
+
+    def growth(before: SessionPassages | None, after: SessionPassages) -> list[int]:
+        """Return how many tokens the answer grows by, as text and as data."""
+        old = cost(before, draw) if before is not None else (0, 0)
+        return [new - less for new, less in zip(cost(after, draw), old, strict=True)]
+
+    def fits(before: SessionPassages | None, after: SessionPassages) -> bool:
+        return all(now + more <= budget for now, more in zip(used, growth(before, after), strict=True))
+
+    def take(before: SessionPassages | None, after: SessionPassages) -> None:
+        used[:] = [now + more for now, more in zip(used, growth(before, after), strict=True)]
+
     sessions: dict[tuple[str, str], SessionPassages] = {}
     order: list[tuple[tuple[str, str], Passage]] = []
     summaries: dict[tuple[str, str], Row] = {}
@@ -42,42 +57,28 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int) -> Filled:
         after = SessionPassages(
             session=without_summary(row) or row, passages=[*(before.passages if before else ()), bare]
         )
-        while not order and not _fits(None, after, used, budget) and (smaller := shortened(after)) is not None:
+        while not order and not fits(None, after) and (smaller := shortened(after)) is not None:
             after = smaller
-        if order and not _fits(before, after, used, budget):
+        if order and not fits(before, after):
             is_full = True
             break
-        _take(before, after, used)
+        take(before, after)
         sessions[key] = after
         order.append((key, passage))
     for key, passage in order:
         richer = _with_neighbours(sessions[key], passage)
-        if not _fits(sessions[key], richer, used, budget):
+        if not fits(sessions[key], richer):
             break
-        _take(sessions[key], richer, used)
+        take(sessions[key], richer)
         sessions[key] = richer
     for key, one in sessions.items():
         richer = replace(one, session=summaries[key])
-        if _fits(one, richer, used, budget):
-            _take(one, richer, used)
+        if fits(one, richer):
+            take(one, richer)
             sessions[key] = richer
     for one in sessions.values():
         one.passages.sort(key=lambda passage: passage.seq)
     return Filled(list(sessions.values()), len(order), is_full)
-
-
-def _growth(before: SessionPassages | None, after: SessionPassages) -> list[int]:
-    """Return how many tokens an answer grows by, as text and as data."""
-    old = cost(before, evidence_entry) if before is not None else (0, 0)
-    return [new - less for new, less in zip(cost(after, evidence_entry), old, strict=True)]
-
-
-def _fits(before: SessionPassages | None, after: SessionPassages, used: list[int], budget: int) -> bool:
-    return all(now + more <= budget for now, more in zip(used, _growth(before, after), strict=True))
-
-
-def _take(before: SessionPassages | None, after: SessionPassages, used: list[int]) -> None:
-    used[:] = [now + more for now, more in zip(used, _growth(before, after), strict=True)]
 
 
 def _with_neighbours(one: SessionPassages, passage: Passage) -> SessionPassages:

@@ -18,21 +18,19 @@ from cortext.faces.mcp.drawing import (
     found_entry,
     on_one_line,
     session_entry,
-    shortened,
     without_summary,
 )
-from cortext.faces.mcp.evidence import filled
+from cortext.faces.mcp.evidence import Draw, Filled, filled
 from cortext.faces.mcp.origins import touched_file, why_line
-from cortext.faces.mcp.pages import FRAME, Answer, Page, cursor_at, fenced, fit, index_of, safe
+from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
 from cortext.services.library.listing import Row, order_filter
-from cortext.services.library.recall import PASSAGE, Recall, SessionPassages, without_secrets
-from cortext.services.library.search import PER_SESSION, check_filters
+from cortext.services.library.recall import Recall, without_secrets
+from cortext.services.library.search import Found, check_filters
 
 NEAREST = "These are only similar in meaning, and may be about something else"
-AROUND_PASSAGE = 700  # letters of its neighbours, its heading and its share of the session's
 QUOTED = 30  # tokens of a quoted query that the frame has room for
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
@@ -66,7 +64,6 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
         filters=filters,
         limit=start + limit + 1,
         leave_out=given.leave_out,
-        longest=_share(context, limit * PER_SESSION),
     )
     return _found(context, recall, found, start, limit, query, "in this workspace")
 
@@ -82,7 +79,6 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
-        longest=_share(context, limit * given.messages_per_session),
     )
     return _found(context, recall, found, start, limit, query, "in all sessions")
 
@@ -95,21 +91,14 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     # One more than wanted, to know whether there is a next page.
     ranked = recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out)
     chosen = filled(islice(ranked, limit), _room(context, topic))
-    drawn = [evidence_entry(one) for one in chosen.found]
     has_more = chosen.is_full or next(ranked, None) is not None
     next_index = start + chosen.passages if has_more else -1
-    page = Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
-    return _answer(recall, page, start, topic, "as background")
+    return _answer(recall, _drawn(chosen, evidence_entry, next_index), start, topic, "as background")
 
 
 def _room(context: Context, query: str) -> int:
     """Return the budget of an answer that quotes the query, which escaping may make long."""
     return context.budget - max(0, tokens.estimate(safe(_quoted(query))) - QUOTED)
-
-
-def _share(context: Context, passages: int) -> int:
-    """Return how many letters each of so many passages may have: its share of the budget, less what surrounds it."""
-    return min(PASSAGE, 3 * (context.budget - FRAME) // max(passages, 1) - AROUND_PASSAGE)
 
 
 def _filters(**given: str) -> dict[str, str]:
@@ -120,12 +109,19 @@ def _filters(**given: str) -> dict[str, str]:
 
 
 def _found(
-    context: Context, recall: Recall, found: list[SessionPassages], start: int, limit: int, query: str, where: str
+    context: Context, recall: Recall, found: list[Found], start: int, limit: int, query: str, where: str
 ) -> Answer:
-    page = fit(found[: start + limit], start, found_entry, _room(context, query), shortened)
-    if page.next_index < 0 and len(found) > start + limit:
-        page = page._replace(next_index=start + limit)
-    return _answer(recall, page, start, query, where)
+    """Return these sessions with as many of their best passages as fit."""
+    wanted = found[start : start + limit]
+    chosen = filled(recall.passages(wanted), _room(context, query), found_entry)
+    shown = len(chosen.found)
+    next_index = start + shown if shown < len(wanted) or len(found) > start + limit else -1
+    return _answer(recall, _drawn(chosen, found_entry, next_index), start, query, where)
+
+
+def _drawn(chosen: Filled, draw: Draw, next_index: int) -> Page:
+    drawn = [draw(one) for one in chosen.found]
+    return Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
 
 
 def _answer(recall: Recall, page: Page, start: int, query: str, where: str) -> Answer:

@@ -18,7 +18,7 @@ from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Key, Resolver
-from cortext.services.library.search import Match, Search
+from cortext.services.library.search import Found, Match, Search
 from cortext.services.text.clip import clip
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.masking import mask_message, mask_messages
@@ -79,24 +79,22 @@ class Recall:
         limit: int,
         per_session: int = 3,
         leave_out: Collection[str] = (),
-        longest: int = 0,
-    ) -> list[SessionPassages]:
-        """Return the best sessions with their best messages: as snippets, or as passages of up to `longest` letters."""
+    ) -> list[Found]:
+        """Return the best sessions with their best messages, for `passages`: their texts may have secrets."""
         search = self._search()
         results = search.search(
             query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
         )
         self.by_meaning = search.by_meaning
-        found = []
-        for result in results:
-            passages = [
-                self._snippet(result.session, match)
-                if longest <= len(match.snippet)
-                else self._background(result.session, match, longest)
-                for match in result.matches
-            ]
-            found.append(SessionPassages(session=without_secrets(result.session), passages=passages))
-        return found
+        return results
+
+    def passages(self, found: Sequence[Found]) -> Iterator[tuple[Row, Passage]]:
+        """Yield the best message of each session, then the second best of each, and so on; each is read when wanted."""
+        rows = [without_secrets(result.session) for result in found]
+        for number in range(max((len(result.matches) for result in found), default=0)):
+            for row, result in zip(rows, found, strict=True):
+                if number < len(result.matches):
+                    yield row, self._background(result.session, result.matches[number], PASSAGE)
 
     def evidence(
         self, topic: str, *, limit: int, start: int = 0, leave_out: Collection[str] = ()
@@ -152,11 +150,6 @@ class Recall:
             if message.seq >= end:
                 return
             yield message
-
-    def _snippet(self, row: Row, match: Match) -> Passage:
-        """Return the snippet made by search, without secrets or parts of secrets of the whole message."""
-        near = list(self._read(row, match.seq - 1, match.seq + 2))
-        return _passage(match, *scrubbed(near, match.snippet, match.before, match.after))
 
     def _background(self, row: Row, match: Match, longest: int) -> Passage:
         """Return the message, or an excerpt around the match, and the beginnings of its neighbours."""
