@@ -163,6 +163,8 @@ def test_among_clones_the_current_one_wins_then_the_newest(tmp_path: Path) -> No
     for tool in ("get_session", "resume_session"):
         assert "I am here." in call(here, tool, {"id": "001-plan-heron"}).text
         assert "I am elsewhere." in call(outside, tool, {"id": "001-plan-heron"}).text
+    assert "I am there." in call(outside, "get_context", {"topic": "there", "max_results": 1}).text
+    assert "I am there." in call(outside, "get_session", {"id": "001-plan-heron"}).text, "the copy that was quoted"
 
 
 @pytest.mark.req("SESS-010", "SAFE-06")
@@ -234,6 +236,7 @@ def test_context_is_filled_to_its_budget_with_passages_that_can_be_read_whole(
         seen |= set(places)
         cursor = answer.data["next_cursor"]
         assert cursor is not None, "there is more"
+        assert all(part["timestamp"] for one in answer.data["results"] for part in one["passages"])
     first = answer.data["results"][0]
     passage = first["passages"][0]
     whole = call(herons, "get_session", {"id": first["session"]["id"], "start": passage["seq"], "limit": 1})

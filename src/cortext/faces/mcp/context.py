@@ -27,6 +27,7 @@ class Context:
         self.listing: Listing
         self._search: Search | None = None
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
+        self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id
         self._started_at = -BACKGROUND_INTERVAL
         self.client = ""  # how the calling program names itself
 

@@ -35,7 +35,8 @@ from cortext.wiring import tools
 def get_session(context: Context, given: GetSession) -> Answer:
     """Return messages, word for word, from a number on; one that is too long for an answer is split."""
     recall = context.recall
-    row = recall.resolve(given.id, context.stores.workspace, shown=context.shown)
+    place = context.cited.get(given.id.strip(), context.stores.workspace)
+    row = recall.resolve(given.id, place, shown=context.shown)
     shown = without_secrets(row)
     start = max(0, row.message_count + given.start) if given.start < 0 else given.start
     if start or _head_size(shown) > context.budget // 4:

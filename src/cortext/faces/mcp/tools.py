@@ -93,7 +93,7 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     chosen = filled(islice(ranked, limit), _room(context, topic))
     has_more = chosen.is_full or next(ranked, None) is not None
     next_index = start + chosen.passages if has_more else -1
-    return _answer(recall, _drawn(chosen, evidence_entry, next_index), start, topic, "as background")
+    return _answer(recall, _drawn(context, chosen, evidence_entry, next_index), start, topic, "as background")
 
 
 def _room(context: Context, query: str) -> int:
@@ -116,10 +116,11 @@ def _found(
     chosen = filled(recall.passages(wanted), _room(context, query), found_entry)
     shown = len(chosen.found)
     next_index = start + shown if shown < len(wanted) or len(found) > start + limit else -1
-    return _answer(recall, _drawn(chosen, found_entry, next_index), start, query, where)
+    return _answer(recall, _drawn(context, chosen, found_entry, next_index), start, query, where)
 
 
-def _drawn(chosen: Filled, draw: Draw, next_index: int) -> Page:
+def _drawn(context: Context, chosen: Filled, draw: Draw, next_index: int) -> Page:
+    context.cited |= {one.session.id: one.session.root for one in reversed(chosen.found)}
     drawn = [draw(one) for one in chosen.found]
     return Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
 
