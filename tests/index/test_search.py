@@ -9,6 +9,7 @@ import pytest
 from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
+from cortext.services.library.finder import typed
 from cortext.services.library.left_out import LeftOut
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import check_filters
@@ -180,6 +181,24 @@ def test_the_current_session_and_copies_of_its_messages_are_left_out(world: Worl
     world.store.append("fork", *first)
     assert len(world.find("heron")) == 1  # the same message is shown once
     assert world.find("heron fish", leave_out={"birds"}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("heron", "heron*"),
+        ("where is it", "where is it"),
+        ("wo ist der", "wo ist der"),
+        ("Where is THE", "Where is THE"),
+        ("where is the hero", "where is the hero*"),
+        ("reply_it", "reply_it"),
+        ('"a heron', '"a heron'),
+        ("heron ", "heron "),
+        ("", ""),
+    ],
+)
+def test_the_word_that_is_being_typed_is_a_prefix_unless_it_is_a_function_word(text: str, query: str) -> None:
+    assert typed(text) == query
 
 
 def test_a_session_that_is_left_out_is_read_once_until_it_changes(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
+from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Match, Search
 from cortext.services.library.search_times import timestamps
@@ -177,5 +178,8 @@ def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def typed(text: str) -> str:
-    """Return the query for a text that is being typed: its last word may be incomplete."""
-    return f"{text}*" if text[-1:].isalnum() and text[-1:].isascii() and text.count('"') % 2 == 0 else text
+    """Return the query for a text that is being typed: its last word may be incomplete. A function word never is."""
+    if not text[-1:].isalnum() or not text[-1:].isascii() or text.count('"') % 2:
+        return text
+    last = WORD.findall(text)[-1].lower()
+    return text if last in STOP or last in FUNCTION_WORDS else f"{text}*"
