@@ -1,5 +1,7 @@
 """`cortext web` with many conversations and a long one: what the server takes for a page, warm, and its memory.
 
+A long conversation is also opened once cold, and scrolled in a browser.
+
 python -m bench.web [--many 10000] [--long 10000] [--rounds 60] [--realtime 0]
 
 With `--realtime 1` only the server runs under `chrt -f 10` (as root): other processes stay out of the measurement.
@@ -112,6 +114,7 @@ def measure(address: str, process: int, link: str, long: int, rounds: int) -> No
     for each, path in zip(following, ("/live", f"{link}/live"), strict=True):  # as every open page does
         each.request("GET", path, headers={"Cookie": cookie})
         each.getresponse()
+    print(f"first look at the long conversation: {timed(lambda number: link)(0) * 1000:.0f} ms")
     contenders = {name: timed(path) for name, path in addresses(link, long).items()}
     in_turns(contenders, len(WORDS))
     seconds = in_turns(contenders, rounds)
@@ -124,11 +127,18 @@ def measure(address: str, process: int, link: str, long: int, rounds: int) -> No
     with open(f"/proc/{process}/status", encoding="utf-8") as status:
         resident = next(line for line in status if line.startswith("VmRSS:"))
     print(f"memory of the server: {int(resident.split()[1]) // 1024} MB")
-    in_browser(parts.netloc, cookie)
+    in_browser(parts.netloc, cookie, link)
 
 
-def in_browser(host: str, cookie: str) -> None:
-    """Print how long the first page takes in a browser, from the request to the load event."""
+SCROLL = """() => {
+    window.tasks = [];
+    new PerformanceObserver(found => window.tasks.push(...found.getEntries().map(each => each.duration)))
+        .observe({type: 'longtask', buffered: true});
+}"""
+
+
+def in_browser(host: str, cookie: str, link: str) -> None:
+    """Print how long the first page takes in a browser, from the request to the load event, and how scrolling feels."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None or importlib.util.find_spec("playwright") is None:
         print("no browser here")
@@ -146,7 +156,21 @@ def in_browser(host: str, cookie: str) -> None:
         for _ in range(7):
             page.goto(f"http://{host}/")
             times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
+        page.goto(f"http://{host}{link}")
+        page.evaluate(SCROLL)
+        for _ in range(60):
+            page.mouse.wheel(0, 3_000)
+            page.wait_for_timeout(50)
+        tasks = page.evaluate("window.tasks")
+        pieces = page.evaluate(
+            "performance.getEntriesByType('resource').filter(e => e.name.includes('/messages?')).map(e => e.duration)"
+        )
+        last = page.evaluate("+[...document.querySelectorAll('#messages article')].at(-1).dataset.seq")
         browser.close()
+    print(
+        f"scrolled to message {last}: {len(pieces)} pieces of 40, {sorted(pieces)[len(pieces) // 2]:.0f} ms in the "
+        f"middle, {max(pieces):.0f} at most; {len(tasks)} tasks over 50 ms, {max(tasks, default=0):.0f} ms at most"
+    )
     times.sort()
     print(f"first page in the browser, ms: {times[3]:.0f} ({times[0]:.0f}..{times[-1]:.0f})")
 

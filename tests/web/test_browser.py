@@ -329,6 +329,55 @@ def test_no_message_is_skipped_while_scrolling_there_and_back(room: Room) -> Non
             assert sorted(expected - seen) == []
 
 
+def test_fifty_thousand_messages_are_read_without_a_gap(room: Room, pond: Pond) -> None:
+    """Scrolling, the ends, a link into the middle and the key for one's next message, far away in a run of an agent."""
+    count, said = 50_000, 30_000
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="010-debug-huge", type="debug", title="A huge one", origin=Origin(tool="codex")))
+    store.append(
+        "010-debug-huge",
+        *(
+            Message(
+                role="user" if number in (0, said) else "assistant",
+                content=f"Step {number}: {'and so on. ' * (1 + number % 5)}",
+                timestamp=f"2026-04-{1 + number // 2_000:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00.000Z",
+            )
+            for number in range(count)
+        ),
+    )
+
+    def shown(page: Page) -> list[int]:
+        found: list[int] = page.evaluate("[...document.querySelectorAll('#messages article')].map(e => +e.dataset.seq)")
+        assert found == list(range(found[0], found[-1] + 1)) and len(found) <= 280
+        return found
+
+    with room.page() as page:
+        room.open(page, "A huge one")
+        here = page.url.partition("?")[0]
+        for _ in range(60):
+            page.mouse.wheel(0, 4_000)
+            page.wait_for_timeout(20)
+            shown(page)
+        until(page, "[...document.querySelectorAll('#messages article')].at(-1).dataset.seq > 500")
+        page.keyboard.press("G")
+        page.wait_for_selector(f"#m{count - 1}", state="attached")
+        first = shown(page)[0]
+        page.mouse.wheel(0, -20_000)
+        until(page, f"+document.querySelector('#messages article').dataset.seq < {first}")
+        shown(page)
+        page.goto(f"{here}?at=20000#m20000")
+        page.wait_for_selector("html[data-ready] article#m20000:target")
+        page.keyboard.press("j")
+        page.wait_for_selector(f"html[data-ready] article#m{said}:target")
+        page.keyboard.press("j")
+        page.wait_for_selector("text=That is the last of your messages.")
+        page.keyboard.press("k")
+        page.wait_for_selector("html[data-ready] article#m0:target")
+        store.append("010-debug-huge", Message(role="user", content="And live, too"))
+        page.goto(f"{here}?from={count - 20}")
+        page.wait_for_selector("text=And live, too")
+
+
 def test_a_permanent_link_opens_the_message_in_its_call(room: Room) -> None:
     with room.page() as page:
         room.open(page, "A very long one")
@@ -509,7 +558,7 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
         page.wait_for_selector("text=Seventeen herons at 06:20.")
         page.goto(f"file://{tmp_path}/site/index.html")
         page.locator("#q").fill("bowline")
-        page.wait_for_selector("text=1 of 10 conversations")
+        page.wait_for_selector("text=1 of 11 conversations")
         page.get_by_role("link", name="Knots").click()
         page.wait_for_selector("text=Teach me the bowline knot.")
     finally:

@@ -23,6 +23,7 @@ from cortext.model.session import Session
 from cortext.services.library.finder import Question
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
+from cortext.services.library.windows import Windows
 from cortext.store.files.chat import ChatStore
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET
@@ -195,3 +196,22 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: Librar
         assert asked == ["far", 1, 1]
 
     asyncio.run(seen())
+
+
+def test_a_conversation_that_grows_is_not_read_again(
+    library: Library, store: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def row() -> Row:
+        library.changed()
+        return next(row for row in await library.rows() if row.id == "one")
+
+    store.append("one", *(Message(role="assistant", content=f"step {number}") for number in range(30)))
+    first = library.windows(asyncio.run(row()))
+    store.append("one", Message(role="user", content="and one more"), Message(role="assistant", content="yes"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Windows, "_outlines", None)  # reading everything would fail
+        grown = library.windows(asyncio.run(row()))
+    assert (first.total, grown.total, grown.leaf, grown.own(0), grown.own(40, before=True)) == (31, 33, 32, 31, 31)
+    assert [ask.text for ask in grown.asks(10)] == ["the one", "and one more"]
+    store.append("one", Message(role="user", content="another way", parent=store.tail("one", 5)[0].id))
+    assert library.windows(asyncio.run(row())).total == 30  # it went back: a branch

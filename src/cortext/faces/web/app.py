@@ -48,6 +48,7 @@ def routes() -> list[Route]:
         Route(SESSION, conversation.conversation),
         Route(f"{SESSION}/messages", conversation.pieces),
         Route(f"{SESSION}/m/{{seq:int}}", conversation.one),
+        Route(f"{SESSION}/own", conversation.own),
         Route(f"{SESSION}/side", conversation.side),
         Route(f"{SESSION}/export", conversation.download),
         Route(f"{SESSION}/live", live.follow),

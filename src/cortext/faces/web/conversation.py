@@ -206,6 +206,19 @@ async def pieces(request: Request) -> Response:
     return Response(html, media_type="text/html", headers=headers)
 
 
+async def own(request: Request) -> Response:
+    """Send the number of the user's message after or before another, for the keys that lead there; empty if none."""
+    row = await _row(request)
+    services = library(request)
+    branch, after, before = (number(request, name) for name in ("branch", "after", "before"))
+
+    def found() -> int:
+        return services.windows(row, branch).own(max(after, before), before=before >= 0)
+
+    seq = await services.in_reader(found)
+    return PlainTextResponse(str(seq) if seq >= 0 else "")
+
+
 async def one(request: Request) -> Response:
     """Send one message again: revealed, in full, or as markdown to copy."""
     row = await _row(request)

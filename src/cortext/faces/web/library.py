@@ -59,7 +59,7 @@ class Library:
         self._labels: dict[str, str] = {}  # of the stores; replaced as a whole, because every thread reads it
         self.progress = ""  # of the index, while it is being built
         self._local = threading.local()
-        self._windows: OrderedDict[tuple[object, ...], Windows] = OrderedDict()
+        self._windows: OrderedDict[tuple[str, str, int], tuple[State, Windows]] = OrderedDict()
         self._keeping = threading.Lock()  # for the windows, which all readers share
 
     def _finder(self, later: Callable[[], None], fresh: float) -> Finder:
@@ -183,13 +183,17 @@ class Library:
         return listing
 
     def windows(self, row: Row, leaf: int = -1) -> Windows:
-        """Return a conversation to read in windows; kept while it does not change."""
-        key = (row.root, row.id, row.message_count, row.last_active, row.straight, leaf)
+        """Return a conversation to read in windows; kept while it does not change, and extended if it grows."""
+        key = (row.root, row.id, leaf)
+        state = (row.message_count, row.last_active, row.straight)
         with self._keeping:
-            kept = self._windows.get(key)
-        made = kept or Windows(self.reading(row.root), row, leaf)
+            before, kept = self._windows.get(key, ((), None))
+        if kept is not None and state == before:
+            made = kept
+        else:
+            made = (kept.grown(row) if kept is not None else None) or Windows(self.reading(row.root), row, leaf)
         with self._keeping:
-            self._windows[key] = made
+            self._windows[key] = (state, made)
             self._windows.move_to_end(key)
             while len(self._windows) > KEPT:
                 self._windows.popitem(last=False)

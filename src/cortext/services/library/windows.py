@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
@@ -55,6 +56,28 @@ class Windows:
             threads = Threads(outlines)
             self._path = threads.path(leaf)
             self.branches = threads.branches()
+
+    def grown(self, row: Row) -> Windows | None:
+        """Return this branch with what was appended since, reading only that; None if it has to be read as a whole."""
+        if not (isinstance(self._path, range) and self._path and row.straight):
+            return None
+        new = list(self._store.read(self._id, self._path.stop))
+        path = range(self._path.start, self._path.stop + len(new))
+        if len(path) != row.message_count or [each.seq for each in new] != list(path[self.total :]):
+            return None
+        made = copy(self)  # other readers still use this one
+        made._row, made._path, made._asks = row, path, None
+        made._roles = self._roles | {
+            each.seq: each.role for each in new if each.role in (USER, TOOL) and not each.aside
+        }
+        made._times = self._times | {each.seq: each.timestamp for each in new if each.role == USER and not each.aside}
+        return made
+
+    def own(self, seq: int, *, before: bool = False) -> int:
+        """Return the number of the user's next message after this one, or the last before it; -1 if there is none."""
+        at = bisect_left(self._path, seq)
+        found = self._path[:at][::-1] if before else self._path[at:]
+        return next((each for each in found if each != seq and self._roles.get(each) == USER), -1)
 
     def _outlines(self) -> list[Message]:
         store = self._store

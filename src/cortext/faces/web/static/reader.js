@@ -132,13 +132,18 @@ export function startReader() {
     ends.observe($("[data-later-place]"));
     const first = $("[data-earlier]")?.closest(".step");
     if (first) ends.observe(first);
-    addEventListener("scroll", () => { nearEdge(); markTick(); }, { passive: true });
+    let waiting = false; // for the next frame: measuring at every event would slow scrolling down
+    addEventListener("scroll", () => {
+      if (waiting) return;
+      waiting = true;
+      requestAnimationFrame(() => { waiting = false; nearEdge(); markTick(); });
+    }, { passive: true });
   }));
 
   // ── moving ─────────────────────────────────────────────────────────────────────────────────────
 
   async function jump(by) {
-    for (let tries = 0; tries < 60; tries += 1) {
+    for (const more of [true, false]) {
       const mine = $$("article.user", list);
       const at = document.activeElement?.closest?.("#messages article") ?? $("article:target", list);
       const box = at?.getBoundingClientRect();
@@ -151,11 +156,12 @@ export function startReader() {
         found.scrollIntoView({ block: "start" });
         return;
       }
-      const loading = by > 0 ? later() : earlier();
-      if (!loading) break;
-      await loading;
+      if (more) await (by > 0 ? later() : earlier());
     }
-    say(by > 0 ? "That is the last of your messages." : "That is the first of your messages.");
+    const edge = $$("[data-seq]", list).at(by > 0 ? -1 : 0)?.dataset.seq ?? 0;
+    const seq = await (await get(`${here}/own?${by > 0 ? "after" : "before"}=${edge}${branch}`)).text();
+    if (seq) location.assign(`${here}?at=${seq}${branch}#m${seq}`);
+    else say(by > 0 ? "That is the last of your messages." : "That is the first of your messages.");
   }
 
   async function toEnd() {
