@@ -47,8 +47,7 @@ class Windows:
         self._store, self._id = listing.named_store(row.root).store, row.id
         self._asks: list[Ask] | None = None
         outlines = self._outlines()
-        self._roles = {each.seq: each.role for each in outlines if each.role in (USER, TOOL) and not each.aside}
-        self._times = {each.seq: each.timestamp for each in outlines if each.role == USER and not each.aside}
+        self._roles, self._times = _noted(outlines)
         if row.straight and leaf < 0:
             self._path: Sequence[int] = range(outlines[0].seq, outlines[-1].seq + 1) if outlines else range(0)
             self.branches: list[Branch] = []
@@ -67,10 +66,8 @@ class Windows:
             return None
         made = copy(self)  # other readers still use this one
         made._row, made._path, made._asks = row, path, None
-        made._roles = self._roles | {
-            each.seq: each.role for each in new if each.role in (USER, TOOL) and not each.aside
-        }
-        made._times = self._times | {each.seq: each.timestamp for each in new if each.role == USER and not each.aside}
+        roles, times = _noted(new)
+        made._roles, made._times = self._roles | roles, self._times | times
         return made
 
     def own(self, seq: int, *, before: bool = False) -> int:
@@ -163,3 +160,9 @@ class Windows:
 def _flat(text: str) -> str:
     """Return a text on one line."""
     return " ".join(text.split())
+
+
+def _noted(messages: Sequence[Message]) -> tuple[dict[int, str], dict[int, str]]:
+    """Return which messages are the user's or of a tool, and the times of the user's, by their numbers."""
+    said = [each for each in messages if each.role in (USER, TOOL) and not each.aside]
+    return {each.seq: each.role for each in said}, {each.seq: each.timestamp for each in said if each.role == USER}
