@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -200,3 +201,43 @@ def test_another_address_needs_a_password(pond: Pond) -> None:
         assert reply.status == 303
         running.cookie = reply.headers["set-cookie"].partition(";")[0]
         assert PRIVATE in running.get("/").text
+
+
+def _logged_in(running: Served, **headers: str) -> Served:
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    reply = running.send("POST", "/login", b"password=open+sesame", {**kind, **headers})
+    assert reply.status == 303, reply
+    running.cookie = reply.headers["set-cookie"].partition(";")[0]
+    return running
+
+
+def test_a_page_on_every_address_is_reached_by_any_of_them(pond: Pond) -> None:
+    """By numbers and by this machine's name; a foreign name, as in DNS rebinding, is still refused."""
+    env = {**pond.env, "CORTEXT_WEB_PASSWORD": "open sesame", "TERMINAL": "true"}
+    with serving(env, pond.folder, "--host", "0.0.0.0") as running:
+        port = running.host.partition(":")[2]
+        _logged_in(running, Host=f"192.0.2.7:{port}", Origin=f"http://192.0.2.7:{port}")
+        for host in (f"192.0.2.7:{port}", f"[2001:db8::7]:{port}", f"{socket.gethostname()}:{port}"):
+            assert PRIVATE in running.get("/", Host=host).text, host
+        for host in (f"evil.example:{port}", "192.0.2.7", "192.0.2.7:1", f"192.0.2.7.evil.example:{port}", ":", ""):
+            assert running.get("/", Host=host).status == 421, host
+        assert running.get("/", Host=f"192.0.2.7:{port}", Origin=f"http://192.0.2.8:{port}").status == 403
+        here = running.link(PRIVATE)
+        refused = running.post(f"{here}/terminal", {"tool": "claude", "confirmed": "yes"})
+        assert refused.status == 400 and "no terminal can be opened from here" in refused.text
+
+
+def test_a_proxy_gives_the_page_its_name(pond: Pond) -> None:
+    from tests.support.cli import cortext
+
+    assert cortext("web", "--no-open", "--name", "x.example", cwd=pond.folder, env=pond.env).code == 2  # no password
+    env = {**pond.env, "CORTEXT_WEB_PASSWORD": "open sesame"}
+    with serving(env, pond.folder, "--name", "x.example") as running:
+        _logged_in(running, Host="x.example", Origin="https://x.example")
+        assert PRIVATE in running.get("/", Host="x.example").text
+        assert running.get("/", Host="x.example", Origin="https://evil.example").status == 403
+        assert running.get("/", Host="y.example").status == 421
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        stranger = Served(running.address, running.process)
+        chunked = stranger.send("POST", "/login", iter([b"x" * 40_000] * 3), kind)  # type: ignore[arg-type]
+        assert chunked.status == 413

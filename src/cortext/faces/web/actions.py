@@ -106,7 +106,7 @@ def open_terminal(services: Library, row: Row, form: FormData) -> str:
     """Open a terminal in which the conversation continues. The person has confirmed it on the page."""
     if form.get("confirmed") != "yes":
         raise UsageError("opening a terminal was not confirmed", kept="nothing was changed", hint="tick the box first")
-    terminal = terminals.available(os.environ)
+    terminal = terminals.available(os.environ) if not services.remote else None  # nobody starts programs from afar
     if terminal is None:
         raise UsageError("no terminal can be opened from here", hint="paste the command into a terminal yourself")
     tool = str(form.get("tool", ""))

@@ -85,7 +85,7 @@ async def receipt(request: Request) -> Response:
 async def _receipt(services: Library, row: Row, name: str) -> dict[str, Any]:
     def made() -> dict[str, Any]:
         plan = planned(services, row, name)
-        terminal = terminals.available(os.environ)
+        terminal = terminals.available(os.environ) if not services.remote else None
         line = command(row, name)
         return {
             "tool": name,

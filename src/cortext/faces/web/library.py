@@ -45,8 +45,9 @@ State = tuple[object, ...]  # changes whenever what is shown would
 class Library:
     """What the page asks. Every method that answers is called in the event loop and works in a thread."""
 
-    def __init__(self, later: Callable[[], None], folder: str = "") -> None:
+    def __init__(self, later: Callable[[], None], folder: str = "", *, remote: bool = False) -> None:
         self.folder = folder or os.getcwd()
+        self.remote = remote  # whether readers may sit at another machine
         self.stores = Stores(self.folder)
         self._list = ThreadPoolExecutor(1, "list")
         self._search = ThreadPoolExecutor(1, "search")

@@ -27,6 +27,7 @@ from cortext.io import files as fsio
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # listening on every address, and how this machine reaches it
 CLOSING = 2  # seconds for requests that are running when the server ends
 
 
@@ -35,18 +36,25 @@ def serve(
     *,
     port: int = 0,
     host: str = "",
+    name: str = "",
     password: str = "",
     opening: bool = True,
     as_json: bool = False,
 ) -> int:
-    """Serve until Ctrl-C or SIGTERM. With `host`, the page is reachable from elsewhere, and asks for the password."""
+    """Serve until Ctrl-C or SIGTERM. With `host`, the page is reachable from elsewhere, and asks for the password.
+
+    `name` is the host that a proxy in front of it is known by, with its port unless that is the usual one.
+    """
     listening = _listen(host or LOOPBACK, port)
     number: int = listening.getsockname()[1]
-    name = f"[{host}]" if ":" in host else host
-    access = Access(number, (*NAMES, name.lower()) if host else NAMES, password)
-    url = f"http://{name or LOOPBACK}:{number}/"
+    shown = f"[{host}]" if ":" in host else host
+    names = [*NAMES, *([shown.lower()] if host else [])]
+    if host in EVERYWHERE:
+        names += [socket.gethostname().lower(), socket.getfqdn().lower()]
+    access = Access(number, names, password, by_address=host in EVERYWHERE, proxied=[name.lower()] if name else [])
+    url = f"http://{EVERYWHERE.get(host, shown) or LOOPBACK}:{number}/"
     address = url if password else f"{url}?token={access.token}"
-    library = Library(later)
+    library = Library(later, remote=bool(password))
     try:
         asyncio.run(_run(listening, access, library, lambda: _announce(address, opening=opening, as_json=as_json)))
     finally:

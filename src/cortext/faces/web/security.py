@@ -1,6 +1,7 @@
 """Who may talk to the page: this machine's browser with the token of the printed address, and nobody else.
 
-- The `Host` header must name this server: a foreign name that resolves to loopback (DNS rebinding) gets nothing.
+- The `Host` header must name this server: a foreign name that resolves to loopback (DNS rebinding) gets nothing. If it
+  listens on every address, any address is a name of it: rebinding needs a name that is not one.
 - A request that another site caused is refused by its `Origin`, and has no cookie (`SameSite=Strict`).
 - The token in the printed address works once; it is exchanged for a cookie that scripts cannot read.
 - A change needs a second secret from the page itself (CSRF), checked where forms are read (`actions`).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -45,8 +47,17 @@ HEADERS = (
 class Access:
     """The secrets of one server, and whether a request has them."""
 
-    def __init__(self, port: int, names: Sequence[str], password: str = "") -> None:
-        self.hosts = frozenset(f"{name}:{port}" for name in names) | ({*names} if port == 80 else set())
+    def __init__(
+        self,
+        port: int,
+        names: Sequence[str],
+        password: str = "",
+        *,
+        by_address: bool = False,
+        proxied: Sequence[str] = (),
+    ) -> None:
+        self.hosts = frozenset(f"{name}:{port}" for name in names) | ({*names} if port == 80 else set()) | {*proxied}
+        self._port_of_any_address = port if by_address else 0
         self.token = secrets.token_urlsafe(32)
         self.cookie = f"cortext-{port}"
         self.spent = False
@@ -64,6 +75,12 @@ class Access:
     def asks_password(self) -> bool:
         """Whether the page is opened with a password instead of the printed address."""
         return bool(self._password)
+
+    def is_host(self, header: str) -> bool:
+        """Whether a `Host` header names this server."""
+        name, _, port = header.rpartition(":")
+        any_address = port.isascii() and port.isdigit() and int(port) == self._port_of_any_address > 0
+        return header in self.hosts or (any_address and _is_address(name))
 
     def spend(self, token: str) -> bool:
         """Whether this is the token; it works once."""
@@ -129,7 +146,10 @@ class Guard:
         elif self._access.has_cookie(headers.get("cookie", "")):
             await self._app(scope, _bounded(receive), protected)
         elif self._access.asks_password and path == "/login" and method == "POST":
-            await self._log_in(_bounded(receive), protected)
+            try:
+                await self._log_in(_bounded(receive), protected)
+            except TooLarge:
+                await _answer(protected, 413, "the request is too large")
         else:
             await self._enter(scope, protected)
 
@@ -142,10 +162,12 @@ class Guard:
         if self._allowance < 1:
             return 429, "too many requests"
         self._allowance -= 1
-        if headers.get("host", "").lower() not in self._access.hosts:
+        host = headers.get("host", "").lower()
+        if not self._access.is_host(host):
             return 421, "this is not the host you asked for"
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in {f"http://{host}" for host in self._access.hosts}:
+        # Behind a proxy with TLS the browser says https.
+        if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
             return 403, "another site asked for this"
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             return 403, "another site asked for this"
@@ -192,6 +214,14 @@ class Guard:
         self._access.failed()
         page = environment().get_template("web/locked.html")
         await _answer(send, 401, page.render(password=True, wrong=True), html=True)
+
+
+def _is_address(name: str) -> bool:
+    """Whether the host of an address is a number: 192.0.2.7 or [2001:db8::7]."""
+    try:
+        return bool(ipaddress.ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name))
+    except ValueError:
+        return False
 
 
 class TooLarge(Exception):

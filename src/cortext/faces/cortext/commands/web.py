@@ -25,6 +25,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--no-open", action="store_true", help="print the address, but do not open a browser")
     about = "listen on this address, for other machines; asks for a password, or takes it from CORTEXT_WEB_PASSWORD"
     made.add_argument("--host", default="", help=about)
+    about = "the name by which a proxy makes the page known, such as page.example; needs a password as --host does"
+    made.add_argument("--name", default="", metavar="HOST", help=about)
     made.add_argument("--json", action="store_true", help="print the address as JSON")
     return made
 
@@ -38,12 +40,13 @@ def run(arguments: list[str]) -> int:
     __import__("cortext.faces.html.extra", fromlist=["require"]).require(server=True)
     from cortext.faces.cortext.commands._finding import index_later
 
-    password = _password() if options.host else ""
+    password = _password() if options.host or options.name else ""
     serve = __import__("cortext.faces.web.main", fromlist=["serve"]).serve
     status: int = serve(
         index_later,
         port=options.port,
         host=options.host,
+        name=options.name,
         password=password,
         opening=not options.no_open,
         as_json=options.json,
@@ -58,8 +61,8 @@ def _password() -> str:
         password = getpass.getpass("A password for this page: ")
     if len(password) < 8:
         raise UsageError(
-            "--host needs a password of at least 8 characters",
+            "a page for other machines (--host, --name) needs a password of at least 8 characters",
             kept="nothing was started",
-            hint="set CORTEXT_WEB_PASSWORD, or leave --host out",
+            hint="set CORTEXT_WEB_PASSWORD, or leave the option out",
         )
     return password
