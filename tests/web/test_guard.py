@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 from cortext.faces.web.app import routes
 from cortext.faces.web.security import BURST, FAILURES, Access, Guard
 from tests.faces.pond import Pond, make_pond
+from tests.support.cli import SCRIPTS
 from tests.web.served import Served, serving
 
 pytestmark = pytest.mark.req("PAGE-01")
@@ -77,6 +80,11 @@ def test_another_user_of_the_machine_gets_nothing(served: Served) -> None:
     assert done.stdout.startswith("401") and PRIVATE not in done.stdout, done.stderr
     shown = Path(f"/proc/{served.process}/cmdline").read_bytes()
     assert served.target.partition("token=")[2].encode() not in shown
+    environment = subprocess.run(
+        ["cat", f"/proc/{served.process}/environ"], user=65534, group=65534, extra_groups=[], cwd="/",
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert environment.returncode != 0 and environment.stdout == b""
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "", "localhost"])
@@ -171,19 +179,64 @@ def test_the_page_has_no_inline_script_or_style(served: Served) -> None:
         assert not re.search(r"""(?:src|href|action)=["'](?:https?:)?//""", text), path
 
 
-def test_wrong_tokens_and_floods_are_slowed_down() -> None:
-    access = Access(8137, ("127.0.0.1",))
+def test_wrong_passwords_are_slowed_down() -> None:
+    access = Access(8137, ("127.0.0.1",), "open sesame")
     for _ in range(FAILURES):
-        assert access.may_try() and not access.spend("guess")
+        assert access.may_try()
         access.failed()
     assert not access.may_try()
+
+
+def test_a_flood_of_strangers_does_not_keep_the_owner_out() -> None:
+    """Whoever has no key is slowed down; the right token and the browser that has the key are answered."""
+    access = Access(8137, ("127.0.0.1",))
     now = 0.0
     guard = Guard(lambda *_: None, access, clock=lambda: now)  # type: ignore[arg-type]
-    scope = {"headers": [(b"host", b"127.0.0.1:8137")], "query_string": b"", "method": "GET", "raw_path": b"/"}
-    assert [guard._refusal(scope) for _ in range(BURST)] == [None] * BURST
-    assert guard._refusal(scope) == (429, "too many requests")
+
+    def asked(query: str = "", cookie: str = "") -> tuple[int, str] | None:
+        headers = [(b"host", b"127.0.0.1:8137"), (b"cookie", cookie.encode())]
+        return guard._refusal({"headers": headers, "query_string": query.encode(), "method": "GET", "raw_path": b"/"})
+
+    assert [asked("token=guess") for _ in range(BURST)] == [None] * BURST
+    refused = (429, "too many requests")
+    assert asked() == asked("token=guess") == refused
+    assert asked(f"token={access.token}") is None and access.spend(access.token)
+    assert asked(f"token={access.token}") == refused  # it works once
+    key = access.set_cookie().partition(";")[0]
+    assert [asked(cookie=key) for _ in range(BURST)] == [None] * BURST
+    assert asked(cookie=key) == refused
     now = 1.0
-    assert guard._refusal(scope) is None
+    assert asked() is None and asked(cookie=key) is None
+
+
+def test_the_browser_is_started_with_a_private_file(pond: Pond) -> None:
+    """The token is neither an argument nor readable by others, and the file is gone when the server ends."""
+    log, program = pond.home / "browser.log", pond.home / "browser"
+    look = 'stat -c "%a %n" "${1#file://}" "$(dirname "${1#file://}")"'
+    script = f'#!/bin/sh\n{{ echo "$@"; {look}; }} > {log}.new\nmv {log}.new {log}\n'
+    program.write_text(script, encoding="utf-8")
+    program.chmod(0o755)
+    process = subprocess.Popen(
+        [str(SCRIPTS / "cortext"), "web"], env={**pond.env, "BROWSER": str(program)}, cwd=pond.folder,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        token = process.stdout.readline().partition("token=")[2].strip()
+        deadline = time.monotonic() + 30
+        while not log.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        arguments, file, folder = log.read_text().splitlines()
+        assert token and token not in arguments
+        assert file.startswith("600 ") and folder.startswith("700 ")
+        path = Path(file.partition(" ")[2])
+        assert token in path.read_text()
+        assert token.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert not path.exists()
 
 
 def test_another_address_needs_a_password(pond: Pond) -> None:

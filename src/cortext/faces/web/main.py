@@ -19,7 +19,7 @@ from html import escape
 import uvicorn
 
 from cortext.config import folders
-from cortext.errors import UsageError
+from cortext.errors import CortextError, UsageError
 from cortext.faces.web.app import application
 from cortext.faces.web.library import Library
 from cortext.faces.web.security import Access
@@ -55,11 +55,16 @@ def serve(
     url = f"http://{EVERYWHERE.get(host, shown) or LOOPBACK}:{number}/"
     address = url if password else f"{url}?token={access.token}"
     library = Library(later, remote=bool(password))
+    private = os.path.join(folders.state(), "web", f"{secrets.token_hex(8)}.html")
     try:
-        asyncio.run(_run(listening, access, library, lambda: _announce(address, opening=opening, as_json=as_json)))
+        asyncio.run(
+            _run(listening, access, library, lambda: _announce(address, private if opening else "", as_json=as_json))
+        )
     finally:
         library.close()
         listening.close()
+        with contextlib.suppress(CortextError, OSError):
+            fsio.remove(private)
     return 0
 
 
@@ -110,8 +115,8 @@ async def _run(listening: socket.socket, access: Access, library: Library, ready
     await serving
 
 
-def _announce(address: str, *, opening: bool, as_json: bool) -> None:
-    """Print the address, and open it."""
+def _announce(address: str, private: str, *, as_json: bool) -> None:
+    """Print the address, and open it by way of a private file, if one is given."""
     if as_json:
         print(json.dumps({"address": address, "process": os.getpid()}), flush=True)
     else:
@@ -120,19 +125,18 @@ def _announce(address: str, *, opening: bool, as_json: bool) -> None:
             print("The address works once: it gives this browser the key. Ctrl-C stops.", flush=True)
         else:
             print("It asks for the password. What it sends is not encrypted. Ctrl-C stops.", flush=True)
-    if opening:
+    if private:
         # Starting a browser may block, and its noise does not belong on this terminal.
-        threading.Thread(target=_open, args=(address,), daemon=True).start()
+        threading.Thread(target=_open, args=(address, private), daemon=True).start()
 
 
-def _open(address: str) -> None:
+def _open(address: str, path: str) -> None:
     """Open the address from a private file: the arguments of a program are visible to everyone on the machine."""
-    folder = os.path.join(folders.state(), "web")
-    path = os.path.join(folder, f"{secrets.token_hex(8)}.html")
+    folder = os.path.dirname(path)
     page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={escape(address)}">'
     try:
         fsio.ensure_folder(folder)
-        for name in os.listdir(folder):
+        for name in os.listdir(folder):  # of servers that were killed
             fsio.remove(os.path.join(folder, name))
         fsio.replace_file(path, [page.encode()])
         if not webbrowser.open(f"file://{path}"):

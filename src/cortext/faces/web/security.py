@@ -26,7 +26,7 @@ from cortext.faces.html.templates import environment
 MOST_BODY = 64 << 10  # bytes of a request's body
 MOST_TARGET = 4096  # bytes of its path and query
 BURST, PER_SECOND = 240, 60  # requests: a fast typist with several windows needs a tenth of that
-FAILURES, FAILURE_SECONDS = 10, 60.0  # wrong tokens and passwords that are answered in that time
+FAILURES, FAILURE_SECONDS = 10, 60.0  # wrong passwords that are answered in that time; nobody guesses a token
 COOKIE_SECONDS = 30 * 86_400
 
 CONTENT_POLICY = (
@@ -84,9 +84,13 @@ class Access:
 
     def spend(self, token: str) -> bool:
         """Whether this is the token; it works once."""
-        right = hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode()) and not self.spent
+        right = self.is_token(token)
         self.spent = self.spent or right
         return right
+
+    def is_token(self, token: str) -> bool:
+        """Whether this is the token, and it has not been used."""
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode()) and not self.spent
 
     def is_password(self, text: str) -> bool:
         """Whether this is the password. Takes as long for any other text."""
@@ -112,22 +116,41 @@ class Access:
         return f"{self.cookie}={self._session}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict"
 
     def may_try(self) -> bool:
-        """Whether another wrong token or password would be answered."""
+        """Whether another wrong password would be answered."""
         now = time.monotonic()
         self._failures = [moment for moment in self._failures if now - moment < FAILURE_SECONDS]
         return len(self._failures) < FAILURES
 
     def failed(self) -> None:
-        """Note a wrong token or password."""
+        """Note a wrong password."""
         self._failures.append(time.monotonic())
+
+
+class Rate:
+    """How many requests are answered: a burst, and then so many each second."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._allowance, self._at = float(BURST), clock()
+
+    def allows(self) -> bool:
+        """Whether one more is answered; it counts."""
+        now = self._clock()
+        self._allowance = min(float(BURST), self._allowance + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._allowance < 1:
+            return False
+        self._allowance -= 1
+        return True
 
 
 class Guard:
     """The ASGI application around the page: answers everything that may not reach it."""
 
     def __init__(self, app: ASGIApp, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._access, self._clock = app, access, clock
-        self._allowance, self._at = float(BURST), clock()
+        self._app, self._access = app, access
+        # Apart, so that another user of the machine who asks all the time does not keep the owner out.
+        self._readers, self._strangers = Rate(clock), Rate(clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -156,12 +179,9 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Return why a request is refused before anything else is looked at."""
         headers = _headers(scope)
-        now = self._clock()
-        self._allowance = min(float(BURST), self._allowance + (now - self._at) * PER_SECOND)
-        self._at = now
-        if self._allowance < 1:
+        is_reader = self._access.has_cookie(headers.get("cookie", ""))
+        if not (self._readers if is_reader else self._strangers).allows() and not self._has_token(scope):
             return 429, "too many requests"
-        self._allowance -= 1
         host = headers.get("host", "").lower()
         if not self._access.is_host(host):
             return 421, "this is not the host you asked for"
@@ -180,19 +200,17 @@ class Guard:
             return 405, "only GET, HEAD and POST are answered"
         return None
 
+    def _has_token(self, scope: Scope) -> bool:
+        return not self._access.asks_password and self._access.is_token(_token(scope))
+
     async def _enter(self, scope: Scope, send: Send) -> None:
         """Exchange the token for a cookie, or say how to get one."""
-        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if token and not self._access.asks_password:
-            if not self._access.may_try():
-                await _answer(send, 429, "too many wrong tokens: wait a minute")
-                return
-            if self._access.spend(token):
-                # A page that leads on, not a redirect: the browser must see the next request as coming from here.
-                page = environment().get_template("web/enter.html").render()
-                await _answer(send, 200, page, [(b"set-cookie", self._access.set_cookie().encode())], html=True)
-                return
-            self._access.failed()
+        token = _token(scope)
+        if not self._access.asks_password and self._access.spend(token):
+            # A page that leads on, not a redirect: the browser must see the next request as coming from here.
+            page = environment().get_template("web/enter.html").render()
+            await _answer(send, 200, page, [(b"set-cookie", self._access.set_cookie().encode())], html=True)
+            return
         locked = environment().get_template("web/locked.html")
         await _answer(send, 401, locked.render(password=self._access.asks_password, wrong=bool(token)), html=True)
 
@@ -241,6 +259,11 @@ def _bounded(receive: Receive) -> Receive:
         return message
 
     return bounded
+
+
+def _token(scope: Scope) -> str:
+    """Return the token in the address; empty if there is none."""
+    return parse_qs(scope["query_string"][:MOST_TARGET].decode("latin-1")).get("token", [""])[0]
 
 
 def _headers(scope: Scope) -> dict[str, str]:
