@@ -268,7 +268,7 @@ def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served
 
 
 def test_costs_are_part_of_the_activity_page(served: Served) -> None:
-    assert "No tokens are recorded yet." in served.get("/see/costs").words
+    assert "No tokens are recorded yet." in served.get("/see").words
 
 
 def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

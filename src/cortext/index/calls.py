@@ -11,15 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import NamedTuple, TypeGuard
 
-from cortext.index.database import in_memory, is_unwritable
+from cortext.index.derived import Derived, Progress
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.usage import CALL, FIVE_HOURS, LIMITS, WEEK, Tokens, is_addition, used
 
-AT_ONCE = 200  # sessions per transaction
 RECENT = 50  # sessions that show which models are in use
-Key = tuple[str, str]  # the store's root and the session's id
 
 
 class Call(NamedTuple):
@@ -38,82 +36,34 @@ class CallIndex:
     """The calls in the sessions of a catalogue."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
+        self._derived: Derived[dict[int, Call]] = Derived(database, "called", ("call",))
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        return self._derived.database
 
     def update(
         self,
         rows: Iterable[Row],
         messages: Callable[[Row], Iterable[Message]],
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Read the sessions that changed, and forget those that are not among the rows.
+        """Read the sessions that changed, and forget those that are not among the rows."""
+        self._derived.update(rows, lambda row: calls_in(messages(row)), self._put, progress)
 
-        If the catalogue cannot be written (a read-only disk), everything is read into memory instead.
-        """
-        rows = list(rows)
-        try:
-            self._update(rows, messages, progress)
-        except sqlite3.DatabaseError as error:
-            if not is_unwritable(error):
-                raise
-            if self._database.in_transaction:
-                self._database.rollback()
-            self._database = in_memory()
-            self._update(rows, messages, progress)
-
-    def _update(
-        self,
-        rows: Iterable[Row],
-        messages: Callable[[Row], Iterable[Message]],
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        stored = {
-            (root, name): (number, fingerprint)
-            for number, root, name, fingerprint in self._database.execute(
-                "SELECT number, root, id, fingerprint FROM called"
-            )
-        }
-        existing = {(row.root, row.id): row for row in rows}
-        gone = [(number,) for key, (number, _) in stored.items() if key not in existing]
-        if gone:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("DELETE FROM call WHERE number = ?", gone)
-            self._database.executemany("DELETE FROM called WHERE number = ?", gone)
-            self._database.execute("COMMIT")
-        changed = [row for key, row in existing.items() if stored.get(key, (0, ""))[1] != _fingerprint(row)]
-        for start in range(0, len(changed), AT_ONCE):
-            found = []
-            for done, row in enumerate(changed[start : start + AT_ONCE], start + 1):
-                found.append((row, calls_in(messages(row))))
-                if progress:
-                    progress(done, len(changed))
-            self._put(found)
-
-    def _put(self, found: Iterable[tuple[Row, dict[int, Call]]]) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
+    def _put(self, found: Iterable[tuple[int, dict[int, Call]]]) -> None:
         names = {name: number for number, name in self._database.execute("SELECT number, name FROM call_name")}
-        for row, calls in found:
+        for session, calls in found:
             for name in {text for call in calls.values() for text in (call.model, call.tool)} - names.keys():
                 inserted = self._database.execute("INSERT INTO call_name (name) VALUES (?) RETURNING number", (name,))
                 names[name] = inserted.fetchone()[0]
-            self._database.execute(
-                "INSERT INTO called (root, id, fingerprint, created_at) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint, "
-                "created_at = excluded.created_at",
-                (row.root, row.id, _fingerprint(row), row.created_at),
-            )
-            (number,) = self._database.execute(
-                "SELECT number FROM called WHERE root = ? AND id = ?", (row.root, row.id)
-            ).fetchone()
-            self._database.execute("DELETE FROM call WHERE number = ?", (number,))
             self._database.executemany(
                 f"INSERT INTO call VALUES ({','.join('?' * 14)})",
                 (
-                    (number, key, call.at, names[call.model], names[call.tool], *call.tokens, *call[4:])
+                    (session, key, call.at, names[call.model], names[call.tool], *call.tokens, call.cost)
                     for key, call in calls.items()
                 ),
             )
-        self._database.execute("COMMIT")
 
     def calls(self, rows: Iterable[Row], *, after: float = 0, before: float = 0) -> Iterator[tuple[Row, Call]]:
         """Yield the calls of these sessions within a time (in seconds since 1970; 0: no limit), each of them once.
@@ -121,12 +71,7 @@ class CallIndex:
         Of the sessions that contain a call, the one that was created first has it; if that is not among the rows, the
         call is left out, so that the parts of a whole add up.
         """
-        sessions = {(row.root, row.id): row for row in rows}
-        numbers = {
-            number: row
-            for number, root, name in self._database.execute("SELECT number, root, id FROM called")
-            if (row := sessions.get((root, name))) is not None
-        }
+        numbers = self._derived.numbers(rows)
         names = dict(self._database.execute("SELECT number, name FROM call_name"))
         owners = self._owners()
         query = "SELECT * FROM call WHERE at >= ? AND at <= ?"
@@ -159,11 +104,6 @@ class CallIndex:
         for key, number in self._database.execute(query):
             owners.setdefault(key, number)
         return owners
-
-
-def _fingerprint(row: Row) -> str:
-    """Return what changes with the log of a session, in a store of any kind."""
-    return f"{row.message_count} {row.token_count} {row.last_active} {row.path}"
 
 
 def calls_in(messages: Iterable[Message]) -> dict[int, Call]:

@@ -30,6 +30,7 @@ from cortext.store.base import Store
 from cortext.store.files import layout_paths
 
 if TYPE_CHECKING:
+    from cortext.index.activity import ActivityIndex
     from cortext.index.calls import CallIndex
 
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
@@ -272,6 +273,12 @@ class SessionIndex:
         from cortext.index.calls import CallIndex
 
         return CallIndex(self._database)
+
+    def activity(self) -> ActivityIndex:
+        """Return what was said when, and the files used, in these sessions. Call it after `refresh`."""
+        from cortext.index.activity import ActivityIndex
+
+        return ActivityIndex(self._database)
 
     def close(self) -> None:
         self._database.close()

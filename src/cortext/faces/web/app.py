@@ -12,8 +12,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from cortext.errors import CortextError, NotFound
-from cortext.faces.web import actions, continuing, conversation, costs, home, live, ordering, see
+from cortext.faces.web import actions, continuing, conversation, home, live, ordering, see
 from cortext.faces.web.assets import asset
+from cortext.faces.web.background import Background
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import problem
 from cortext.faces.web.security import Access, Guard, TooLarge
@@ -40,7 +41,7 @@ def routes() -> list[Route]:
         Route("/", home.home),
         Route("/results", home.results),
         Route("/see", see.see),
-        Route("/see/costs", costs.costs),
+        Route("/see/costs", see.old_costs),
         Route("/live", live.follow_list),
         Route("/ping", actions.ping),
         Route("/static/{name}", asset),
@@ -70,6 +71,7 @@ def application(library: Library, access: Access) -> tuple[Starlette, Guard]:
         },
     )
     app.state.library, app.state.access = library, access
+    app.state.background = Background(lambda note: see.read(library.stores, note))
     app.state.stopping = asyncio.Event()
     app.state.following = set()
     return app, Guard(app, access)

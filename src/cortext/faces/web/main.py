@@ -113,6 +113,7 @@ async def _run(listening: socket.socket, access: Access, library: Library, ready
     if server.started:
         ready()
     await serving
+    page.state.background.close()
 
 
 def _announce(address: str, private: str, *, as_json: bool) -> None:

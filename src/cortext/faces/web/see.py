@@ -1,28 +1,75 @@
-"""See: what was done when, in which tool and project, as charts with the numbers behind them."""
+"""See: what was done when, by which model, in which tool, project and file, and what it cost.
+
+What the list knows is shown at once. The days, models, files and costs come from the messages themselves, which are
+read in the background.
+"""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from cortext.errors import UsageError
 from cortext.faces.web import charts
+from cortext.faces.web.background import Background, Note
+from cortext.faces.web.costs import costs
 from cortext.faces.web.home import short_path
 from cortext.faces.web.pages import address, library, page, shown
-from cortext.services.library.stats import Stats, Tally, ranked
+from cortext.model.amounts import amount
+from cortext.services.cost.report import UNKNOWN, Ledger, Report, report
+from cortext.services.library.activity import FileWork, Work, work
+from cortext.services.library.stats import NO_TOOL, Stats, Tally
 from cortext.wiring import tools
+from cortext.wiring.stores import Stores
 
 MEASURES = ("messages", "tokens", "sessions")
 NAMES = {"messages": "messages", "tokens": "tokens", "sessions": "conversations"}
 SPANS = (30, 90, 365)
+YEAR = 372  # days of the calendar, at most
 LONGEST = 10
-MOST_PROJECTS = 15
+MOST = 100  # rows of a table; the others are summed up
+MOST_FILES = 50
+KEPT = 60  # seconds for which sums count as up to date, if the list has not changed
+SUMS = ("day", "model", "tool", "project", "session")
+
+
+class Seen(NamedTuple):
+    """What is read from the messages of all conversations."""
+
+    work: Work
+    reports: Mapping[str, Report]
+    prices_of: str  # the days of the price table
+
+
+class Line(NamedTuple):
+    """A row of a table."""
+
+    label: str
+    link: str
+    tally: Tally
+    share: Markup
+
+
+def read(stores: Stores, note: Note) -> Seen:
+    """Read the conversations that changed since the last time, and return the sums."""
+    prices = stores.prices()
+    listing = stores.listing()
+    listing.refresh()
+    done = work(listing, note)
+    calls = list(Ledger(listing, prices, note).calls())
+    reports = {by: report(calls, by) for by in SUMS}
+    for table, by in ((done.days, "day"), (done.models, "model")):
+        for entry in reports[by].entries:
+            table.setdefault(entry.name, Tally()).tokens = entry.tokens.total
+    return Seen(done, reports, prices.days(reports["model"].models))
 
 
 async def see(request: Request) -> Response:
@@ -32,47 +79,115 @@ async def see(request: Request) -> Response:
     if measure not in MEASURES or span not in {str(each) for each in SPANS}:
         raise UsageError("unknown measure or number of days", hint="follow a link of the page")
     services = library(request)
+    background: Background[Seen] = request.app.state.background
     rows = await services.rows()
+    state = (await services.state(), int(time.time() // KEPT))
+    seen = await background.get(state) if rows else None
 
     def made() -> dict[str, Any]:
-        now = time.time()
-        stats = Stats(rows, 372, now)
-        of_day = {day: getattr(tally, measure) for day, tally in stats.days.items()}
-        bars = [charts.Bar(day, value) for day, value in of_day.items()][-int(span) :]
-        unit = NAMES[measure]
+        stats = Stats(rows, 0)
         longest = sorted(rows, key=lambda row: (-row.message_count, row.id))[:LONGEST]
-        by_project = sorted(stats.projects.items(), key=lambda pair: -getattr(pair[1], measure))[:MOST_PROJECTS]
         return {
             "current": "see",
             "total": stats.total,
             "first": stats.first[:10],
             "measure": measure,
-            "unit": unit,
+            "unit": NAMES[measure],
             "span": int(span),
             "measures": [(name, NAMES[name]) for name in MEASURES],
             "spans": SPANS,
-            "calendar": charts.calendar(of_day, datetime.fromtimestamp(now, UTC).date(), unit=unit),
-            "chart": charts.days(bars, unit),
-            "days": [(day, stats.days[day]) for day, value in of_day.items() if value][::-1][:60],
-            "tables": [
-                ("Tools", _table("tool", ranked(stats.tools), measure, tools.title)),
-                ("Projects", _table("project", by_project, measure, short_path)),
-                ("Types", _table("type", ranked(stats.types), measure, str)),
-            ],
+            "waiting": _progress(background) if seen is None else "",
+            "seen": _shown(seen, measure, int(span)) if seen is not None else None,
+            "tables": _tables(stats, seen, measure),
             "longest": [(address(row), shown(row.name), row, tools.title(row.tool)) for row in longest],
         }
 
     return page(request, "see.html", await services.in_reader(made))
 
 
-def _table(
-    name: str, counted: list[tuple[str, Tally]], measure: str, label: Callable[[str], str]
-) -> list[tuple[str, str, Tally, Any]]:
-    """Return the rows of a table: name, filter, counts and a bar."""
+async def old_costs(request: Request) -> Response:
+    """The costs are a part of the page."""
+    return RedirectResponse("/see#costs", 308)
+
+
+def _progress(background: Background[Seen]) -> str:
+    if not background.total:
+        return "Conversations are being read"
+    return f"Reading conversations: {background.done:,} of {background.total:,}"
+
+
+def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
+    """Return the parts of the page that come from the messages."""
+    now = time.time()
+    stats = Stats((), YEAR, now)  # a row for every day
+    days = {day: seen.work.days.get(day, tally) for day, tally in stats.days.items()}
+    of_day = {day: int(getattr(tally, measure)) for day, tally in days.items()}
+    bars = [charts.Bar(day, value) for day, value in of_day.items()][-span:]
+    unit = NAMES[measure]
+    return {
+        "tokens": seen.reports["day"].total.tokens.total,
+        "calendar": charts.calendar(of_day, datetime.fromtimestamp(now, UTC).date(), unit=unit),
+        "chart": charts.days(bars, unit),
+        "days": [(day, tally) for day, tally in days.items() if tally.messages or tally.tokens][::-1],
+        "files": _files(seen.work.files),
+        "more_files": max(0, len(seen.work.files) - MOST_FILES),
+        "costs": costs(seen.reports, seen.prices_of),
+    }
+
+
+def _tables(stats: Stats, seen: Seen | None, measure: str) -> list[tuple[str, list[Line]]]:
+    """Return the tables by tool, project, model and type. Tokens are those that the tools recorded for their calls."""
+    for tally in (*stats.tools.values(), *stats.projects.values(), *stats.types.values()):
+        tally.tokens = 0
+    if seen is not None:
+        for entry in seen.reports["tool"].entries:
+            name = NO_TOOL if entry.name == UNKNOWN else entry.name
+            stats.tools.setdefault(name, Tally()).tokens = entry.tokens.total
+        for entry in seen.reports["project"].entries:
+            if entry.name != UNKNOWN:
+                stats.projects.setdefault(entry.name, Tally()).tokens = entry.tokens.total
+        for entry in seen.reports["session"].entries:
+            if entry.row is not None:
+                kind = entry.row.type or entry.row.kind
+                stats.types.setdefault(kind, Tally()).tokens += entry.tokens.total
+    found = [
+        ("Tools", _lines("tool", stats.tools, measure, lambda name: tools.title(name) or name)),
+        ("Projects", _lines("project", stats.projects, measure, short_path)),
+        ("Models", _lines("", seen.work.models if seen is not None else {}, measure, str)),
+        ("Types", _lines("type", stats.types, measure, str)),
+    ]
+    return [(name, lines) for name, lines in found if lines]
+
+
+def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callable[[str], str]) -> list[Line]:
+    """Return the rows of a table; `name` is the filter that each leads to, if there is one."""
 
     def size(tally: Tally) -> int:
         return int(getattr(tally, measure))
 
-    most = max((size(tally) for _, tally in counted), default=0)
-    ordered = sorted(counted, key=lambda pair: -size(pair[1]))
-    return [(label(key), urlencode({name: key}), each, charts.share(size(each), most)) for key, each in ordered]
+    ordered = sorted(counted.items(), key=lambda pair: (-size(pair[1]), -pair[1].messages, pair[0]))
+    most = size(ordered[0][1]) if ordered else 0
+    lines = [
+        Line(label(key), f"/?{urlencode({name: key})}" if name else "", tally, charts.share(size(tally), most))
+        for key, tally in ordered
+    ]
+    if len(lines) <= MOST:
+        return lines
+    others = Tally()
+    for line in lines[MOST:]:
+        for each in MEASURES:
+            setattr(others, each, getattr(others, each) + getattr(line.tally, each))
+    return [*lines[:MOST], Line(amount(len(lines) - MOST, "other"), "", others, charts.share(size(others), most))]
+
+
+def _files(files: list[FileWork]) -> list[tuple[str, str, FileWork, Markup]]:
+    """Return the rows of the table of files: the path, the search for it, the counts, and a bar."""
+    home = os.path.expanduser("~")
+    most = max((file.changed + file.read for file in files[:MOST_FILES]), default=0)
+    found = []
+    for file in files[:MOST_FILES]:
+        path = f"~{file.path.removeprefix(home)}" if file.path.startswith(f"{home}/") else file.path
+        bar = charts.share(file.changed + file.read, most)
+        clean = shown(path)
+        found.append((clean, f"/?{urlencode({'q': short_path(path)})}" if clean == path else "", file, bar))
+    return found

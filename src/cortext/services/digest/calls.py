@@ -71,7 +71,7 @@ def calls_in(messages: Sequence[Message], names: Collection[str] = ()) -> list[C
         if names and not contains(part, names):
             continue
         command = command_in(part.input)
-        calls.append(Call(part, result, index, command, _files(part, result, command)))
+        calls.append(Call(part, result, index, command, files_of(part, result, command)))
     return calls
 
 
@@ -97,8 +97,8 @@ def _failed(result: Part | None) -> bool:
     return result is not None and result.is_error
 
 
-def _files(part: Part, result: Part | None, command: str) -> list[FileUse]:
-    """Return the files that a call used. A call that failed changed nothing."""
+def files_of(part: Part, result: Part | None, command: str) -> list[FileUse]:
+    """Return the files that a call used; `command` is what it ran. A call that failed changed nothing."""
     name, fields, failed = part.name, part.input, _failed(result)
     patched = [use for text in strings_in(fields) if "*** " in text for use in _patched(text)]
     if patched:

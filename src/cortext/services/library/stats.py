@@ -11,6 +11,7 @@ from cortext.services.library.listing import Row
 Count = dict[str, object]
 
 DAY = 86_400
+NO_TOOL = "(none)"
 
 
 class Tally:
@@ -54,7 +55,7 @@ class Stats:
             day.add(row)
         # A session without an AI tool was held in one of our own programs.
         for name, table in (
-            (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, "(none)"), self.tools),
+            (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, NO_TOOL), self.tools),
             (row.type or row.kind, self.types),
             (row.status, self.statuses),
         ):

@@ -1,20 +1,17 @@
 // Starts what the page needs. Everything works without this file except live updates, folding all calls and copying.
 
-import { $$, get, parsed } from "./common.js";
 import { startKeys } from "./keys.js";
 import { startReader } from "./reader.js";
 import { startSearch } from "./search.js";
+import { startSee } from "./see.js";
 import { startReceipts } from "./receipts.js";
 import { startCopying } from "./copying.js";
 
-const starts = { home: startSearch, conversation: startReader, continue: startReceipts };
+const starts = { home: startSearch, conversation: startReader, continue: startReceipts, see: startSee };
 
 startCopying();
 startKeys();
 starts[document.body.dataset.page]?.();
-for (const place of $$("[data-load]")) {
-  get(place.dataset.load).then((answer) => answer.text()).then((html) => place.replaceChildren(parsed(html)), () => place.remove());
-}
 document.documentElement.dataset.ready = "";
 
 for (const menu of document.querySelectorAll("details.menu")) {

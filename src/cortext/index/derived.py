@@ -1,0 +1,111 @@
+"""Tables of the catalogue that are derived from the logs of sessions: each is read once, and again if it changed.
+
+Disposable like the rest of the catalogue.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from cortext.index.database import in_memory, is_unwritable
+from cortext.index.sessions import Row
+
+AT_ONCE = 200  # sessions per transaction
+
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]
+
+
+class Derived(Generic[Result]):
+    """What is known of the sessions of a catalogue in some tables.
+
+    `sessions` is the table with the number, the root, the id, the fingerprint and the time of creation of each session that was read; the
+    rows of the others begin with that number. `create` makes the tables if they do not exist.
+    """
+
+    def __init__(
+        self, database: sqlite3.Connection, sessions: str, tables: Sequence[str], create: Sequence[str] = ()
+    ) -> None:
+        self.database = database
+        self._sessions, self._tables, self._create = sessions, tables, create
+
+    def update(
+        self,
+        rows: Iterable[Row],
+        read: Callable[[Row], Result],
+        put: Callable[[Sequence[tuple[int, Result]]], None],
+        progress: Progress | None = None,
+    ) -> None:
+        """Read the sessions that changed, and forget those that are not among the rows.
+
+        `put` stores what was read, by the numbers of the sessions. If the catalogue cannot be written (a read-only
+        disk), everything is read into memory instead.
+        """
+        rows = list(rows)
+        try:
+            self._update(rows, read, put, progress)
+        except sqlite3.DatabaseError as error:
+            if not is_unwritable(error):
+                raise
+            if self.database.in_transaction:
+                self.database.rollback()
+            self.database = in_memory()
+            self._update(rows, read, put, progress)
+
+    def numbers(self, rows: Iterable[Row]) -> dict[int, Row]:
+        """Return these sessions by their numbers, as far as they were read."""
+        sessions = {(row.root, row.id): row for row in rows}
+        known = self.database.execute(f"SELECT number, root, id FROM {self._sessions}")
+        return {number: row for number, root, name in known if (row := sessions.get((root, name))) is not None}
+
+    def _update(
+        self,
+        rows: Iterable[Row],
+        read: Callable[[Row], Result],
+        put: Callable[[Sequence[tuple[int, Result]]], None],
+        progress: Progress | None,
+    ) -> None:
+        for statement in self._create:
+            self.database.execute(statement)
+        stored = {
+            (root, name): (number, fingerprint)
+            for number, root, name, fingerprint in self.database.execute(
+                f"SELECT number, root, id, fingerprint FROM {self._sessions}"
+            )
+        }
+        existing = {(row.root, row.id): row for row in rows}
+        gone = [(number,) for key, (number, _) in stored.items() if key not in existing]
+        if gone:
+            self.database.execute("BEGIN IMMEDIATE")
+            for table in (*self._tables, self._sessions):
+                self.database.executemany(f"DELETE FROM {table} WHERE number = ?", gone)
+            self.database.execute("COMMIT")
+        changed = [row for key, row in existing.items() if stored.get(key, (0, ""))[1] != _fingerprint(row)]
+        for start in range(0, len(changed), AT_ONCE):
+            found = []
+            for done, row in enumerate(changed[start : start + AT_ONCE], start + 1):
+                found.append((row, read(row)))
+                if progress:
+                    progress(done, len(changed))
+            self.database.execute("BEGIN IMMEDIATE")
+            put([(self._renew(row), result) for row, result in found])
+            self.database.execute("COMMIT")
+
+    def _renew(self, row: Row) -> int:
+        """Return the number of a session, without what was stored for it."""
+        number: int = self.database.execute(
+            f"INSERT INTO {self._sessions} (root, id, fingerprint, created_at) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint, created_at = excluded.created_at "
+            "RETURNING number",
+            (row.root, row.id, _fingerprint(row), row.created_at),
+        ).fetchone()[0]
+        for table in self._tables:
+            self.database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))
+        return number
+
+
+def _fingerprint(row: Row) -> str:
+    """Return what changes with the log of a session, in a store of any kind."""
+    return f"{row.message_count} {row.token_count} {row.last_active} {row.path}"
