@@ -17,7 +17,9 @@ from cortext.faces.web.app import application
 from cortext.faces.web.background import Background, Note
 from cortext.faces.web.library import Library
 from cortext.faces.web.security import Access
-from cortext.services.cost.report import Entry
+from cortext.services.cost.prices import Prices
+from cortext.services.cost.report import Entry, Ledger, money, report
+from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.web.served import Reply, Served, serving
 from tests.web.used import OPUS, STRANGER, day, fill
@@ -103,6 +105,23 @@ def test_the_rest_of_a_long_table_is_one_row() -> None:
     assert len(_rows(entries, str)) == 13
     rows = _rows([*entries, Entry(name="x", calls=1, unpriced=1)], str)
     assert len(rows) == 13 and rows[-1][:2] == ("2 others", "$1.00 + unknown")
+
+
+def test_calls_that_are_summed_up_together_have_the_same_sums(pond: Pond, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in pond.env.items():
+        monkeypatch.setenv(name, value)
+    stores = Stores(str(pond.folder))
+    listing = stores.listing()
+    listing.refresh()
+    calls = [*Ledger(listing, Prices()).calls()]
+    calls += [priced._replace(call=priced.call._replace(at=priced.call.at + 60)) for priced in calls]
+    together = see._together(calls)
+    assert len(together) == len(calls) // 2
+    for by in see.SUMS:
+        whole, short = report(calls, by), report(together, by)
+        assert [(entry.name, entry.tokens, money(entry.cost, entry.unpriced)) for entry in whole.entries] == [
+            (entry.name, entry.tokens, money(entry.cost, entry.unpriced)) for entry in short.entries
+        ]
 
 
 class Slow:

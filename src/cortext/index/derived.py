@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 class Derived(Generic[Result]):
     """What is known of the sessions of a catalogue in some tables.
 
-    `sessions` is the table with the number, the root, the id, the fingerprint and the time of creation of each session that was read; the
+    `sessions` is the table of the sessions that were read: number, root, id, fingerprint and time of creation. The
     rows of the others begin with that number. `create` makes the tables if they do not exist.
     """
 
