@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import SCRIPTS, Ran, cortext
 from tests.support.screen import Screen
@@ -101,6 +103,60 @@ def test_many_are_changed_by_filters_after_a_dry_run(pond: Pond) -> None:
     assert "name one by its number or id" in _run(pond, "archive", code=2).err
     assert "both conversations and filters" in _run(pond, "star", "1", "--tool", "claude", code=2).err
     assert "invalid tag" in _run(pond, "tag", "1", "a,b", code=2).err
+
+
+@pytest.mark.req("ORDER-01")
+def test_a_bulk_change_goes_on_after_a_failure_and_is_one_commit(pond: Pond) -> None:
+    store, before = WorkspaceStore(str(pond.folder)), len(pond.log)
+    env = {**pond.env, "CORTEXT_STORE_LOCK_TIMEOUT": "0.1"}
+    with store.open("002-debug-leaking-boat"):
+        done = cortext("tag", "--here", "review", cwd=pond.folder, env=env)
+    assert done.code == 4 and "Tagged 3 conversations: review" in done.out, done
+    assert "Not changed: 002-debug-leaking-boat: " in done.err and "004-learn-knots" not in done.err
+    tagged = {"001-plan-herons-at-the-pond", "003-brainstorm-long-walk", "004-learn-knots"}
+    assert len(pond.log) == before + 1 and pond.log[0] == "session update: 3 conversations"
+    assert _ids(pond, "--tag", "review") == tagged
+    with store.open("002-debug-leaking-boat"):
+        report = cortext("star", "--here", "--json", cwd=pond.folder, env=env).json
+        alone = cortext("star", "002", cwd=pond.folder, env=env)
+    assert [item["id"] for item in report["failed"]] == ["002-debug-leaking-boat"] and len(report["changed"]) == 3
+    assert alone.code == 4 and "cortext: error:" in alone.err
+
+
+@pytest.mark.req("ORDER-01")
+def test_an_undo_restores_exactly_what_was_before(pond: Pond) -> None:
+    one, two, *_ = sorted(_ids(pond, "--here"))
+
+    def tags() -> dict[str, list[str]]:
+        return {row["id"]: row["tags"] for row in _run(pond, "list", "--json").json if row["tags"]}
+
+    _run(pond, "tag", one, "old", "kept")
+    _run(pond, "archive", two)
+    before = tags()
+    done = _run(pond, "tag", one, "old", "new")
+    assert f"Undo: cortext tag {one} new --remove" in done.out, "only what was changed"
+    _run(pond, "tag", one, "new", "--remove")
+    assert tags() == before == {one: ["kept", "old"]}
+
+    assert "Undo: cortext tag --undo" in _run(pond, "tag", "--here", "old").out
+    assert len(tags()) == 3
+    assert "Would remove the tags from 2 conversations: old" in _run(pond, "tag", "--undo", "--dry-run").out
+    _run(pond, "tag", "--undo")
+    assert tags() == before
+    _run(pond, "tag", "--undo")
+    assert len(tags()) == 3, "the undo can be taken back too"
+
+    # Where the command chooses by what it removes, the same command would find nothing.
+    _run(pond, "tag", "--tag", "old", "old", "--remove")
+    assert tags() == {one: ["kept"]}
+    _run(pond, "tag", "--undo")
+    assert len(tags()) == 3
+    assert "takes back the last change" in _run(pond, "archive", one, "--undo", code=2).err
+    assert "no change by cortext star is known" in _run(pond, "star", "--undo", code=1).err
+
+    _run(pond, "note", one, "it's late")
+    removed = _run(pond, "note", one, "--remove", "1").out
+    assert shlex.split(removed.splitlines()[-1])[1:] == ["cortext", "note", one, "it's late"]
 
 
 @pytest.mark.req("LOOK-01")

@@ -53,6 +53,11 @@ def test_both_sides_of_a_git_merge_keep_their_events() -> None:
     assert order_of(merge_fields({}, ours, {"title": "x"})).starred
 
 
+def test_a_tag_of_another_program_that_could_not_be_removed_is_left_out() -> None:
+    odd = [_at("00:00", TAG, name) for name in ("a b", "Upper", "[masked token]", "", "x" * 60, "fine")]
+    assert order_of({ORDER: odd}).tags == ("fine",)
+
+
 def test_a_change_adds_events_to_those_that_exist() -> None:
     session = Session(id="a", extra={ORDER: [EVENTS[2]], "other": 1})
     changed = Change(extra={ORDER: [EVENTS[3]]}).apply(session)

@@ -259,6 +259,7 @@ def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served
     assert "A long walk ★" in found and "Knots" not in found
     assert "A long walk" in served.get("/results?tag=starred").words
     assert served.get("/?tag=nonsense").status == 400 and served.post(f"{here}/tag", {"tags": "a b/;"}).status == 400
+    assert served.post(f"{here}/tag", {"tags": "ghp_Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3hJ6"}).status == 400, "a secret"
     assert served.post(f"{here}/archive").status == 303
     assert "A long walk" not in served.get("/").words and "A long walk" in served.get("/?tag=archived").words
     for path, fields in (("archive", {"on": "no"}), ("tag", {"tags": "alps", "on": "no"}), ("note", {"remove": "1"})):

@@ -97,7 +97,10 @@ def _is_event(item: Event) -> bool:
     texts = all(isinstance(item.get(name), str) for name in ("id", "at", "what"))
     what = item.get("what")
     needs = "of" if what == NOTE and item.get("on") is not True else "value" if what in (TAG, NOTE) else "id"
-    return texts and isinstance(item.get(needs), str) and bool(clock.normalise(item["at"]))
+    if not texts or not isinstance(item.get(needs), str) or not clock.normalise(item["at"]):
+        return False
+    # Nothing could remove a tag that cannot be written.
+    return what != TAG or (item["value"] == item["value"].lower() and _TAG.fullmatch(item["value"]) is not None)
 
 
 def _latest(events: Iterable[Event]) -> dict[tuple[str, str], Event]:

@@ -89,7 +89,7 @@ async def conversation(request: Request) -> Response:
             "window": window,
             "find": wanted,
             "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
-            "note": request.query_params.get("note", "")[:200],
+            "note": request.query_params.get("note", "")[:500],
             **_side(row, windows, branch),
             "order": _order(found.session.extra),
             "forked_from": _forked_from(found.session.extra),

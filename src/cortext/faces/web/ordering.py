@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from starlette.datastructures import FormData
 
-from cortext.config.trust import settings_of
 from cortext.errors import UsageError
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import address
-from cortext.model.order import tag_name
 from cortext.services.library import order
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
-from cortext.services.workspace.committing import commit_session
 
 MOST_TAGS = 20  # in one form
 
 
 def _saved(found: Found, row: Row, said: str) -> str:
-    """Commit a conversation of a workspace, so that the change reaches other machines; return where to go next."""
-    if found.named_store.kind == "workspace" and settings_of(found.root).workspace.commit:
-        commit_session(found.named_store, found.store.get(row.id))
-    return address(row, note=said)
+    """Save a conversation, so that the change reaches other machines; return where to go next, with what was said."""
+    note = order.save(found.named_store, [row.id])
+    return address(row, note=f"{said} Note: {note}." if note else said)
 
 
 def _is_on(form: FormData) -> bool:
@@ -44,7 +40,7 @@ def archive(services: Library, row: Row, form: FormData) -> str:
 
 def tag(services: Library, row: Row, form: FormData) -> str:
     """Add tags, or remove them."""
-    tags = [tag_name(word) for word in str(form.get("tags", "")).replace(",", " ").split()]
+    tags = [order.checked_tag(word) for word in str(form.get("tags", "")).replace(",", " ").split()]
     if not tags or len(tags) > MOST_TAGS:
         raise UsageError("no tag was given" if not tags else "too many tags", kept="nothing was changed")
     found = services.found(row)

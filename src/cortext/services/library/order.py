@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from cortext.errors import NotFound, UsageError
+from cortext.config.trust import settings_of
+from cortext.errors import CortextError, NotFound, UsageError
 from cortext.index.sessions import Row
 from cortext.model.order import (
     ARCHIVE,
@@ -25,7 +27,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import NamedStore
 
-Committed = Callable[[NamedStore, Session], None]  # called for every session that was changed
+AT_ONCE = 500  # conversations in one commit
 
 
 def checked_tag(text: str) -> str:
@@ -36,22 +38,26 @@ def checked_tag(text: str) -> str:
     return name
 
 
-def set_tags(named_store: NamedStore, session: Session, tags: Iterable[str], *, on: bool = True) -> bool:
-    """Add these tags, or remove them; return whether that changed anything."""
+def set_tags(named_store: NamedStore, session: Session, tags: Iterable[str], *, on: bool = True) -> list[str]:
+    """Add these tags, or remove them; return those that this changed."""
     known = order_of(session.extra).tags
-    return _add(named_store, session, [event(session.extra, TAG, tag, on=on) for tag in tags if (tag in known) != on])
+    changed = [tag for tag in dict.fromkeys(tags) if (tag in known) != on]
+    _add(named_store, session, [event(session.extra, TAG, tag, on=on) for tag in changed])
+    return changed
 
 
 def set_star(named_store: NamedStore, session: Session, *, on: bool = True) -> bool:
     """Give a conversation a star, or take it away; return whether that changed anything."""
     changes = order_of(session.extra).starred != on
-    return _add(named_store, session, [event(session.extra, STAR, on=on)] if changes else [])
+    _add(named_store, session, [event(session.extra, STAR, on=on)] if changes else [])
+    return changes
 
 
 def set_archived(named_store: NamedStore, session: Session, *, on: bool = True) -> bool:
     """Hide a conversation from lists, or show it again; return whether that changed anything."""
     changes = order_of(session.extra).archived != on
-    return _add(named_store, session, [event(session.extra, ARCHIVE, on=on)] if changes else [])
+    _add(named_store, session, [event(session.extra, ARCHIVE, on=on)] if changes else [])
+    return changes
 
 
 def add_note(named_store: NamedStore, session: Session, text: str) -> Note:
@@ -82,35 +88,79 @@ def remove_note(named_store: NamedStore, session: Session, number: int) -> Note:
     return note
 
 
-def _add(named_store: NamedStore, session: Session, events: Sequence[Event]) -> bool:
+def _add(named_store: NamedStore, session: Session, events: Sequence[Event]) -> None:
     if events:
         # Only the new events: the store adds them to those that exist by then.
         changed = named_store.store.update(session.id, Change(extra={ORDER: [*events]}))
         session.extra = changed.extra
-    return bool(events)
 
 
-Setter = Callable[[NamedStore, Session], bool]
+def save(named_store: NamedStore, ids: Sequence[str]) -> str:
+    """Commit conversations of a workspace, so that the change reaches other machines; return what the user should know.
+
+    The change itself is made: a commit that fails is made with the next save.
+    """
+    if named_store.kind != "workspace" or not settings_of(named_store.root).workspace.commit:
+        return ""
+    from cortext.services.workspace.committing import commit_sessions
+
+    notes = []
+    for start in range(0, len(ids), AT_ONCE):
+        sessions = [named_store.store.get(name) for name in ids[start : start + AT_ONCE]]
+        _, done, _ = commit_sessions(named_store, sessions)
+        notes += [done.note] if done.note else []
+        notes += [f"not committed to git yet: {done.problem}; {done.hint}"] if done.problem else []
+    return "; ".join(dict.fromkeys(notes))
+
+
+# Changes one conversation, and returns what that changed: tags, or whether it did anything.
+Setter = Callable[[NamedStore, Session], list[str] | bool]
+
+
+class Changed(NamedTuple):
+    """A conversation that was changed, as it was listed before, and the tags that were added or removed."""
+
+    row: Row
+    tags: list[str]
+
+
+class Changes(NamedTuple):
+    """What came of changing many conversations: those that were changed, those that could not be, and notes on git."""
+
+    changed: list[Changed]
+    failed: list[tuple[Row, CortextError]]
+    notes: list[str]
 
 
 def change_all(
-    listing: Listing,
-    rows: Iterable[Row],
-    setter: Setter,
-    committed: Committed,
-    progress: Callable[[], None] | None = None,
-) -> list[Row]:
-    """Apply a change to many conversations; return those that it changed, as they were listed before."""
-    changed = []
-    for row in rows:
-        named_store = listing.named_store(row.root)
-        session = named_store.store.peek(row.id)
-        if setter(named_store, session):
-            changed.append(row)
-            committed(named_store, session)
-        if progress is not None:
-            progress()
-    return changed
+    listing: Listing, rows: Iterable[Row], setter: Setter, progress: Callable[[], None] | None = None
+) -> Changes:
+    """Apply a change to many conversations. One that cannot be changed does not prevent the others.
+
+    The conversations of a workspace get one commit together.
+    """
+    done = Changes([], [], [])
+    try:
+        for row in rows:
+            named_store = listing.named_store(row.root)
+            try:
+                result = setter(named_store, named_store.store.peek(row.id))
+            except CortextError as error:
+                done.failed.append((row, error))
+                continue
+            finally:
+                if progress is not None:
+                    progress()
+            if result:
+                done.changed.append(Changed(row, result if isinstance(result, list) else []))
+    finally:  # after Ctrl-C, too
+        for root in dict.fromkeys(item.row.root for item in done.changed):
+            try:
+                note = save(listing.named_store(root), [item.row.id for item in done.changed if item.row.root == root])
+            except CortextError as error:
+                note = f"not committed to git yet: {error.message}"
+            done.notes.extend([note] if note else [])
+    return done
 
 
 def needs_change(row: Row, what: str, tags: Sequence[str], *, on: bool) -> bool:
@@ -120,7 +170,6 @@ def needs_change(row: Row, what: str, tags: Sequence[str], *, on: bool) -> bool:
     return bool(row.starred if what == STAR else row.archived) != on
 
 
-def order_json(order: Order) -> dict[str, object]:
-    """Return tags, star, archive and notes as JSON."""
-    notes = [{"number": number, "at": note.at, "text": note.text} for number, note in enumerate(order.notes, 1)]
-    return {"tags": list(order.tags), "starred": order.starred, "archived": order.archived, "notes": notes}
+def notes_json(order: Order) -> list[dict[str, object]]:
+    """Return the notes as JSON, with their numbers."""
+    return [{"number": number, "at": note.at, "text": note.text} for number, note in enumerate(order.notes, 1)]

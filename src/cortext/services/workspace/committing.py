@@ -1,4 +1,4 @@
-"""Committing conversations to git: without secrets, one at a time, and none forgotten.
+"""Committing conversations to git: without secrets, each as a whole, and none forgotten.
 
 A commit that could not be made is recorded in `.workspace/state/uncommitted/`, made with the next save, and reported by
 `list` and `doctor` until then.
@@ -7,10 +7,12 @@ A commit that could not be made is recorded in `.workspace/state/uncommitted/`, 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
 from cortext.io import files as fsio
 from cortext.io import inside, locks
+from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.safety.secrets.masking import mask
@@ -32,39 +34,56 @@ def commit_session(named_store: NamedStore, session: Session) -> tuple[Session, 
     Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
     kind.
     """
+    (session,), done, masked = commit_sessions(named_store, [session])
+    return session, done, masked
+
+
+def commit_sessions(
+    named_store: NamedStore, sessions: Sequence[Session]
+) -> tuple[list[Session], CommitResult, dict[str, int]]:
+    """Do the same for several conversations, with one commit."""
     git = Git(named_store.root)
     if not git.is_repository():
-        session = mask_stored(named_store.store, session)
+        masked_sessions = [mask_stored(named_store.store, session) for session in sessions]
         why = CommitResult(problem="this workspace is not in git", hint="run git init, and the next save is committed")
-        return session, why, {}
+        return masked_sessions, why, {}
     # Recorded first: a tool may not wait for us and may end us while others use the repository.
-    _record(named_store.root, session.id, _UNFINISHED)
+    for session in sessions:
+        _record(named_store.root, session.id, _UNFINISHED)
     lock = locks.Lock(inside.inside(named_store.root, _LOCK))
     try:
         lock.acquire(TIMEOUT, "the git repository of this workspace")
     except SessionBusy as error:
         busy = CommitResult(problem=error.message, hint="it is committed with the next save")
-        _record(named_store.root, session.id, busy)
-        return session, busy, {}
+        for session in sessions:
+            _record(named_store.root, session.id, busy)
+        return list(sessions), busy, {}
     with lock:
-        session, done, masked = _commit(named_store, git, session)
+        committed, done, masked = _commit(named_store, git, sessions)
+        names = {session.id for session in committed}
         for session_id in uncommitted(named_store.root):
-            if session_id != session.id:
+            if session_id not in names:
                 _retry_commit(named_store, git, session_id)
-    return session, done, masked
+    return committed, done, masked
 
 
-def _commit(named_store: NamedStore, git: Git, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
-    """Commit one conversation: its folder and nothing else, after a final check for secrets."""
-    session = mask_stored(named_store.store, session)
-    folder = os.path.relpath(session.path, named_store.root)
-    inside = os.path.join(folder, SESSION)
-    changed = git.changed([folder])
-    notes = [path for path in changed if not path.startswith(inside + os.sep)]
+def _commit(
+    named_store: NamedStore, git: Git, sessions: Sequence[Session]
+) -> tuple[list[Session], CommitResult, dict[str, int]]:
+    """Commit conversations: their folders and nothing else, after a final check for secrets."""
+    sessions = [mask_stored(named_store.store, session) for session in sessions]
+    session_in = {os.path.relpath(session.path, named_store.root): session for session in sessions}
+    folders = list(session_in)
+    inside = tuple(os.path.join(folder, SESSION) + os.sep for folder in folders)
+    changed = git.changed(folders)
+    notes = [path for path in changed if not path.startswith(inside)]
     masked = mask_notes(named_store.root, [path for path in notes if path.endswith(".md")])
     # A file that someone else wrote is not ours to change: if it contains a secret, it stays out of git.
     secret = secrets_in(named_store.root, [path for path in notes if not path.endswith(".md")])
-    if changed and not notes:
+    session = sessions[0]
+    if len(sessions) > 1:
+        message = f"session update: {amount(len(sessions), 'conversation')}"
+    elif changed and not notes:
         message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
     else:
         message = (
@@ -73,25 +92,28 @@ def _commit(named_store: NamedStore, git: Git, session: Session) -> tuple[Sessio
 
     def restore(path: str, contents: bytes) -> None:
         target = os.path.join(named_store.root, path)
-        with named_store.store.open(session.id):  # no one else writes to it meanwhile
+        owner = next(held for folder, held in session_in.items() if path.startswith(folder + os.sep))
+        with named_store.store.open(owner.id):  # no one else writes to it meanwhile
             if path.endswith(".jsonl"):
                 restore_log(target, contents)
             else:
                 fsio.replace_file(target, [contents])
 
-    done = git.commit([folder], mask(message).text, ours=inside, restore=restore, without=secret)
+    ours = [os.path.join(folder, SESSION) for folder in folders]
+    done = git.commit(folders, mask(message).text, ours=ours, restore=restore, without=secret)
     if secret and not done.problem:
         kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
         done.note = f"{done.note}. {note}" if done.note else note
-    _record(named_store.root, session.id, done)
-    return session, done, masked
+    for session in sessions:
+        _record(named_store.root, session.id, done)
+    return sessions, done, masked
 
 
 def _retry_commit(named_store: NamedStore, git: Git, session_id: str) -> None:
     """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
-        _commit(named_store, git, named_store.store.get(session_id))
+        _commit(named_store, git, [named_store.store.get(session_id)])
     except SessionNotFound:
         _record(named_store.root, session_id, CommitResult())
     except CortextError:

@@ -85,19 +85,20 @@ class Git:
         paths: Sequence[str],
         message: str,
         *,
-        ours: str = "",
+        ours: Sequence[str] = (),
         restore: Callable[[str, bytes], None] | None = None,
         without: Collection[str] = (),
     ) -> CommitResult:
         """Commit these paths as they are in the work tree, and only them; those in `without` are left out.
 
-        What is below the folder `ours` is committed as it is now, whatever a hook makes of it; `restore` is called
+        What is below the folders `ours` is committed as it is now, whatever a hook makes of it; `restore` is called
         with the path and the original content of each such file that a hook rewrote.
         """
         wanted = [path for path in self.changed(paths) if path not in without]
         if not wanted:
             return CommitResult(nothing_new=True)
-        guarded = [path for path in wanted if ours and path.startswith(f"{ours}/") and self._is_file(path)]
+        below = tuple(f"{folder}/" for folder in ours)
+        guarded = [path for path in wanted if path.startswith(below) and self._is_file(path)]
         written = self._blobs(guarded, keep=True)
         done = self._commit_only(wanted, message)
         rewritten = [path for path, blob in self._blobs(guarded).items() if blob != written[path]]
@@ -111,14 +112,15 @@ class Git:
             if not rewritten:
                 return done
             return CommitResult(
-                problem=f"{_REWRITTEN}, and refused the commit", hint=f"exclude {ours}/ from that hook, then save again"
+                problem=f"{_REWRITTEN}, and refused the commit",
+                hint=f"exclude {below[0]} from that hook, then save again",
             )
         changed = [path for path in self.changed(guarded) if path in written] if guarded else []
         if changed and self.head("--short") == done.commit:  # the hook's version was committed: amend it
             again = self._commit_only(changed, message, "--amend", "--no-verify")
             done = again if again.commit else done
         if rewritten or changed:
-            done.note = f"{_REWRITTEN}: the original text was restored. Exclude {ours}/ from that hook"
+            done.note = f"{_REWRITTEN}: the original text was restored. Exclude {below[0]} from that hook"
         return done
 
     def _commit_only(self, wanted: Sequence[str], message: str, *how: str) -> CommitResult:

@@ -7,8 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
 
-from cortext.config.trust import settings_of
-from cortext.errors import UsageError
+from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import resolver
@@ -18,8 +17,18 @@ from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, STAR, TAG
 from cortext.model.session import Session
 from cortext.safety import terminal
+from cortext.services.library import last_change
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.order import Setter, change_all, needs_change, set_archived, set_star, set_tags
+from cortext.services.library.order import (
+    Changed,
+    Changes,
+    Setter,
+    change_all,
+    needs_change,
+    set_archived,
+    set_star,
+    set_tags,
+)
 from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import Stores
 
@@ -27,52 +36,105 @@ MANY = 20  # conversations that justify a progress bar
 MOST_SHOWN = 20  # conversations named by a report
 MOST_NAMED = 5  # in the command that undoes it
 
+TagsOf = dict[tuple[str, str], list[str]]  # the tags to set or remove, by store and id
+
 
 def add_options(parser: ArgumentParser, removing: str) -> None:
     """Add the options that these commands share; `removing` is the help of `--remove`."""
     parser.add_argument("--remove", action="store_true", help=removing)
+    parser.add_argument("--undo", action="store_true", help="take back the last change of this command, exactly")
     add_filters(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="show what would change, and change nothing")
     parser.add_argument("--json", action="store_true", help="print the sessions that changed as JSON")
 
 
 def change(options: Namespace, what: str, names: Sequence[str], tags: Sequence[str] = ()) -> int:
-    """Change the conversations that are named, or else those that the filters choose; report it."""
+    """Change the conversations that are named, or else those that the filters choose, or undo; report it."""
     stores = Stores()
     listing = fresh_listing(stores)
-    on = not options.remove
-    rows = _chosen(stores, listing, options, names, what)
-    if options.dry_run:
-        changed = [row for row in rows if needs_change(row, what, tags, on=on)]
+    if options.undo:
+        rows, on, tags_of = _last_change(listing, options, what, [*names, *tags])
     else:
-        setters: dict[str, Setter] = {
-            TAG: partial(set_tags, tags=tags, on=on),
-            STAR: partial(set_star, on=on),
-            ARCHIVE: partial(set_archived, on=on),
-        }
-        bar = Progress("Changing conversations", len(rows)) if len(rows) >= MANY else None
-        try:
-            changed = change_all(listing, rows, setters[what], commit, bar.step if bar else None)
-        finally:
-            if bar is not None:
-                bar.end()
+        rows, on = _chosen(stores, listing, options, names, what), not options.remove
+        tags_of = {(row.root, row.id): list(tags) for row in rows}
+    if options.dry_run:
+        chosen = [(row, tags_of[row.root, row.id]) for row in rows]
+        done = Changes([Changed(row, tags) for row, tags in chosen if needs_change(row, what, tags, on=on)], [], [])
+    else:
+        done = _changed(listing, rows, what, tags_of, on=on)
+    if done.failed and len(rows) == 1:
+        raise done.failed[0][1]
+    is_undoable = bool(done.changed) and not options.dry_run
+    if is_undoable:
+        parts = [last_change.Part(item.row.root, item.row.id, item.tags) for item in done.changed]
+        is_undoable = last_change.remember(what, on=on, parts=parts)
     if options.json:
-        items = [{"id": row.id, "title": row.title, "workspace": row.root} for row in changed]
-        print_json({"changed": items, "unchanged": len(rows) - len(changed), "dry_run": options.dry_run})
-        return 0
-    _report(options, what, rows, changed, tags)
-    return 0
+        _print_json(rows, done, is_dry=options.dry_run)
+    else:
+        _report(rows, done, what, on=on, is_dry=options.dry_run)
+        if is_undoable:
+            print(terminal.line(f"Undo: {_undo(done.changed, what, on=on)}"))
+    for note in done.notes:
+        print(terminal.line(f"Note: {note}"), file=sys.stderr)
+    for row, error in done.failed[:MOST_SHOWN]:
+        print(terminal.line(f"Not changed: {row.id}: {error.message}"), file=sys.stderr)
+    if len(done.failed) > MOST_SHOWN:
+        print(f"Not changed: {len(done.failed) - MOST_SHOWN} more", file=sys.stderr)
+    return done.failed[0][1].exit_status if done.failed else 0
 
 
-def commit(named_store: NamedStore, session: Session) -> None:
-    """Commit a conversation of a workspace, so that the change reaches other machines; problems become a note."""
-    if named_store.kind != "workspace" or not settings_of(named_store.root).workspace.commit:
-        return
-    from cortext.services.workspace.committing import commit_session
+def _changed(listing: Listing, rows: Sequence[Row], what: str, tags_of: TagsOf, *, on: bool) -> Changes:
+    """Change these conversations, behind a progress bar if there are many."""
 
-    _, done, _ = commit_session(named_store, named_store.store.get(session.id))
-    for problem in filter(None, (done.note, done.problem and f"not committed to git yet: {done.problem}; {done.hint}")):
-        print(terminal.line(f"Note: {session.id}: {problem}"), file=sys.stderr)
+    def tag(named_store: NamedStore, session: Session) -> list[str]:
+        return set_tags(named_store, session, tags_of[named_store.root, session.id], on=on)
+
+    setters: dict[str, Setter] = {TAG: tag, STAR: partial(set_star, on=on), ARCHIVE: partial(set_archived, on=on)}
+    bar = Progress("Changing conversations", len(rows)) if len(rows) >= MANY else None
+    try:
+        return change_all(listing, rows, setters[what], bar.step if bar else None)
+    finally:
+        if bar is not None:
+            bar.end()
+
+
+def _last_change(
+    listing: Listing, options: Namespace, what: str, given: Sequence[str]
+) -> tuple[list[Row], bool, TagsOf]:
+    """Return what the last change of this command changed: the conversations, what to do now, and their tags."""
+    if given or options.remove or is_filtered(options):
+        raise UsageError(
+            "--undo takes back the last change and nothing else",
+            kept="nothing was changed",
+            hint=f"use cortext {what} --undo",
+        )
+    last = last_change.recall(what)
+    if last is None:
+        raise NotFound(
+            f"no change by cortext {what} is known that could be taken back",
+            kept="nothing was changed",
+            hint="changes are known from the first one on this machine",
+        )
+    tags_of = {(part.root, part.id): part.tags for part in last.parts}
+    return [row for row in listing.rows() if (row.root, row.id) in tags_of], not last.on, tags_of
+
+
+def _undo(changed: Sequence[Changed], what: str, *, on: bool) -> str:
+    """Return the command that takes back exactly this change, as long as it is the last one if it is long."""
+    if len(changed) <= (1 if what == TAG else MOST_NAMED):
+        ids = [item.row.id for item in changed]
+        return " ".join(["cortext", what, *ids, *changed[0].tags, *(["--remove"] if on else [])])
+    return f"cortext {what} --undo"
+
+
+def _print_json(rows: Sequence[Row], done: Changes, *, is_dry: bool) -> None:
+    items = [
+        {"id": row.id, "title": row.title, "workspace": row.root, **({"tags": tags} if tags else {})}
+        for row, tags in done.changed
+    ]
+    failed = [{"id": row.id, "workspace": row.root, "error": error.as_dict()} for row, error in done.failed]
+    unchanged = len(rows) - len(items) - len(failed)
+    print_json({"changed": items, "unchanged": unchanged, "failed": failed, "dry_run": is_dry})
 
 
 def _chosen(stores: Stores, listing: Listing, options: Namespace, names: Sequence[str], what: str) -> list[Row]:
@@ -108,28 +170,20 @@ _DONE = {
 }
 
 
-def _report(options: Namespace, what: str, rows: Sequence[Row], changed: Sequence[Row], tags: Sequence[str]) -> None:
+def _report(rows: Sequence[Row], done: Changes, what: str, *, on: bool, is_dry: bool) -> None:
+    changed = done.changed
     if not changed:
-        print("Nothing to change." if rows else "No conversation matches.")
+        if not done.failed:
+            print("Nothing to change." if rows else "No conversation matches.")
         return
+    tags = sorted({tag for item in changed for tag in item.tags})
     suffix = f": {', '.join(tags)}" if tags else ""
-    done = _DONE[what, not options.remove][options.dry_run]
+    verb = _DONE[what, on][is_dry]
     if len(changed) == 1:
-        print(terminal.line(f"{done} {changed[0].id} ({changed[0].name}){suffix}"))
+        print(terminal.line(f"{verb} {changed[0].row.id} ({changed[0].row.name}){suffix}"))
     else:
-        print(terminal.line(f"{done} {amount(len(changed), 'conversation')}{suffix}"))
-        for row in changed[:MOST_SHOWN]:
-            print(terminal.line(f"  {row.id}  {row.name}"))
+        print(terminal.line(f"{verb} {amount(len(changed), 'conversation')}{suffix}"))
+        for item in changed[:MOST_SHOWN]:
+            print(terminal.line(f"  {item.row.id}  {item.row.name}"))
         if len(changed) > MOST_SHOWN:
             print(f"  … and {len(changed) - MOST_SHOWN} more")
-    if options.dry_run:
-        return
-    if len(changed) <= (1 if what == TAG else MOST_NAMED):
-        ids = [row.id for row in changed]
-        print(
-            terminal.line(
-                f"Undo: {' '.join(['cortext', what, *ids, *tags, *([] if options.remove else ['--remove'])])}"
-            )
-        )
-    else:
-        print(f"Undo: the same command {'without' if options.remove else 'with'} --remove")

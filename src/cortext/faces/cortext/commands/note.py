@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._order import commit
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json
 from cortext.model import clock
 from cortext.model.order import order_of
 from cortext.safety import terminal
-from cortext.services.library.order import add_note, order_json, remove_note
+from cortext.services.library.order import add_note, notes_json, remove_note, save
 from cortext.wiring.stores import Stores
 
 
@@ -38,22 +39,25 @@ def run(arguments: list[str]) -> int:
     if options.words and options.remove:
         raise UsageError("both a note and --remove were given", kept="nothing was changed", hint="use one of them")
     found = which(Stores(), options.session, words=False)
-    session = found.session
+    session, saved = found.session, ""
     if options.words:
         note = add_note(found.named_store, session, " ".join(options.words))
-        commit(found.named_store, session)
+        saved = save(found.named_store, [session.id])
         number = [item.id for item in order_of(session.extra).notes].index(note.id) + 1
         if not options.json:
             print(terminal.line(f"Noted on {session.id}: {note.text}"))
             print(f"Undo: cortext note {session.id} --remove {number}")
     elif options.remove:
         note = remove_note(found.named_store, session, options.remove)
-        commit(found.named_store, session)
+        saved = save(found.named_store, [session.id])
         if not options.json:
             print(terminal.line(f"Removed from {session.id}: {note.text}"))
+            print(terminal.line(f"Undo: cortext note {session.id} {shlex.quote(note.text)}"))
+    if saved:
+        print(terminal.line(f"Note: {session.id}: {saved}"), file=sys.stderr)
     order = order_of(session.extra)
     if options.json:
-        print_json(order_json(order)["notes"])
+        print_json(notes_json(order))
     elif not options.words and not options.remove:
         for number, note in enumerate(order.notes, 1):
             print(terminal.line(f"{number}. {note.text}  ({clock.short(note.at)})"))

@@ -37,6 +37,8 @@ def run(arguments: list[str]) -> int:
     """Tag conversations, or print tags."""
     options = parser().parse_intermixed_args(arguments)
     given = [word for word in (options.session, *options.tags) if word]
+    if options.undo:
+        return change(options, TAG, given)
     if is_filtered(options):
         if not given:
             raise UsageError("no tag was given", kept="nothing was changed", hint="use cortext tag TAG with filters")
