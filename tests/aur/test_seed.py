@@ -161,6 +161,9 @@ def test_the_list_is_newest_first_and_filtered_by_agent_and_status(aur: Aur) -> 
     with store.open("session-c"):
         assert listed("--status", "active") == ["session-c"], "active while a process holds it"
         assert listed("--status", "active", "--agent", "architect") == []
+    assert cortext("archive", "session-b", cwd=aur.folder).code == 0
+    assert listed() == ["session-c", "session-a"] and listed("--archived") == ["session-b"], "hidden from lists"
+    assert "--archived requires --list-sessions" in aur("spawn", "--archived", "hello").err
     fields = aur("spawn", "--list-sessions", "--json").json[0]
     assert list(fields) == list(cortext("list", "--json", cwd=aur.folder).json[0]), "one schema"
 

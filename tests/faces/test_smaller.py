@@ -147,6 +147,8 @@ def test_help_command_shows_the_help_of_that_command(tmp_path: Path) -> None:
     assert cortext("help", "fork", cwd=tmp_path).out == cortext("fork", "--help", cwd=tmp_path).out
     assert cortext("help", "mcp", cwd=tmp_path).out.startswith("usage: cortext mcp")
     _refused(cortext("help", "frok", cwd=tmp_path), "did you mean fork")
+    _refused(cortext("help", "herons", cwd=tmp_path), "unknown command 'herons'")
+    assert cortext("help", "help", cwd=tmp_path).out == cortext("help", cwd=tmp_path).out
     assert "\n  mcp " in cortext("help", cwd=tmp_path).out
 
 

@@ -129,6 +129,8 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         done = cortext(*words, cwd=folder)
         assert done.code == 9 and "001-plan-herons" in done.out, done
         assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
+    cost = cortext("cost", cwd=folder)
+    assert cost.code == 9 and "sessions are missing" in cost.err and "No tokens are recorded" in cost.out, cost
     refused = cortext("show", "nothing-like-it", cwd=folder)
     assert refused.code == 9, "a name is not resolved among half of the sessions"
 
@@ -140,9 +142,10 @@ def test_a_list_is_bounded_if_there_is_a_server(url: str, monkeypatch: pytest.Mo
         store.create(Session(id=f"s{number:03d}", last_active=f"2026-01-01T00:{number // 60:02d}:{number % 60:02d}Z"))
     store.close()
     done = ran("list")
-    assert "only the first 200 sessions are shown: use --limit 0 for all" in done.err
+    assert "only the first 200 sessions are shown: use --all for all" in done.err
     assert "s204" in done.out and "s005" in done.out and "s004" not in done.out
-    assert len(ran("list", "--limit", "0", "--json").json) == 205
+    assert len(ran("list", "--limit", "0", "--json").json) == len(ran("list", "--all", "--json").json) == 205
+    assert "only the first" not in ran("list", "--all").err
     before = ran("list", "--limit", "1", "--before", "2026-01-01T00:01:30Z", "--json").json
     assert [row["id"] for row in before] == ["s089"], "the server itself selects by time"
 

@@ -52,9 +52,16 @@ class ActivityIndex:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._derived: Derived[Activity] = Derived(database, "active", ("said", "used_file"), _TABLES)
 
-    def update(self, rows: Iterable[Row], read: Callable[[Row], Activity], progress: Progress | None = None) -> None:
-        """Read the sessions that changed, and forget those that are not among the rows."""
-        self._derived.update(rows, read, self._put, progress)
+    def update(
+        self,
+        rows: Iterable[Row],
+        read: Callable[[Row], Activity | None],
+        progress: Progress | None = None,
+        *,
+        is_missing: Callable[[str], bool] = lambda root: False,
+    ) -> None:
+        """Read the sessions that changed, and forget those that are not among the rows: see `Derived.update`."""
+        self._derived.update(rows, read, self._put, progress, is_missing)
 
     def _put(self, found: Sequence[tuple[int, Activity]]) -> None:
         for number, activity in found:

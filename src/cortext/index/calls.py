@@ -45,11 +45,18 @@ class CallIndex:
     def update(
         self,
         rows: Iterable[Row],
-        messages: Callable[[Row], Iterable[Message]],
+        messages: Callable[[Row], Iterable[Message] | None],
         progress: Progress | None = None,
+        *,
+        is_missing: Callable[[str], bool] = lambda root: False,
     ) -> None:
-        """Read the sessions that changed, and forget those that are not among the rows."""
-        self._derived.update(rows, lambda row: calls_in(messages(row)), self._put, progress)
+        """Read the sessions that changed, and forget those that are not among the rows: see `Derived.update`."""
+
+        def read(row: Row) -> dict[int, Call] | None:
+            said = messages(row)
+            return calls_in(said) if said is not None else None
+
+        self._derived.update(rows, read, self._put, progress, is_missing)
 
     def _put(self, found: Iterable[tuple[int, dict[int, Call]]]) -> None:
         names = {name: number for number, name in self._database.execute("SELECT number, name FROM call_name")}

@@ -34,25 +34,27 @@ class Derived(Generic[Result]):
     def update(
         self,
         rows: Iterable[Row],
-        read: Callable[[Row], Result],
+        read: Callable[[Row], Result | None],
         put: Callable[[Sequence[tuple[int, Result]]], None],
         progress: Progress | None = None,
+        is_missing: Callable[[str], bool] = lambda root: False,
     ) -> None:
         """Read the sessions that changed, and forget those that are not among the rows.
 
-        `put` stores what was read, by the numbers of the sessions. If the catalogue cannot be written (a read-only
-        disk), everything is read into memory instead.
+        `read` returns None for a session that cannot be read now, and `is_missing` says which stores cannot: what is
+        known of them is kept. `put` stores what was read, by the numbers of the sessions. If the catalogue cannot be
+        written (a read-only disk), everything is read into memory instead.
         """
         rows = list(rows)
         try:
-            self._update(rows, read, put, progress)
+            self._update(rows, read, put, progress, is_missing)
         except sqlite3.DatabaseError as error:
             if not is_unwritable(error):
                 raise
             if self.database.in_transaction:
                 self.database.rollback()
             self.database = in_memory()
-            self._update(rows, read, put, progress)
+            self._update(rows, read, put, progress, is_missing)
 
     def numbers(self, rows: Iterable[Row]) -> dict[int, Row]:
         """Return these sessions by their numbers, as far as they were read."""
@@ -63,9 +65,10 @@ class Derived(Generic[Result]):
     def _update(
         self,
         rows: Iterable[Row],
-        read: Callable[[Row], Result],
+        read: Callable[[Row], Result | None],
         put: Callable[[Sequence[tuple[int, Result]]], None],
         progress: Progress | None,
+        is_missing: Callable[[str], bool],
     ) -> None:
         for statement in self._create:
             self.database.execute(statement)
@@ -76,7 +79,7 @@ class Derived(Generic[Result]):
             )
         }
         existing = {(row.root, row.id): row for row in rows}
-        gone = [(number,) for key, (number, _) in stored.items() if key not in existing]
+        gone = [(number,) for key, (number, _) in stored.items() if key not in existing and not is_missing(key[0])]
         if gone:
             self.database.execute("BEGIN IMMEDIATE")
             for table in (*self._tables, self._sessions):
@@ -86,7 +89,9 @@ class Derived(Generic[Result]):
         for start in range(0, len(changed), AT_ONCE):
             found = []
             for done, row in enumerate(changed[start : start + AT_ONCE], start + 1):
-                found.append((row, read(row)))
+                result = read(row)
+                if result is not None:
+                    found.append((row, result))
                 if progress:
                     progress(done, len(changed))
             self.database.execute("BEGIN IMMEDIATE")

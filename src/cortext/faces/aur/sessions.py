@@ -31,14 +31,16 @@ def list_sessions(stores: Stores, options: Namespace) -> int:
     """Print the table of sessions, newest first."""
     listing = fresh_listing(stores)
     if options.json:
-        rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
+        rows = listing.rows(agent=options.agent, status=options.status, archived=options.archived, order="created_at")
         print_json([session_json(row) for row in rows])
         return 0
-    found = listing.cells((*SHOWN, "root"), agent=options.agent, status=options.status, order="created_at")
+    found = listing.cells(
+        (*SHOWN, "root"), agent=options.agent, status=options.status, archived=options.archived, order="created_at"
+    )
     if found:
         print(session_table([cells[:-1] for cells in found]))
         last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
-    elif options.agent or options.status:
+    elif options.agent or options.status or options.archived:
         print("No matching sessions.")
     else:
         print("No sessions yet. Start one with: aur spawn -i")
@@ -98,9 +100,10 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
         return names.resolve(wanted, words=words).id
     except SessionNotFound as error:
         error.kept = "nothing was changed"
-        if rows:
-            print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
-            last_list.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
+        newest = [row for row in rows if not row.archived][:10]
+        if newest:
+            print(session_table(list(map(attrgetter(*SHOWN), newest))), file=sys.stderr)
+            last_list.remember(PROGRAM, ((row.root, row.id) for row in newest))
         else:
             error.hint = "start one with: aur spawn -i"
         raise

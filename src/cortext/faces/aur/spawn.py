@@ -37,6 +37,8 @@ def parser() -> ArgumentParser:
     )
     sessions = command_line.add_argument_group("sessions")
     sessions.add_argument("--list-sessions", action="store_true", help="list all sessions, newest first")
+    about = "with --list-sessions: only archived sessions, which are otherwise left out (cortext archive)"
+    sessions.add_argument("--archived", action="store_true", help=about)
     sessions.add_argument("--status", choices=STATUSES, help="with --list-sessions: only sessions with this status")
     sessions.add_argument(
         "--delete-session", metavar="ID", help="move a session to the trash: its row in the last list, or its id"
@@ -106,5 +108,6 @@ def _check(options: Namespace) -> None:
         raise UsageError("a question and -i cannot be combined", hint="start with -i and ask there")
     if options.resume is not None and options.session:
         raise UsageError("--resume and --session cannot be combined", hint="use --session only for a new session")
-    if options.status and not options.list_sessions:
-        raise UsageError("--status requires --list-sessions", hint="add --list-sessions")
+    if (options.status or options.archived) and not options.list_sessions:
+        name = "--status" if options.status else "--archived"
+        raise UsageError(f"{name} requires --list-sessions", hint="add --list-sessions")

@@ -130,7 +130,10 @@ def run(words: list[str]) -> int:
         adopt_current_workspace()
         print_hook_failure()
         return run_command("cortext", f"{PACKAGE}.status", [])
+    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] == "help" and len(words) > 1:
+        if words[1] not in modules and words[1] != "help" and not words[1].startswith("-"):
+            return unknown_command("cortext", words[1], list(modules))
         words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -138,7 +141,6 @@ def run(words: list[str]) -> int:
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
         return 0
-    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] not in modules:
         if words[0].startswith("-") or resembles(words[0], [*modules, "help"]):
             also = shlex.join(["cortext", "search", *words]) if not words[0].startswith("-") else ""

@@ -43,7 +43,12 @@ def work(listing: Listing, progress: Progress | None = None) -> Work:
     """Return the activity in the sessions of a listing, which is up to date."""
     rows = listing.rows()
     index = listing.index.activity()
-    index.update(rows, lambda row: activity_in(listing.messages(row)), progress)
+
+    def read(row: Row) -> Activity | None:
+        messages = listing.reachable_messages(row)
+        return activity_in(messages) if messages is not None else None
+
+    index.update(rows, read, progress, is_missing=listing.is_missing)
     days: dict[str, Tally] = {}
     models: dict[str, Tally] = {}
     seen: set[tuple[str, str, str]] = set()

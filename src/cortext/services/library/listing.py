@@ -131,6 +131,11 @@ class Listing:
             return messages(self.sources[row.root], row.id, row.path)
         return iter(self.named_store(row.root).store.read(row.id))
 
+    def reachable_messages(self, row: Row) -> Iterable[Message] | None:
+        """Return the messages of a session; None if it is on a server that does not answer."""
+        server = self.servers.get(row.root)
+        return self.messages(row) if server is None else self.ask(server, lambda: list(self.messages(row)))
+
     def message(self, row: Row, seq: int) -> Message | None:
         """Return one message of a session, without decoding those before it; None if it does not exist."""
         if row.root in self.sources:
@@ -208,15 +213,16 @@ class Listing:
         # the archive, but most sessions are in no archive.
         every = projects is not None or tags or starred or status in (INTERRUPTED, ACTIVE, "damaged")
         most = 0 if every or not limit else limit if archived is None else 2 * limit + 50
+
+        def chosen(rows: Iterable[Row]) -> list[Row]:
+            held = (row for row in rows if projects is None or row.project in projects)
+            return [row for row in held if is_in_order(row, tags, starred, archived)]
+
         for server in served:
             inside: list[Row] = []
             for number in (most, 0):
                 rows = self.from_server(server, [*times, *wanted], limit=number, order=order)
-                inside = [
-                    row
-                    for row in rows
-                    if (projects is None or row.project in projects) and is_in_order(row, tags, starred, archived)
-                ]
+                inside = chosen(rows)
                 if not number or len(rows) < number or len(inside) >= limit:
                     break
             found += map(attrgetter(*fetched), inside)
@@ -224,7 +230,8 @@ class Listing:
             stored_so = [*wanted[:-1], ("status", INTERRUPTED)]
             found += self._index.cells(fetched, roots, [*times, *stored_so, *held_in], order=order)
             for server in served:
-                found += map(attrgetter(*fetched), self.from_server(server, [*times, *stored_so], order=order))
+                rows = self.from_server(server, [*times, *stored_so], order=order)
+                found += map(attrgetter(*fetched), chosen(rows))
         if served or status == INTERRUPTED:
             found.sort(key=itemgetter(index_of[order], index_of["id"]), reverse=True)
         if spawn_roots:
@@ -253,6 +260,10 @@ class Listing:
                 raise
             self.missing[address] = error
             return None
+
+    def is_missing(self, root: str) -> bool:
+        """Whether this store is on a server that did not answer (see `partial`)."""
+        return root.partition("#")[0] in self.missing
 
     def _show_interrupted(self, found: list[tuple[Any, ...]], index_of: dict[str, int], spawn_roots: set[str]) -> None:
         """Change the status of active spawn sessions that no process holds: they end with their process."""

@@ -11,6 +11,7 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
@@ -69,6 +70,7 @@ def run(arguments: list[str]) -> int:
     prices = stores.prices(options.prices)
     times = timestamps(options.since, options.until)
     listing = fresh_listing(stores)
+    listing.partial = True
     ledger = read_ledger(listing, prices)
     rows = None
     if is_filtered(options, without=("tool",)):
@@ -83,8 +85,6 @@ def run(arguments: list[str]) -> int:
     if options.limit:
         found.entries = found.entries[-options.limit :] if options.by in TIMES else found.entries[: options.limit]
     if options.json:
-        from cortext.faces.terminal.output import print_json
-
         print_json({**found.as_dict(), "prices": prices_json(prices)})
     elif not found.total.calls:
         is_chosen = rows is not None or any((*times.values(), options.tool, options.model))
@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> int:
     else:
         print(_table(found))
         _print_notes(found, prices)
-    return 0
+    return report_missing(listing.missing)
 
 
 def _week_from(text: str) -> int:

@@ -45,7 +45,7 @@ def parser() -> ArgumentParser:
     )
     add_filters(made)
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="sort order (default: active)")
-    about = f"at most N sessions (default: all; {SERVED} if some are on a server; 0: all)"
+    about = f"at most N sessions (default: all; {SERVED} if some are on a server, without --all; 0: all)"
     made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
     about = "all sessions, also those that do not fit the screen and chats that only ran a command: /workspace.resume, "
     made.add_argument("--all", action="store_true", help=f"{about}stop-conversation, related or mute")
@@ -62,7 +62,8 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     listing, notes = listing_with_notes(stores)
     listing.partial = True
-    limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
+    is_limited = listing.servers and not options.all
+    limit = options.limit if options.limit is not None else SERVED if is_limited else 0
     by_title = options.sort == "title"
     wanted: Wanted = {
         **wanted_of(options, stores, listing),
@@ -84,16 +85,18 @@ def run(arguments: list[str]) -> int:
         found = list(map(attrgetter(*SHOWN), rows))
     else:
         found = listing.cells(SHOWN, **wanted)
+    is_cut = options.limit is None and 0 < limit == len(found)  # there may be more on the server
     if found and not names:
         everything = options.all or options.limit is not None or is_filtered(options)
         fitting = len(found) if everything else _fitting(len(found))
         print_table(found[:fitting], listing, stores.workspace)
         if fitting < len(found):
-            print(f"… and {len(found) - fitting:,} more: --all shows them")
+            print(f"… and {'at least ' if is_cut else ''}{len(found) - fitting:,} more: --all shows them")
+            is_cut = False
     elif not found and not listing.missing:
         print("No session matches." if is_filtered(options) else NO_SESSIONS)
-    if options.limit is None and 0 < limit == len(found):
-        notes = [*notes, f"only the first {limit} sessions are shown: use --limit 0 for all"]
+    if is_cut:
+        notes = [*notes, f"only the first {limit} sessions are shown: use --all for all"]
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     return _report_missing(listing)
