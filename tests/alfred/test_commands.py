@@ -14,6 +14,8 @@ from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER,
 from cortext.model.session import Change, Origin, Session
 from cortext.services.assistant.adopt import FROM
 from cortext.services.assistant.commands import COMMANDS
+from cortext.services.library import order
+from cortext.services.library.stores import NamedStore
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, messages_of
 
@@ -45,6 +47,28 @@ def test_search_title_context_export(desk: Desk) -> None:
     assert all(size > 0 for size in sizes)
     assert abs(sum(sizes[:3]) - sizes[3]) <= 3  # rounding
     assert "openai/test" in shown[-1]
+
+
+@pytest.mark.req("ORDER-01")
+def test_the_sessions_on_the_phone_are_filtered_by_tag_star_and_archive(desk: Desk) -> None:
+    names = []
+    for text in ("about birds", "about boats", "about knots"):
+        desk.do("/new")
+        desk.say(text)
+        names.append(desk.assistant.sessions.active("cli"))
+    birds, boats, knots = names
+    store = NamedStore("alfred", "chat", desk.assistant.sessions.root, desk.assistant.store)
+    order.set_tags(store, store.store.peek(birds), ["water"])
+    for name in (birds, boats):
+        order.set_star(store, store.store.peek(name))
+    order.set_archived(store, store.store.peek(knots))
+
+    def listed(words: str) -> set[str]:
+        return {row[0] for row in desk.do(f"/sessions {words}").rows}
+
+    assert listed("") == listed("all") == listed("starred") == {birds, boats} and listed("archived") == {knots}
+    assert listed("#water") == listed("water starred") == {birds} and listed("#water archived") == set()
+    assert desk.do("/sessions #nothing").text == "No session matches."
 
 
 @pytest.mark.req("CHAT-14")

@@ -26,6 +26,8 @@ Type = Annotated[
 ]
 Page = Annotated[str, Meta(description="for the next page: the next_cursor of the previous answer")]
 Tag = Annotated[str, Meta(description="only conversations with this tag; several are separated by commas")]
+Starred = Annotated[bool, Meta(description="only conversations that the user marked with a star")]
+Archived = Annotated[bool, Meta(description="only archived conversations; otherwise these are found among the others")]
 LeftOut = Annotated[list[str], Meta(description="ids of sessions to leave out, such as the current one")]
 
 _NAMED = "the session's id or a prefix of it, its number (014), or its row in the last list (3)"
@@ -42,6 +44,8 @@ class SearchWorkspace(Call, frozen=True):
     query: Query
     type: Type = ""
     tag: Tag = ""
+    starred: Starred = False
+    archived: Archived = False
     date_range: Annotated[
         str, Meta(description="when: 2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w, last month")
     ] = ""
@@ -58,6 +62,9 @@ class GetContext(Call, frozen=True):
     max_results: Annotated[
         int, Meta(description="at most this many passages; by default as many as fit", ge=1, le=100)
     ] = 100
+    tag: Tag = ""
+    starred: Starred = False
+    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -67,6 +74,9 @@ class GetDecisionHistory(Call, frozen=True):
     session and date. Use it before proposing to change something that may have been decided."""
 
     topic: Topic
+    tag: Tag = ""
+    starred: Starred = False
+    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -81,7 +91,7 @@ class ListSessions(Call, frozen=True):
         str, Meta(description="only sessions about the project in this folder (. is the current one), wherever it was")
     ] = ""
     tag: Tag = ""
-    starred: Annotated[bool, Meta(description="only sessions that the user marked with a star")] = False
+    starred: Starred = False
     archived: Annotated[bool, Meta(description="only archived sessions, which are otherwise left out")] = False
     limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
@@ -111,6 +121,8 @@ class SearchSessions(Call, frozen=True):
     after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
     before: Annotated[str, Meta(description="only what was said until then")] = ""
     tag: Tag = ""
+    starred: Starred = False
+    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 

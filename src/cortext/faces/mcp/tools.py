@@ -52,7 +52,7 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
             "this server was not started inside a workspace", hint="use search_sessions, which searches every store"
         )
     filters = {
-        **_filters(type=given.type, tag=given.tag),
+        **_filters(given, type=given.type),
         **dates.filters(given.date_range),
         "workspace": context.stores.workspace,
     }
@@ -75,7 +75,7 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
     recall = context.recall
     found = recall.found(
         query,
-        filters=_filters(after=given.after, before=given.before, tag=given.tag),
+        filters=_filters(given, after=given.after, before=given.before),
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
@@ -89,7 +89,9 @@ def get_context(context: Context, given: calls.GetContext) -> Answer:
     start, limit = index_of(given.cursor), given.max_results
     recall = context.recall
     # One more than wanted, to know whether there is a next page.
-    ranked = recall.evidence(topic, limit=start + limit + 1, start=start, leave_out=given.leave_out)
+    ranked = recall.evidence(
+        topic, filters=_filters(given), limit=start + limit + 1, start=start, leave_out=given.leave_out
+    )
     chosen = filled(islice(ranked, limit), _room(context, topic))
     has_more = chosen.is_full or next(ranked, None) is not None
     next_index = start + chosen.passages if has_more else -1
@@ -101,9 +103,13 @@ def _room(context: Context, query: str) -> int:
     return context.budget - max(0, tokens.estimate(safe(_quoted(query))) - QUOTED)
 
 
-def _filters(**given: str) -> dict[str, str]:
-    """Return the filters that were given. Raises UsageError if one is invalid."""
-    filters = {name: value for name, value in given.items() if value}
+Ordered = calls.SearchWorkspace | calls.SearchSessions | calls.GetContext | calls.GetDecisionHistory
+
+
+def _filters(given: Ordered, **others: str) -> dict[str, str]:
+    """Return the filters by tag, star, archive and others that were given. Raises UsageError if one is invalid."""
+    words = [name for name, wanted in (("starred", given.starred), ("archived", given.archived)) if wanted]
+    filters = {name: value for name, value in (*others.items(), ("tag", given.tag), ("is", ",".join(words))) if value}
     check_filters(filters)
     return filters
 
@@ -144,7 +150,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> A
     topic = given.topic
     start = index_of(given.cursor)
     recall = context.recall
-    settled = recall.decisions(topic, leave_out=given.leave_out)
+    settled = recall.decisions(topic, filters=_filters(given), leave_out=given.leave_out)
     page = fit(settled, start, decision_entry, _room(context, topic))
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:

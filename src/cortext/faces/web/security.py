@@ -263,7 +263,8 @@ def _bounded(receive: Receive) -> Receive:
 
 def _token(scope: Scope) -> str:
     """Return the token in the address; empty if there is none."""
-    return parse_qs(scope["query_string"][:MOST_TARGET].decode("latin-1")).get("token", [""])[0]
+    query: bytes = scope["query_string"]
+    return parse_qs(query[:MOST_TARGET].decode("latin-1")).get("token", [""])[0]
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -123,18 +123,18 @@ class Commands:
         return Answer(text)
 
     def do_sessions(self, chat: str, rest: str) -> Answer:
-        """`/sessions [all|starred|archived|#TAG]`."""
-        wanted = rest.strip().lower()
-        everything = wanted == "all"
+        """`/sessions [all|starred|archived|#TAG]`, or several of these."""
+        wanted = rest.lower().split()
+        everything = "all" in wanted
         rows = self._sessions.rows(
             0 if everything else SHOWN + 1,
-            tags=[tag_name(wanted)] if wanted not in ("", "all", "starred", "archived") else (),
-            starred=True if wanted == "starred" else None,
-            archived=wanted == "archived",
+            tags=[tag_name(word) for word in wanted if word not in ("all", "starred", "archived")],
+            starred=True if "starred" in wanted else None,
+            archived="archived" in wanted,
         )
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows:
-            return Answer(NO_SESSIONS if not wanted or everything else f"No session is {wanted}, or has that tag.")
+            return Answer("No session matches." if {*wanted} - {"all"} else NO_SESSIONS)
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
             (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _description(row))

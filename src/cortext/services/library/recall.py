@@ -97,11 +97,17 @@ class Recall:
                     yield row, self._background(result.session, result.matches[number], PASSAGE)
 
     def evidence(
-        self, topic: str, *, limit: int, start: int = 0, leave_out: Collection[str] = ()
+        self,
+        topic: str,
+        *,
+        filters: Mapping[str, str],
+        limit: int,
+        start: int = 0,
+        leave_out: Collection[str] = (),
     ) -> Iterator[tuple[Row, Passage]]:
         """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached."""
         search = self._search()
-        results = search.messages(topic, limit=limit, leave_out=leave_out, fresh=False)
+        results = search.messages(topic, filters=filters, limit=limit, leave_out=leave_out, fresh=False)
         self.by_meaning = search.by_meaning
         rows: dict[tuple[str, str], Row] = {}
         for result in results[start:]:
@@ -109,11 +115,13 @@ class Recall:
             shown = rows.setdefault((row.root, row.id), without_secrets(row))
             yield shown, self._background(row, result.matches[0], PASSAGE)
 
-    def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[SessionDecision]:
+    def decisions(
+        self, topic: str, *, filters: Mapping[str, str], leave_out: Collection[str] = ()
+    ) -> list[SessionDecision]:
         """Return what was decided about a topic, in any session, the oldest first."""
         search = self._search()
         results = search.search(
-            topic, filters={}, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
+            topic, filters=filters, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
         )
         self.by_meaning = search.by_meaning
         words = topic_words(subject_of(topic))
