@@ -87,7 +87,7 @@ PROMISES: dict[str, str] = {
     "TOOL-09": "A conversation follows its project: moved, renamed, cloned, other machine; paths are mapped and the receipt says so.",
     "TOOL-10": "A transcript of any size is imported, searched, shown, exported and resumed in bounded memory; what a program could not open reaches it as a lean session.",
     "TOOL-11": "What a compaction or a budget drops and later work needs is handed back: the last request, files, commands, names, standing instructions.",
-    "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost.",
+    "TOOL-12": "`cortext watch` captures changes within seconds at negligible cost; of Cursor, within a minute.",
     # The models
     "MODEL-01": "A model is named provider/name: four APIs and four programs; with none named, the first usable here.",
     "MODEL-02": "Streaming, tool calls, usage, errors and cut streams behave the same for all; no text is ever shown twice.",

@@ -7,7 +7,7 @@
 `LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
 `ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
 `Headless`, `Purges`, `Watched`) are skipped if the adapter does not implement it; `ReaderConformance` and
-`LineReaderConformance` have none of them. Only tests import this package.
+`LineReaderConformance` have only those of `Watched`. Only tests import this package.
 """
 
 import pytest
@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 
-class ReaderConformance(ReadingConformance):
-    """The tests for an adapter that only reads, without the tests that it would skip."""
+class ReaderConformance(ReadingConformance, WatchedConformance):
+    """The tests for an adapter that only reads, without most of the tests that it would skip."""
 
 
 class LineReaderConformance(LineConformance, ReaderConformance):

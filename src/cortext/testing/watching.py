@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.testing.reading import Conformance
+from cortext.testing.reading import Conformance, files_in
 from cortext.tools.base import TranscriptSource, Watched
 
 
@@ -22,15 +22,25 @@ class WatchedConformance(Conformance):
         return tool
 
     def test_a_changed_file_leads_to_its_transcript(self, watching: Watched, home: Path) -> None:
-        watch = watching.watched()
-        assert watch.folders or watch.files
+        watching.watched()  # before there is anything
         self.samples.save(home)
-        transcript = self.only_transcript(watching)
+        transcript, watch = self.only_transcript(watching), watching.watched()
 
         inside = [folder for folder in watch.folders if transcript.path.startswith(os.path.join(folder, ""))]
         assert inside or transcript.path in watch.files
         (found,) = watching.changed(transcript.path)
         assert (found.key, found.path, found.size) == (transcript.key, transcript.path, transcript.size)
+
+    def test_a_file_that_grows_with_the_conversation_leads_to_it(self, watching: Watched, home: Path) -> None:
+        self.samples.save(home, self.samples.records - 1)
+        before = files_in(home)
+        self.samples.save(home)
+        transcript, watch = self.only_transcript(watching), watching.watched()
+
+        grown = [str(home / name) for name, data in files_in(home).items() if before.get(name) != data]
+        folders = tuple(os.path.join(folder, "") for folder in watch.folders)
+        noticed = [path for path in grown if path.startswith(folders) or path in watch.files]
+        assert transcript in [found for path in noticed for found in watching.changed(path)]
 
     def test_another_file_leads_to_none(self, watching: Watched, home: Path, tmp_path: Path) -> None:
         self.samples.save(home)

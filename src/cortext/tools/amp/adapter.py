@@ -12,9 +12,10 @@ import msgspec
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder, output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
+from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.program import Program
 from cortext.tools.shared.reading import WholeReading
@@ -89,6 +90,14 @@ class Amp:
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all threads."""
+        return Watch(folders=[self.folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the thread in this file."""
+        return changed_below(self, self.folder, path) if path.endswith(".json") else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return a reading of the whole thread: Amp writes the document anew with each message."""

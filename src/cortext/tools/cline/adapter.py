@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
+from cortext.tools.shared.folders import step_below
 
 HISTORY = "api_conversation_history.json"
 OLD_HISTORY = "claude_messages.json"
@@ -42,16 +43,32 @@ class Cline(BundleTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the tasks in every editor."""
-        from cortext.tools.shared.vscode import user_folders
-
-        storages = [os.path.join(user, "globalStorage") for user in user_folders(self.home, self.environ)]
-        tops = [os.path.join(storage, name) for storage in storages for name in _names(storage, self.extension)]
         folders = None if project is None else {project, os.path.realpath(project)}
-        for folder in [*(os.path.join(top, "tasks") for top in tops), *self._homes()]:
+        for folder in self._folders():
             for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
                 found = self._task(os.path.join(folder, name))
                 if found is not None and (folders is None or found.project in folders):
                     yield found
+
+    def watched(self) -> Watch:
+        """Return the folders of all tasks."""
+        return Watch(folders=self._folders())
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the task whose folder a file is in."""
+        for folder in self._folders():
+            if name := step_below(folder, path):
+                found = self._task(os.path.join(folder, name))
+                return [found] if found is not None else []
+        return []
+
+    def _folders(self) -> list[str]:
+        """Return the folders in which tasks are: of every editor, and outside of any."""
+        from cortext.tools.shared.vscode import user_folders
+
+        storages = [os.path.join(user, "globalStorage") for user in user_folders(self.home, self.environ)]
+        tops = [os.path.join(storage, name) for storage in storages for name in _names(storage, self.extension)]
+        return [*(os.path.join(top, "tasks") for top in tops), *self._homes()]
 
     def _homes(self) -> list[str]:
         """Return the folders outside of any editor."""

@@ -10,7 +10,7 @@ from cortext.tools.base import Detected, Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.program import Program
-from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import milliseconds, objects, word
 
@@ -35,7 +35,7 @@ ORDER BY messages.created_at, messages.rowid
 """
 
 
-class Crush(RowTool):
+class Crush(WatchedRowTool):
     """The adapter for Crush; it only reads."""
 
     name = "crush"

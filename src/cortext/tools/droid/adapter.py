@@ -11,9 +11,10 @@ import msgspec
 from cortext.errors import CortextError
 from cortext.io import batch as newfiles
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
-from cortext.tools.base import Counts, Detected, Transcript, TranscriptReading
+from cortext.tools.base import Counts, Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of
+from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, note
 from cortext.tools.shared.program import Program
@@ -69,6 +70,14 @@ class Droid:
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self, self.folder, path) if path.endswith(_ENDING) else []
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """Return the messages; with a cursor, only those that were added since."""

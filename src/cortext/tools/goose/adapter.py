@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.program import Program
-from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import milliseconds
 
@@ -24,7 +24,7 @@ _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timest
 _LINES = ".jsonl"
 
 
-class Goose(RowTool):
+class Goose(WatchedRowTool):
     """The adapter for Goose; it only reads."""
 
     name = "goose"
@@ -78,6 +78,16 @@ class Goose(RowTool):
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the database, and the folder of the files."""
+        return Watch(folders=[self.folder], files=super().watched().files)
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the sessions of the database, or the one in a file that the database has not taken over."""
+        if not path.endswith(_LINES):
+            return super().changed(path)
+        return [found for found in self.transcripts() if found.path == path]
 
     def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
         """Yield the sessions that a user had; those of subagents name no session that they belong to."""

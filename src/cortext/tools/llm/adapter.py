@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cortext.tools.base import Detected, Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.program import Program
-from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, text_of
 from cortext.tools.shared.values import milliseconds
 
@@ -57,7 +57,7 @@ FROM turns WHERE thread_id = ? ORDER BY id
 """
 
 
-class Llm(RowTool):
+class Llm(WatchedRowTool):
     """The adapter for llm; it only reads."""
 
     name = "llm"

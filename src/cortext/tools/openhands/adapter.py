@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
+from cortext.tools.shared.folders import step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.program import Program
 from cortext.tools.shared.values import word
@@ -62,6 +63,16 @@ class OpenHands(BundleTool):
             size=count,
             changed=os.stat(os.path.join(folder, "events")).st_mtime_ns,
         )
+
+    def watched(self) -> Watch:
+        """Return the folder of all conversations."""
+        return Watch(folders=[self.folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the conversation whose folder a file is in."""
+        name = step_below(self.folder, path)
+        found = self._conversation(os.path.join(self.folder, name)) if name else None
+        return [found] if found is not None else []
 
     def pieces(self, transcript: Transcript) -> Iterator[Piece]:
         """Yield the events in order. The state has settings of the program, with keys, and is left where it is."""

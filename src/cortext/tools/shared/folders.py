@@ -51,3 +51,9 @@ def changed_below(tool: TranscriptSource, folder: str, path: str) -> list[Transc
     """Return the transcript in a changed file, if the file is below the tool's own folder."""
     found = tool.transcript_at(path) if path.startswith(os.path.join(folder, "")) else None
     return [found] if found is not None else []
+
+
+def step_below(folder: str, path: str) -> str:
+    """Return the name of the folder in `folder` that a file is in; empty if it is in none."""
+    steps = path.removeprefix(os.path.join(folder, "")).split(os.sep)
+    return steps[0] if path.startswith(os.path.join(folder, "")) and len(steps) > 1 else ""

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cortext.tools.base import Transcript
+from cortext.tools.base import Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.reading import WholeReading
@@ -75,6 +75,19 @@ class RowTool(BundleTool):
             status = os.stat(path)
             key = _DAMAGED + derived_id(path)
             return [Transcript(tool=self.name, key=key, path=path, size=status.st_size, changed=status.st_mtime_ns)]
+
+
+class WatchedRowTool(RowTool):
+    """The same for databases in which little else is written, so that they can be watched."""
+
+    def watched(self) -> Watch:
+        """Return the databases and their logs."""
+        return Watch(files=[file for path in self.databases() for file in (path, f"{path}-wal")])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return every conversation of the database: which of them changed is known by their fingerprints."""
+        database = path.removesuffix("-wal")
+        return self._listed(database) if database in self.databases() and os.path.exists(database) else []
 
 
 class RowReading(WholeReading):

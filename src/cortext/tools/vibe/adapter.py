@@ -10,7 +10,7 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
@@ -63,6 +63,14 @@ class Vibe(SettingsFiles, BundleTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file, which may be a copy of ours; None if it is none."""
         return self.copied_transcript(path) or self._store.transcript_at(path)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self._store.root])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session whose folder a file is in."""
+        return self._store.changed(path)
 
     def pieces(self, transcript: Transcript) -> Iterator[Piece]:
         """Yield the files of a session."""

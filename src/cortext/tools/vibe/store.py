@@ -18,7 +18,7 @@ from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.tools.base import Transcript
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.folders import is_uuid
+from cortext.tools.shared.folders import is_uuid, step_below
 from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
 
 TOOL = "vibe"
@@ -92,6 +92,14 @@ class VibeStore:
                 transcript = self.transcript_at(os.path.join(self.root, name, LINES))
                 if transcript is not None and transcript.key not in found:
                     yield transcript
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session whose folder a file is in, unless it is one that Vibe 3 has imported."""
+        if key := step_below(self.unified, path):
+            found = self.transcript_at(os.path.join(self.unified, key, CURRENT)) if is_uuid(key) else None
+            return [found] if found is not None else []
+        folder = os.path.join(self.root, step_below(self.root, path))
+        return [found for found in self.transcripts() if os.path.dirname(found.path) == folder]
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this `CURRENT` or `messages.jsonl`."""
