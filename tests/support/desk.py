@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.cli import SCRIPTS, Ran, cortext
@@ -53,6 +54,17 @@ class Desk:
         for tool in self.tools.values():
             tool.trust(folder)
         return folder
+
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Use this machine's environment in this process, as `cortext` would have it there."""
+        before = dict(os.environ)
+        os.environ.update(self.env)
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
     def cortext(self, *words: str, cwd: Path, stdin: str = "") -> Ran:
         """Run `cortext` on this machine."""

@@ -273,11 +273,14 @@ def _repeated(received: Received, said: Sequence[Said]) -> list[str]:
 
 
 def _unsaid(received: Received, said: Sequence[Said]) -> list[str]:
-    """Return the words of the assistant between the first and the last ones that it did not say."""
-    places = [index for index, turn in enumerate(received.texts) if any(text in turn.text for _, text in said)]
+    """Return what the assistant did not say between the first words and our command; before, programs add their own."""
+    first, last = (
+        next((index for index, turn in enumerate(received.texts) if text in turn.text), 0)
+        for text in (said[0].text, COMMAND)
+    )
     own = [text for role, text in said if role == ASSISTANT]
     problems = []
-    for turn in received.texts[min(places, default=0) : max(places, default=-1) + 1]:
+    for turn in received.texts[first:last]:
         is_known = any(text in turn.text for text in own) or _LABELLED.match(turn.text)
         if turn.role == ASSISTANT and not is_known:
             problems.append(f"received as {ASSISTANT}, but never said: {turn.text[:60]!r}")

@@ -3,6 +3,7 @@
     python -m tests.tools.matrix                          all pairs of the programs that adapters can write for
     python -m tests.tools.matrix --tools claude,qwen,pi   only these
     python -m tests.tools.matrix --again                  hold the conversations again and run every pair
+    python -m tests.tools.matrix --moves                  instead: projects that move, conversations that are put back
     python -m tests.tools.matrix --page                   write the page from the results so far
 
 Each pair is run twice: in a home folder in which the target was never used, and in one in which it was used before with
@@ -15,13 +16,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -39,9 +39,9 @@ from tests.support.pairs import (
     imported,
     resumed,
 )
-from tests.support.runners import ANOTHER_MODEL, make_tool
-from tests.tools import matrix_data
-from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, code_of, page, versions
+from tests.support.runners import make_tool
+from tests.tools import matrix_data, matrix_moves
+from tests.tools.matrix_page import HOMES, RUNNERS, USED, Row, code_of, page, reason, versions
 
 from cortext.services.library.stores import Found
 from cortext.tools import registry
@@ -129,10 +129,10 @@ def _held(source: str, folder: Path, server: ModelServer) -> Conversation | str:
         desk.tools[source].trust(held.project)
         for kept in (DATA, Path(".cache", "cortext")):  # of an earlier import, perhaps by older code
             shutil.rmtree(desk.home / kept, ignore_errors=True)
-        with environment(desk):
+        with desk.environment():
             imported(desk, Stores(str(desk.home)), source, held.project)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
-        return f"the conversation could not be held: {_reason(error)}"
+        return f"the conversation could not be held: {reason(error)}"
     return held
 
 
@@ -158,15 +158,9 @@ def _row(held: Conversation | str, source: str, target: str, home: str, folder: 
         else:
             _run_pair(row, held, folder, server)
     except Exception as error:  # one failing pair must not end the run; it is reported
-        row.error = _reason(error)
+        row.error = reason(error)
     row.seconds = round(time.monotonic() - started, 1)
     return row
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, subprocess.TimeoutExpired):
-        return f"{Path(error.cmd[0]).name} was stopped after {error.timeout:.0f} s"
-    return f"{type(error).__name__}: {error}"
 
 
 def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -> None:
@@ -176,13 +170,13 @@ def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -
     shutil.copytree(held.home / DATA, desk.home / DATA, dirs_exist_ok=True)
     desk.tools[row.target].trust(held.project)
     server.forget()
-    with environment(desk):
+    with desk.environment():
         stores = Stores(str(desk.home))
         found = copied(_only_session(stores), row.target)
         plan, request = resumed(desk, stores, found, row.target, held.project)
         row.outcome = compare(request, plan, held.said)
-        if ANOTHER_MODEL in _model(request):
-            row.outcome.problems.append(f"it asked {ANOTHER_MODEL}, which it was used with before")
+        if _model(request) == desk.tools[row.target].another_model:
+            row.outcome.problems.append(f"it asked {_model(request)}, which it was used with before")
         row.outcome.problems += captured_again(desk, found, row.target)
 
 
@@ -198,7 +192,7 @@ def _used_before(target: str, folder: Path) -> Path:
             tool.trust(elsewhere)
             done = tool.run("Please put the kettle on.", cwd=elsewhere, timeout=TURN_SECONDS)
             assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
-            assert ANOTHER_MODEL in _model(other.turns[-1]), f"{target} asked {_model(other.turns[-1])}"
+            assert _model(other.turns[-1]) == tool.another_model, f"{target} asked {_model(other.turns[-1])}"
         _copy(folder, kept)
     return kept
 
@@ -210,25 +204,13 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _model(request: Request) -> str:
-    """Return the model that a request asks; some APIs have it in the path."""
-    return str(request.body.get("model") or request.path)
+    """Return the model that a request asks; Gemini's API has it in the path."""
+    return str(request.body.get("model") or request.path.rpartition("/")[2].partition(":")[0])
 
 
 def _only_session(stores: Stores) -> Found:
     [found] = [Found(store, session) for store in stores.all() for session in store.store.sessions()]
     return found
-
-
-@contextmanager
-def environment(desk: Desk) -> Iterator[None]:
-    """Use the environment of a desk in this process, as `cortext` would have it there."""
-    before = dict(os.environ)
-    os.environ.update(desk.env)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _say(row: Row) -> None:
@@ -241,6 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tools", default="", help="comma-separated names (default: all that can be run)")
     parser.add_argument("--again", action="store_true", help="hold the conversations again and run every pair")
+    parser.add_argument("--moves", action="store_true", help="run moved projects and lost conversations, not the pairs")
     parser.add_argument("--page", action="store_true", help="run nothing: write the page from the results so far")
     parser.add_argument("--results", type=Path, default=ROOT / ".cache" / "matrix", help="where results are kept")
     parser.add_argument("--work", type=Path, default=WORK, help="where the conversations are held")
@@ -250,16 +233,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [name for name in names if name not in known]
     if unknown:
         parser.error(f"no program for {', '.join(unknown)}; use some of {', '.join(known)}")
-    results = Results(chosen.results)
-    if not chosen.page:
+    results, cases = Results(chosen.results), matrix_moves.Cases(chosen.results)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program that is running is stopped, too
+    if chosen.moves and not chosen.page:
+        matrix_moves.run(names, cases, chosen.work, again=chosen.again)
+    elif not chosen.page:
         run(names, results, chosen.work, again=chosen.again)
     rows = results.all(names)
     if names == known:
-        PAGE.write_text(page(names, rows), encoding="utf-8")
+        PAGE.write_text(page(names, rows, matrix_moves.tables(cases.all())), encoding="utf-8")
         matrix_data.write(rows)
-    failed = [row for row in rows if not row.passed]
-    print(f"{len(rows) - len(failed)} of {len(rows)} passed")
-    return 1 if failed else 0
+    passed = [case.passed for case in cases.all().values()] if chosen.moves else [row.passed for row in rows]
+    print(f"{sum(passed)} of {len(passed)} passed")
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":

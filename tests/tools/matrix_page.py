@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -97,8 +98,8 @@ def code_of(*names: str) -> str:
     return code.hexdigest()[:16]
 
 
-def page(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return docs/pairs.md."""
+def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) -> str:
+    """Return docs/pairs.md; `more` are the lines about moves and losses."""
     lines = [INTRODUCTION, LEGEND]
     for home, title in HOMES.items():
         cells = {(row.source, row.target): row for row in rows if row.home == home}
@@ -107,25 +108,30 @@ def page(names: Sequence[str], rows: Sequence[Row]) -> str:
         older = sum(row.is_older for row in cells.values())
         run += _between(row.date for row in cells.values()) + (f"; {older} with older code" if older else "")
         lines += ["", f"## {title}", "", f"{run}.", ""]
-        lines += _table("from \\ to", *names)
-        lines += [_line(source, *(_cell(cells.get((source, target))) for target in names)) for source in names]
+        lines += table("from \\ to", *names)
+        lines += [line(source, *(_cell(cells.get((source, target))) for target in names)) for source in names]
     lines += ["", "## What did not pass", ""]
     failed = [row for row in rows if not row.passed]
     if failed:
-        lines += _table("from", "to", "home", "what happened", "why")
+        lines += table("from", "to", "home", "what happened", "why")
         lines += [
-            _line(
-                row.source, row.target, row.home, _short(row.problem), REASONS.get((row.source, row.target), "unknown")
-            )
+            line(row.source, row.target, row.home, short(row.problem), REASONS.get((row.source, row.target), "unknown"))
             for row in failed
         ]
     else:
         lines += ["Every run passed."]
     lines += ["", "## What was changed", "", "By the receipts, with the number of times in one conversation.", ""]
-    lines += [*_table("to", "change", "times", "from"), *_changes(names, rows)]
-    lines += ["", "## Versions", "", *_table("tool", "program", "version")]
-    lines += [_line(name, registry.title_of(name), *versions(name)) for name in names]
+    lines += [*table("to", "change", "times", "from"), *_changes(names, rows), *more]
+    lines += ["", "## Versions", "", *table("tool", "program", "version")]
+    lines += [line(name, registry.title_of(name), *versions(name)) for name in names]
     return "\n".join(lines) + "\n"
+
+
+def reason(error: Exception) -> str:
+    """Return why a run ended, in a sentence."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"{Path(error.cmd[0]).name} was stopped after {error.timeout:.0f} s"
+    return f"{type(error).__name__}: {error}"
 
 
 def _changes(names: Sequence[str], rows: Iterable[Row]) -> list[str]:
@@ -136,7 +142,7 @@ def _changes(names: Sequence[str], rows: Iterable[Row]) -> list[str]:
         for kind, count in {**outcome.left_out, **outcome.changed}.items() if outcome else ():
             seen.setdefault((row.target, kind), {}).setdefault(row.source, set()).add(count)
     order = sorted(seen, key=lambda key: (names.index(key[0]), key[1]))
-    return [_line(target, kind, *_times(names, seen[target, kind])) for target, kind in order]
+    return [line(target, kind, *_times(names, seen[target, kind])) for target, kind in order]
 
 
 def _times(names: Sequence[str], counts: Mapping[str, set[int]]) -> tuple[str, str]:
@@ -165,13 +171,16 @@ def _between(dates: Iterable[str]) -> str:
     return f", on {days[0]}" if len(days) == 1 else f", from {days[0]} to {days[-1]}"
 
 
-def _table(*titles: str) -> list[str]:
-    return [_line(*titles), "|---" * len(titles) + "|"]
+def table(*titles: str) -> list[str]:
+    """Return the first two lines of a table."""
+    return [line(*titles), "|---" * len(titles) + "|"]
 
 
-def _line(*cells: str) -> str:
+def line(*cells: str) -> str:
+    """Return a line of a table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _short(text: str, most: int = 300) -> str:
+def short(text: str, most: int = 300) -> str:
+    """Return the beginning of a text."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -161,8 +161,8 @@ def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
         after = _essence(thread(store.read(name)))
         assert after[: len(before)] == before
         assert after[-1][2] == ANSWER
+        said = [*said, *(Said(str(role), str(text)) for _, role, text, *_ in after[len(before) :] if text)]
         before = after
-    assert ANSWER in "\n".join(request.texts("assistant")) + "\n".join(request.texts("model"))
 
 
 @pytest.mark.real_tool

@@ -27,9 +27,12 @@ class Tool(ABC):
     """One AI program with its own home folder."""
 
     name: ClassVar[str]
+    # The folder in the home with the conversations; Aider keeps them in the projects.
+    store: ClassVar[str]
     # The tool that runs a shell command, and the argument that takes the command.
     shell_tool: ClassVar[str]
     shell_argument: ClassVar[str] = "command"
+    another_model: ClassVar[str] = ANOTHER_MODEL
 
     def __init__(self, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> None:
         self.program = ensure(self.name)
@@ -64,7 +67,7 @@ class Tool(ABC):
 
     @abstractmethod
     def choose_another_model(self) -> None:
-        """Configure ANOTHER_MODEL, of another provider if the program has names for providers."""
+        """Configure another model, of another provider if the program has names for providers."""
 
     @abstractmethod
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
@@ -81,6 +84,10 @@ class Tool(ABC):
     @abstractmethod
     def sessions(self) -> list[str]:
         """Return the ids of the stored conversations, oldest first, as `resume` takes them."""
+
+    def files_of(self, key: str) -> Path:
+        """Return the file with one stored conversation, or its folder if it has one of its own."""
+        return self.transcripts()[self.sessions().index(key)]
 
     def shell(self, command: str) -> Reply:
         """Return a reply that runs a shell command with this program's tool."""

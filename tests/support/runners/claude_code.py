@@ -13,6 +13,7 @@ class ClaudeCode(Tool):
     """Claude Code: JSON Lines below ~/.claude/projects."""
 
     name = "claude-code"
+    store = ".claude/projects"
     shell_tool = "Bash"
 
     def configure(self) -> None:

@@ -13,6 +13,7 @@ class Codex(Tool):
     """Codex: JSON Lines below ~/.codex/sessions/<year>/<month>/<day>."""
 
     name = "codex"
+    store = ".codex/sessions"
     shell_tool = "exec_command"
     shell_argument = "cmd"
 

@@ -16,6 +16,7 @@ class Continue(Tool):
     """Continue: one JSON document for each conversation in ~/.continue/sessions."""
 
     name = "continue"
+    store = ".continue/sessions"
     shell_tool = "Bash"
 
     def configure(self) -> None:

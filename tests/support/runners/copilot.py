@@ -13,6 +13,7 @@ class Copilot(Tool):
     """GitHub Copilot CLI: JSON Lines in ~/.copilot/session-state/<id>/events.jsonl."""
 
     name = "copilot"
+    store = ".copilot/session-state"
     shell_tool = "bash"
 
     def configure(self) -> None:
@@ -46,6 +47,9 @@ class Copilot(Tool):
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".copilot" / "session-state").glob("*/events.jsonl"))
+
+    def files_of(self, key: str) -> Path:
+        return super().files_of(key).parent
 
     def sessions(self) -> list[str]:
         return [path.parent.name for path in self.transcripts()]

@@ -13,6 +13,7 @@ class GeminiCli(Tool):
     """Gemini CLI: JSON Lines below ~/.gemini/tmp/<project>/chats."""
 
     name = "gemini-cli"
+    store = ".gemini/tmp"
     shell_tool = "run_shell_command"
 
     def configure(self) -> None:
@@ -53,6 +54,9 @@ class GeminiCli(Tool):
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
+
+    def files_of(self, key: str) -> Path:
+        return next(path for path in self.transcripts() if key in path.read_text(encoding="utf-8").splitlines()[0])
 
     def sessions(self) -> list[str]:
         # A resumed conversation may continue in a second file with the same id.

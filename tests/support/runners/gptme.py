@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first
+from tests.support.runners.base import API_KEY, MODEL, Tool, oldest_first
 
 # Without a terminal, gptme asks the model twice more whether it is done. A tool with this hook ends the turn before.
 STOP = """
@@ -28,7 +28,9 @@ class Gptme(Tool):
     """gptme: a folder below XDG_DATA_HOME/gptme/logs for each conversation."""
 
     name = "gptme"
+    store = ".local/share/gptme/logs"
     shell_tool = "shell"
+    another_model = "gpt-4o"  # instead of one that it does not know, it takes its default
 
     def configure(self) -> None:
         self.env |= {
@@ -43,7 +45,7 @@ class Gptme(Tool):
         self._stop.write_text(STOP, encoding="utf-8")
 
     def choose_another_model(self) -> None:
-        self.env["MODEL"] = f"openai/{ANOTHER_MODEL}"
+        self.env["MODEL"] = f"openai/{self.another_model}"
 
     def trust(self, project: Path) -> None:
         pass  # it never asks
@@ -59,6 +61,9 @@ class Gptme(Tool):
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".local/share" / "gptme" / "logs").glob("*/conversation.jsonl"))
+
+    def files_of(self, key: str) -> Path:
+        return super().files_of(key).parent
 
     def sessions(self) -> list[str]:
         return [path.parent.name for path in self.transcripts()]

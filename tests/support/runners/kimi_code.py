@@ -16,6 +16,7 @@ class KimiCode(Tool):
     """Kimi Code: an event log for each conversation below ~/.kimi-code/sessions."""
 
     name = "kimi-code"
+    store = ".kimi-code/sessions"
     shell_tool = "Bash"
 
     def configure(self) -> None:
@@ -45,6 +46,9 @@ class KimiCode(Tool):
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".kimi-code" / "sessions").glob("wd_*/session_*/agents/main/wire.jsonl"))
+
+    def files_of(self, key: str) -> Path:
+        return super().files_of(key).parents[2]
 
     def sessions(self) -> list[str]:
         return [path.parts[-4] for path in self.transcripts()]

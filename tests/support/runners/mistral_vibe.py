@@ -15,6 +15,7 @@ class MistralVibe(Tool):
     """Mistral Vibe: a folder per conversation below ~/.vibe/logs/session/unified."""
 
     name = "mistral-vibe"
+    store = ".vibe/logs"
     shell_tool = "bash"
 
     def configure(self) -> None:
@@ -67,6 +68,9 @@ alias = "{provider}"
 
     def transcripts(self) -> list[Path]:
         return oldest_first((self.home / ".vibe/logs/session/unified").glob("*/CURRENT"))
+
+    def files_of(self, key: str) -> Path:
+        return super().files_of(key).parent
 
     def sessions(self) -> list[str]:
         return [path.parent.name for path in self.transcripts()]

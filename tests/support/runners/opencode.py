@@ -16,6 +16,7 @@ class OpenCode(Tool):
     """OpenCode: an SQLite database below XDG_DATA_HOME."""
 
     name = "opencode"
+    store = ".local/share/opencode"
     shell_tool = "bash"
 
     def configure(self) -> None:
@@ -79,6 +80,9 @@ class OpenCode(Tool):
 
     def transcripts(self) -> list[Path]:
         return [self.database] if self.database.exists() else []
+
+    def files_of(self, key: str) -> Path:
+        return self.database
 
     def sessions(self) -> list[str]:
         return [row[0] for row in self._query("SELECT id FROM session ORDER BY time_created, id")]

@@ -13,6 +13,7 @@ class Pi(Tool):
     """Pi: JSON Lines below ~/.pi/agent/sessions/<project>."""
 
     name = "pi"
+    store = ".pi/agent/sessions"
     shell_tool = "bash"
 
     @property

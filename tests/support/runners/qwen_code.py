@@ -12,6 +12,7 @@ class QwenCode(Tool):
     """Qwen Code: JSON Lines below ~/.qwen/projects/<project>/chats."""
 
     name = "qwen-code"
+    store = ".qwen/projects"
     shell_tool = "run_shell_command"
 
     def configure(self) -> None:
