@@ -63,7 +63,7 @@ def test_interrupted_sessions_of_a_server_are_filtered_like_all_others(tmp_path:
         ({"archived": True}, {"archived"}),
         ({"archived": False, "projects": ["/pond"]}, {"elsewhere"}),
     ):
-        assert {row.id for row in listing.rows(status="interrupted", **wanted)} == expected, wanted  # type: ignore[arg-type]
+        assert {row.id for row in listing.rows(status="interrupted", **wanted)} == expected, wanted
 
 
 @pytest.mark.req("COST-01")

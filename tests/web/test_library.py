@@ -173,9 +173,13 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: Librar
     asked: list[object] = []
     kept = Session(id="far", title="Far away", message_count=1)
 
+    def get(session_id: str) -> Session:
+        asked.append(session_id)
+        return kept
+
     class Server:
         root, kind = "postgresql://db.example#home", "home"
-        store = SimpleNamespace(get=lambda session_id: asked.append(session_id) or kept)
+        store = SimpleNamespace(get=get)
 
         def rows(self, where: object = (), *, limit: int = 0, order: str = "") -> list[Row]:
             asked.append(limit)
