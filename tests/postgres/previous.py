@@ -1,7 +1,7 @@
 """The release before this one, from this repository's history, as a process that takes one command per line.
 
-`previous_release` returns the folder of its sources. As a script (run with those sources): arguments URL and space; a
-line `append ID TEXT`, `create ID`, `list`, `find WORD` or `due` is answered with one line.
+`previous_release` builds its wheel and returns the folder where it is unpacked. As a script (run with that package):
+arguments URL and space; a line `append ID TEXT`, `create ID`, `list`, `find WORD` or `due` is answered with one line.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Self
 
@@ -17,23 +18,28 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def previous_release(folder: Path) -> Path | None:
-    """Unpack the sources of the release before; None if this copy of the repository has no history."""
-    done = subprocess.run(
-        ["git", "-C", str(_REPOSITORY), "archive", COMMIT, "src/cortext"], capture_output=True, check=False
-    )
+    """Unpack the wheel of the release before; None if this copy of the repository has no history."""
+    done = subprocess.run(["git", "-C", str(_REPOSITORY), "archive", COMMIT], capture_output=True, check=False)
     if done.returncode:
         return None
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=done.stdout, check=True)
-    return folder / "src"
+    sources, package = folder / "sources", folder / "package"
+    sources.mkdir()
+    subprocess.run(["tar", "-x", "-C", str(sources)], input=done.stdout, check=True)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(sources)]
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(package)
+    return package
 
 
 class Previous:
     """A running process of the release before."""
 
-    def __init__(self, sources: Path, url: str, space: str) -> None:
+    def __init__(self, package: Path, url: str, space: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, __file__, url, space],
-            env={**os.environ, "PYTHONPATH": str(sources)},
+            env={**os.environ, "PYTHONPATH": str(package)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
