@@ -173,6 +173,29 @@ def test_a_table_that_is_created_later_has_the_policies_and_grants_of_the_others
     ann.close()
 
 
+@pytest.mark.req("TEAM-01")
+def test_status_and_doctor_say_whether_the_server_itself_keeps_people_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    crew = Team(policies=False)
+    ann, ben = fill(crew, crew.ann, "talk", "elm"), crew.store(crew.ben)
+    assert ann.server().policies == "off" and not ann.server().is_shared, "alone on a server, nothing has to be hidden"
+    ben.create(Session(id="other"))
+    monkeypatch.setenv("CORTEXT_STORE", crew.at(crew.ann))
+    for words in (("store", "status"), ("doctor",)):
+        done = cortext(*words)
+        assert done.code == 0 and "no policies are installed" in done.out, done
+    admin.run(crew.url, admin.policies(crew.url))
+    state = ann.server()
+    assert (state.policies, state.unprotected, state.concerns()) == ("on", [], [])
+    assert "Policies: enforced" in cortext("store", "status").out
+    assert PostgresStore(crew.url).server().policies == "bypassed"
+    crew.sql("ALTER TABLE cortext.notes DISABLE ROW LEVEL SECURITY")
+    assert ann.server().unprotected == ["notes"] and "tables without policies: notes" in cortext("doctor").out
+    admin.migrate(crew.url, report=lambda step: None)
+    assert ann.server().unprotected == []
+    for store in (ann, ben):
+        store.close()
+
+
 # ── sharing ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -30,6 +30,23 @@ class ServerState(msgspec.Struct, kw_only=True):
     pooled: bool
     # Whom the sessions belong to that this process sees.
     owner: str
+    # Whether row-level security hides the rows of others: "on", "off", or "bypassed" if it does not bind this role.
+    policies: str
+    # Tables without policies, although others have them.
+    unprotected: list[str]
+    # Whether somebody else has sessions on this server, as far as this role can see.
+    is_shared: bool
+
+    def concerns(self) -> list[tuple[str, str]]:
+        """Return what weakens the separation of the people on this server, each with what to do."""
+        found = []
+        if self.policies == "off" and self.is_shared:
+            what = "others use this server, and no policies are installed: with SQL, everybody can read everything"
+            found.append((what, "cortext store policies --apply, as the owner of the tables"))
+        if self.unprotected:
+            names = ", ".join(self.unprotected)
+            found.append((f"tables without policies: {names}", "cortext store migrate, as the owner of the tables"))
+        return found
 
 
 class Hit(NamedTuple):
@@ -111,7 +128,11 @@ class ServerQueries(Protocol):
     def listed(
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
-        """Return the sessions that match all (column, value) filters, newest first."""
+        """Return the sessions that match all (name, value) filters, newest first.
+
+        The filters: type, status, tool, agent; after and before (the last activity); named (a piece of its id, title,
+        type or summary), other_tool (from any tool but this).
+        """
 
     def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
         """Return the messages that contain these words, best first; no text is invalid as a query.

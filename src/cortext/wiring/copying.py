@@ -58,15 +58,18 @@ def _find(stores: Stores, name: str, kind: str) -> Location:
 def status(stores: Stores) -> dict[str, Any]:
     """Return every store with its number of sessions, the state of the server if there is one, and notes for users."""
     found: dict[str, Any] = {"stores": [], "notes": []}
+    concerns: list[tuple[str, str]] = []
     for location in stores.locations():
         if location.address:
             state = stores.server(location).server()
             count = state.sessions
             found["server"] = msgspec.to_builtins(state)
+            concerns = state.concerns()
         else:
             count = _count(stores, [location])
         row = {"name": location.label, "kind": location.kind, "path": location.root, "sessions": count}
         found["stores"].append(row)
+    found["notes"] += [f"{what}: {todo}" for what, todo in concerns]
     if found.get("server", {}).get("pooled"):
         found["notes"].append(
             "a pooler is in between: statements are not prepared, and lock_timeout, statement_timeout and "

@@ -143,6 +143,8 @@ def _examine_server(named_store: NamedStore, server: ServerQueries, *, full: boo
             )
         if not state.encrypted and not _is_local(state.address):
             add("warning", "data travels to the server unencrypted", "add ?sslmode=verify-full to the address")
+        for what, todo in state.concerns():
+            add("warning", what, todo)
         for session_id in server.miscounted(examined.since):
             add("damage", "its counts do not match its rows", f"cortext repair {session_id}", session_id)
         counted = {finding.session for finding in examined.findings}

@@ -17,6 +17,9 @@ from cortext.store.server_capabilities import ServerState
 _FILTERS = {name: f"{name} = %s" for name in ("type", "status", "tool", "agent")} | {
     "after": "last_active >= %s",
     "before": "last_active <= %s",
+    # A piece of a name, in which - and _ are the same: see `_name_pattern`.
+    "named": "translate(lower(session_id || ' ' || title || ' ' || type || ' ' || summary), '_', '-') LIKE %s",
+    "other_tool": "tool <> %s",
 }
 # The same for messages that are searched, where the times are those of the message.
 _SESSION_FILTERS = ("type", "status", "tool", "agent")
@@ -39,8 +42,23 @@ _ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery
 
 _COUNT = f"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions WHERE {LISTED}"
 
+_SECURITY = b"""
+SELECT relname::text, relrowsecurity FROM pg_class
+WHERE relnamespace = to_regnamespace('cortext') AND relkind IN ('r', 'p')
+"""
+# Two ranges of an index, because `<>` would read every session.
+_OTHERS = """
+SELECT EXISTS (SELECT 1 FROM cortext.sessions WHERE owner < %s AND deleted_at IS NULL)
+    OR EXISTS (SELECT 1 FROM cortext.sessions WHERE owner > %s AND deleted_at IS NULL)
+"""
+
 Rows = list[tuple[Any, ...]]
 Where = Sequence[tuple[str, str]]
+
+
+def _name_pattern(piece: str) -> str:
+    text = piece.lower().replace("_", "-")
+    return "%" + text.replace("\\", "\\\\").replace("%", "\\%") + "%"
 
 
 class Conditions(NamedTuple):
@@ -72,7 +90,8 @@ def listed(scope: Own, where: Where, *, limit: int, order: str) -> Rows:
         raise UsageError(f"a server cannot list by {', '.join([order, *(name for name, _ in where)])}")
     conditions = "".join(f" AND {_FILTERS[name]}" for name, _ in where)
     query = f"SELECT {SESSION} FROM cortext.sessions WHERE {LISTED}{conditions} ORDER BY {_ORDERS[order]}"
-    values: list[object] = [*scope.all(), *(storable(value) for _, value in where)]
+    given = [_name_pattern(value) if name == "named" else value for name, value in where]
+    values: list[object] = [*scope.all(), *map(storable, given)]
     if limit > 0:
         query += " LIMIT %s"
         values.append(limit)
@@ -161,6 +180,9 @@ def state(scope: Own) -> ServerState:
         end = time.time()
         counted = connection.execute(scope.sql(_COUNT).encode(), scope.all()).fetchone() or (0, 0)
         found = postgres_schema.versions(connection)
+        tables = connection.execute(_SECURITY).fetchall()
+        protected = {name for name, has in tables if has}
+        bound = scalar("SELECT row_security_active('cortext.sessions')")
         return ServerState(
             address=connections.name,
             version=str(scalar("SHOW server_version")),
@@ -174,6 +196,9 @@ def state(scope: Own) -> ServerState:
             encrypted=connection.pgconn.ssl_in_use,
             pooled=connections.pooled,
             owner=scope.owner,
+            policies="off" if "sessions" not in protected else "on" if bound else "bypassed",
+            unprotected=sorted(name for name, has in tables if protected and not has and name != "schema_version"),
+            is_shared=bool(scalar(_OTHERS, scope.owner, scope.owner)),
         )
 
     return connections.run(query_server)

@@ -168,10 +168,12 @@ def _status(*, as_json: bool) -> int:
     if server:
         meaning = "on the server (pgvector)" if server["vectors"] else "in the local index (the server has no pgvector)"
         encryption = "encrypted" if server["encrypted"] else "not encrypted"
+        policies = {"on": "enforced", "bypassed": "installed, but do not bind this role"}
         print(
             terminal.line(
                 f"PostgreSQL {server['version']}, tables of version {server['schema']}, {server['bytes'] >> 20} MiB, "
-                f"{server['round_trip_ms']} ms away, {encryption}. Searches words on the server, meaning {meaning}."
+                f"{server['round_trip_ms']} ms away, {encryption}. Searches words on the server, meaning {meaning}. "
+                f"Policies: {policies.get(server['policies'], 'none')}."
             )
         )
     for note in found["notes"]:
