@@ -168,7 +168,7 @@ class Library:
             if row is not None:
                 return self._listing.found(row)
         self._listing.refresh()
-        rows = self._listing.rows()
+        rows = self._listing.named(wanted.id if isinstance(wanted, Session) else wanted)
         if isinstance(wanted, Session):
             same = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
             rows, wanted = same or rows, wanted.id

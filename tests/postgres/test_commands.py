@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from cortext.config.load import server_address
-from cortext.errors import ConfigError
+from cortext.errors import ConfigError, StoreUnreachable
+from cortext.faces.mcp import tools
+from cortext.faces.mcp.context import Context
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.services.library.finder import Finder, Question
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.store.postgres.store import PostgresStore
@@ -131,6 +134,21 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
     cost = cortext("cost", cwd=folder)
     assert cost.code == 9 and "sessions are missing" in cost.err and "No tokens are recorded" in cost.out, cost
+    context = Context(str(folder), lambda: None)
+    calls: list[tuple[str, dict[str, object]]] = [("list_sessions", {}), ("search_sessions", {"query": "herons dawn"})]
+    for tool, arguments in [*calls, *calls]:
+        text, data, _ = tools.call(context, tool, arguments)
+        assert "001-plan-herons" in text and "Sessions are missing: no answer from" in text and data["missing"], tool
+    assert "herons at dawn" in tools.call(context, "get_session", {"id": "001-plan-herons"}).text
+    with pytest.raises(StoreUnreachable):
+        tools.call(context, "get_session", {"id": "001-plan"})
+    stores = Stores(str(folder))
+    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    for question in (Question(), Question("herons dawn"), Question(project=str(folder))):
+        found = finder.find(question)
+        assert [entry.row.id for entry in found.entries] == ["001-plan-herons"], question
+        assert "no answer from" in found.missing
+    assert cortext("list", "--project", str(folder), cwd=folder).code == 9
     refused = cortext("show", "nothing-like-it", cwd=folder)
     assert refused.code == 9, "a name is not resolved among half of the sessions"
 

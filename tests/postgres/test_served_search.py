@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from cortext.errors import SessionNotFound
+from cortext.faces.cortext.commands._which import which, which_row
 from cortext.model.message import Message
 from cortext.model.order import ORDER, TAG, event
 from cortext.model.session import Change, Origin, Session
+from cortext.services.capture import capture
+from cortext.services.library import last_list, listing
 from cortext.services.library.served_search import ServedSearch
 from cortext.store.postgres.store import PostgresStore
 from cortext.wiring.assistant import bot_updates, build_assistant
@@ -90,6 +96,43 @@ def test_better_matches_that_a_filter_rejects_take_no_room(
     ):
         found = search.search(f"sailor boat {words}", limit=1, exact=True)
         assert [item.session.id for item in found] == ["quiet"], words
+
+
+@pytest.mark.req("STORE-14")
+def test_a_name_is_looked_up_without_reading_every_session(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "NEWEST", 3)
+    for number in range(12):
+        add_session(stores, f"{number + 1:03}-talk-{'abcdefghijkl'[number]}", f"words {number}")
+    store = stores.home_store().store
+    store.update("002-talk-b", Change(title="The 100% Harbour_Plan"))
+    limits = []
+    listed = PostgresStore.listed
+
+    def counted(self: PostgresStore, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, **order: str) -> object:
+        limits.append(limit)
+        return listed(self, where, limit=limit, **order)
+
+    monkeypatch.setattr(PostgresStore, "listed", counted)
+    for name, words in (
+        ("002", False),
+        ("002-talk", False),
+        ("002_talk", False),
+        ("harbour", True),
+        ("100% harbour_plan", True),
+    ):
+        assert which(stores, name, words=words).session.id == "002-talk-b", name
+    row = which_row(stores.listing(), "", "012")
+    last_list.remember("cortext", [(row.root, "001-talk-a")])
+    assert which(stores, "1").session.id == "001-talk-a"
+    with pytest.raises(SessionNotFound):
+        which(stores, "nowhere at all")
+    assert limits and set(limits) == {3}
+    # A transcript without an entry in the catalogue: only sessions that came from a tool are read, and none of others.
+    assert [session.id for session in capture._from_tools(store)] == []
+    store.update("003-talk-c", Change(origin=Origin(tool="codex", session_id="x")))
+    assert [session.id for session in capture._from_tools(store)] == ["003-talk-c"]
+    shared_store = next(each.store for each in stores.all() if each.kind == "shared")
+    assert list(capture._from_tools(shared_store)) == []
 
 
 @pytest.mark.req("STORE-14")

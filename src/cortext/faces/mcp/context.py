@@ -37,8 +37,11 @@ class Context:
         locations = [(location.kind, location.root, location.exists) for location in self.stores.locations()]
         if locations != self._locations:
             self.listing = self.stores.listing()
+            self.listing.partial = True
             self._search = None
             self._locations = locations
+        for listing in self._listings():
+            listing.missing.clear()
         self.listing.refresh()
         self._finish_later(self.listing.scan_due)
 
@@ -47,6 +50,15 @@ class Context:
         if due and time.monotonic() - self._started_at >= BACKGROUND_INTERVAL:
             self._started_at = time.monotonic()
             self._later()
+
+    def _listings(self) -> list[Listing]:
+        return [self.listing, self._search.listing] if self._search is not None else [self.listing]
+
+    @property
+    def missing(self) -> list[str]:
+        """Why sessions are missing in the answer to this call: the servers that did not answer."""
+        found = [error.message for listing in self._listings() for error in listing.missing.values()]
+        return list(dict.fromkeys(found))
 
     @property
     def budget(self) -> int:
@@ -62,6 +74,7 @@ class Context:
         """Return the search, up to date."""
         if self._search is None:
             self._search = self.stores.search()
+            self._search.listing.partial = True
         self._search.refresh()
         self._finish_later(self._search.more_to_do)
         return self._search

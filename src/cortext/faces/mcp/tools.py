@@ -41,7 +41,11 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
         raise UsageError(f"unknown tool {ascii(name)[:60]}", hint=f"use one of {', '.join(TOOLS)}")
     given = calls.decode(calls.SPECS[name].call, arguments)
     context.refresh()
-    return TOOLS[name](context, given).made_safe()
+    answer = TOOLS[name](context, given)
+    if missing := context.missing:
+        line = f"Sessions are missing: {'; '.join(missing)}."
+        answer = answer._replace(text=f"{line}\n\n{answer.text}", data={**answer.data, "missing": missing})
+    return answer.made_safe()
 
 
 def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:

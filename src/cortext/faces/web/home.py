@@ -102,6 +102,7 @@ async def _answer(request: Request) -> dict[str, Any]:
         "more": more,
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
+        "missing": found.missing if found is not None else "",
         "choices": _choices(found) if found is not None else {},
         "periods": PERIODS,
         "statuses": STATUSES,

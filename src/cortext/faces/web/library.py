@@ -160,10 +160,10 @@ class Library:
         for root in (*listing.sources, *listing.servers):
             if store_key(root) != store:
                 continue
-            if root in listing.servers:
-                server = listing.servers[root]
-                return server.row(server.store.get(session_id))
-            row = listing.index.named([(root, session_id)]).get((root, session_id))
+            if root in listing.sources:
+                row = listing.index.named([(root, session_id)]).get((root, session_id))
+            else:
+                row = listing.on_server(root, session_id)
             if row is not None:
                 return row
         raise session_not_found(session_id[:80])

@@ -143,8 +143,8 @@ class ChatSessions:
         """Return the session that `wanted` names, preferably one of the assistant's; SessionNotFound or AmbiguousId."""
         if not wanted.strip():
             raise NotFound("no session was given", hint="use /resume ID, with an id (or its beginning) from /sessions")
-        rows = self.listing().rows()
         shown = last_list.recall(_lists_of(chat))
+        rows = self.listing().named(wanted, shown)
         if shown is None and words:
             shown = [(row.root, row.id) for row in rows if row.root == self.root]
         return Resolver(rows, shown=shown, own=self.root, see="/sessions").resolve(wanted, words=words)

@@ -204,7 +204,7 @@ class Capture:
         if self._origins is None or self._entries is None:  # scanned once for a run over very many transcripts
             self._origins = {}
             for root, named_store in self._stores.items():
-                for session in named_store.store.sessions() if root != self.home.root else ():
+                for session in _from_tools(named_store.store) if root != self.home.root else ():
                     origin = session.origin
                     entry = Entry(origin.tool, origin.session_id, root, session.id)
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
@@ -477,3 +477,12 @@ class ToolReport(msgspec.Struct, kw_only=True):
             for kind, count in theirs.items():
                 mine[kind] = mine.get(kind, 0) + count
         self.counts.places += done.counts.places[: 20 - len(self.counts.places)]
+
+
+def _from_tools(store: Store) -> Iterable[Session]:
+    """Return the sessions that may name a transcript as their origin; on a server it chooses them, none of others."""
+    from cortext.store.server_capabilities import ServerQueries
+
+    if not isinstance(store, ServerQueries):
+        return store.sessions()
+    return () if store.shared else store.listed([("other_tool", "")])

@@ -19,6 +19,8 @@ MOST_FOUND = 60  # sessions with a query
 WEAKEST = 0.5  # of the best score, for matches by meaning alone
 STARRED, ARCHIVED = "starred", "archived"
 FRESH = 5.0  # seconds for which the list counts as up to date
+VALUES_SECONDS = 60.0  # for which the values to filter by are kept that sessions on a server have
+ASK_AGAIN = 15.0  # seconds after which a server is asked again that did not answer
 
 
 class Question(NamedTuple):
@@ -53,6 +55,7 @@ class Listed(NamedTuple):
     projects: Sequence[str] = ()
     total: int = 0
     only_near: bool = False  # no message has the words: the results are only near in meaning
+    missing: str = ""  # why the sessions of a server are missing
 
 
 class Finder:
@@ -80,6 +83,8 @@ class Finder:
         self._has_searched = False
         self._values: list[list[str]] = []
         self._values_of: tuple[str, int] = ("", -1)
+        self._values_at = -math.inf
+        self._asked_at = -math.inf
         self._total = 0
 
     @property
@@ -88,6 +93,7 @@ class Finder:
         is_new = self._listing is None
         if self._listing is None:
             self._listing = self._make_listing()
+            self._listing.partial = True
         if time.monotonic() - self._listed_at > self._fresh:
             self._listing.refresh(quick=self._quick and not is_new)
             self._listed_at = time.monotonic()
@@ -105,6 +111,10 @@ class Finder:
     def find(self, question: Question, limit: int = 0) -> Listed:
         """Return the sessions that match a question, newest or best first. Raises UsageError for an invalid filter."""
         listing = self.listing
+        if time.monotonic() - self._asked_at > ASK_AGAIN:
+            for each in self._listings():
+                each.missing.clear()
+            self._asked_at = time.monotonic()
         self._note_values(listing)
         if question.project and question.project not in self._values[4]:
             # Only folders that conversations were held in: what is asked never reaches the file system.
@@ -115,19 +125,25 @@ class Finder:
         else:
             entries, only_near = self._newest(listing, question, limit or MOST_LISTED), False
         tools, types, statuses, tags, projects = self._values
-        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near)
+        missing = next((error.message for each in self._listings() for error in each.missing.values()), "")
+        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near, missing)
+
+    def _listings(self) -> list[Listing]:
+        searched = [self._search.listing] if self._search is not None else []
+        return [*([self._listing] if self._listing is not None else []), *searched]
 
     def _note_values(self, listing: Listing) -> None:
         """Collect the values to filter by, if the list has changed."""
         state = listing.index.counter()
-        if state == self._values_of and not listing.servers:
+        is_recent = not listing.servers or time.monotonic() - self._values_at < VALUES_SECONDS
+        if state == self._values_of and is_recent:
             return
         found = listing.cells(("tool", "type", "status", "project", "tags", "starred", "archived"))
         self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
         self._values.append(tag_choices([cells[4:] for cells in found]))
         used = Counter(cells[3] for cells in found if cells[3])
         self._values.append([project for project, _ in used.most_common()])
-        self._total, self._values_of = len(found), state
+        self._total, self._values_of, self._values_at = len(found), state, time.monotonic()
 
     def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
         times = timestamps(question.after, question.before)
@@ -150,6 +166,7 @@ class Finder:
     def _searched(self, question: Question, limit: int) -> list[Entry]:
         if self._search is None:
             self._search = self._make_search()
+            self._search.listing.partial = True
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
             self._search.refresh(self._progress, quick=self._quick and self._has_searched)
             if self._search.more_to_do and not self._has_searched:

@@ -9,12 +9,14 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from cortext.errors import CortextError, StoreUnreachable
+from cortext.errors import CortextError, SessionNotFound, StoreUnreachable
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
+from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.order import tag_name
 from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.services.library.resolve import Key, is_number
 from cortext.services.library.server_rows import ServerSource
 from cortext.services.library.stores import Found, NamedStore
 from cortext.store.files.layout_paths import lock_file
@@ -23,6 +25,7 @@ __all__ = ["Listing", "Row"]
 
 
 Result = TypeVar("Result")
+NEWEST = 1000  # sessions of a server among which a name is looked up with typing errors
 
 
 class Wanted(TypedDict, total=False):
@@ -93,7 +96,8 @@ class Listing:
         folder = os.path.abspath(os.path.expanduser(folder))
         wanted = projects.repository(folder)
         known = self._index.projects([*self.sources])
-        known += [(row.project, row.repository) for server in self.servers.values() for row in server.rows()]
+        served = [row for server in self.servers.values() for row in self.from_server(server, ())]
+        known += [(row.project, row.repository) for row in served]
         found = []
         for project, recorded in dict.fromkeys(known):
             repository = repository_of(json.loads(recorded)) if recorded else projects.repository(project)
@@ -159,6 +163,40 @@ class Listing:
     def rows(self, **wanted: Unpack[Wanted]) -> list[Row]:
         """Return the sessions with these properties, the newest first."""
         return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, **wanted)))
+
+    def named(self, wanted: str, shown: Sequence[Key] | None = None) -> list[Row]:
+        """Return the sessions among which a name is looked up, the newest first; `shown` is what the last list showed.
+
+        These are all sessions in files. Of a server that has many, the newest and those whose names contain what was
+        typed: typing errors are only forgiven in the newest. Without the server, only a whole id is looked up, because
+        a shorter name could mean another session. Raises StoreUnreachable.
+        """
+        found = {(row.root, row.id): row for row in self.rows(roots=[*self.sources])}
+        is_whole = any(session_id == wanted.strip() for _, session_id in found)
+        pieces = [("named", piece) for piece in wanted.split()[:8]]
+        for server in self.servers.values():
+            try:
+                newest = server.rows(limit=NEWEST)
+                more = server.rows(pieces, limit=NEWEST) if len(newest) == NEWEST and pieces else []
+            except StoreUnreachable:
+                if not is_whole:
+                    raise
+                break
+            found |= {(row.root, row.id): row for row in (*newest, *more)}
+        number = int(wanted) if is_number(wanted.strip()) and len(wanted) < 10 else 0
+        if shown and 0 < number <= len(shown) and shown[number - 1] not in found:
+            root, session_id = shown[number - 1]
+            row = self.on_server(root, session_id)
+            found |= {(root, session_id): row} if row else {}
+        return sorted(found.values(), key=attrgetter("last_active", "id"), reverse=True)
+
+    def on_server(self, root: str, session_id: str) -> Row | None:
+        """Return the session with this id on a server; None if it is not there."""
+        server = self.servers.get(root)
+        try:
+            return server.row(server.store.get(session_id)) if server and is_id(session_id) else None
+        except SessionNotFound:
+            return None
 
     def cells(
         self,

@@ -175,7 +175,7 @@ class Recall:
     def resolve(self, wanted: str, workspace: str = "", *, shown: Sequence[Key] | None = None) -> Row:
         """Return the session with a number or an id; of clones, the one in this workspace, else the newest."""
         see = "list_sessions or search_sessions"
-        names = Resolver(self._listing.rows(), workspace, shown, newest_clone=True, see=see)
+        names = Resolver(self._listing.named(wanted, shown), workspace, shown, newest_clone=True, see=see)
         return names.resolve(clip(wanted.strip(), LONGEST_NAME), words=False)
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:

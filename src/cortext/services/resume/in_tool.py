@@ -119,7 +119,7 @@ class ChatResumer:
         """Return the conversation that is meant; numbers are those of the last list in this chat."""
         if is_number(wanted.strip()):
             shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.numbered_list()]
-            return Resolver(self.listing.rows(), self.workspace, shown, see=see).resolve(wanted)
+            return Resolver(self.listing.named(wanted, shown), self.workspace, shown, see=see).resolve(wanted)
         names = Resolver(self.resumable(), self.workspace, newest_clone=True, see=see)
         return names.only(list(self._without_requests(names.candidates(wanted))), wanted)
 

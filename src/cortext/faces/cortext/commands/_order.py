@@ -10,14 +10,14 @@ from functools import partial
 from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import resolver
+from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, STAR, TAG
 from cortext.model.session import Session
 from cortext.safety import terminal
-from cortext.services.library import last_change
+from cortext.services.library import last_change, last_list
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.order import (
     Changed,
@@ -145,8 +145,9 @@ def _chosen(stores: Stores, listing: Listing, options: Namespace, names: Sequenc
             hint="name conversations, or choose them by filters",
         )
     if names:
-        known = resolver(listing.rows(), stores.workspace)
-        return list(dict.fromkeys(known.resolve(name, words=False) for name in names))
+        shown = last_list.recall(PROGRAM)
+        known = (resolver(listing.named(name, shown), stores.workspace).resolve(name, words=False) for name in names)
+        return list(dict.fromkeys(known))
     if not is_filtered(options):
         raise UsageError(
             "no conversation was given",

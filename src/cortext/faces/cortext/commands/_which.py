@@ -29,7 +29,7 @@ def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:
     """Return its row in the list of all sessions."""
     listing.refresh()
-    return resolver(listing.rows(), workspace).resolve(wanted, words=words)
+    return resolver(listing.named(wanted, last_list.recall(PROGRAM)), workspace).resolve(wanted, words=words)
 
 
 def resolver(rows: Sequence[Row], workspace: str) -> Resolver:
