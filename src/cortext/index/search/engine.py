@@ -12,7 +12,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
@@ -46,7 +46,8 @@ NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
 DURING = 100  # messages of the time that a query names
 MESSAGE_FILTERS = ("role", "after", "before")
-FILTERED = 10  # times as many of the nearest are looked at if these leave some out
+WIDER = 10  # times as many of the nearest are looked at if some are left out
+CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
 LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
 
 
@@ -379,11 +380,10 @@ class Engine:
         strict = exact or query.demands
         limit = 0 if strict else limit
         filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
-        wider = limit * FILTERED if filtered else limit
-        near = _Near() if exact else self._near(generation, query.said, like, found, keys, wider)
+        near = _Near() if exact else self._near(generation, query.said, like, found, keys, limit, filtered=filtered)
         signals = fused(found, near.cosines, names, near=near.common, strict=strict)
         if filtered and not strict:
-            allowed = self._allowed(generation, restrictions, {key for key, _ in signals})
+            allowed = self._allowed(generation, restrictions, signals) | {(key, place >> 1) for key, place in found}
             nearest = {at: cosine for at, cosine in near.cosines.items() if (at[0], at[1] >> 1) in allowed}
             signals = fused(found, nearest, names, near=near.common)
             signals = {at: one for at, one in signals.items() if at in allowed}
@@ -446,6 +446,8 @@ class Engine:
         found: Collection[tuple[int, int]],
         keys: Collection[int] | None,
         limit: int,
+        *,
+        filtered: bool,
     ) -> _Near:
         """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
         name = self.models.usable(generation.state)
@@ -466,10 +468,12 @@ class Engine:
             self.trouble = f"matched by keywords only: {error.message}"
             return _Near()
         few = keys if keys is not None and len(keys) <= FEW_KEYS else None
-        nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
-        if limit and keys is not None and few is None:
-            allowed = set(keys)
-            nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
+        many = keys is not None and few is None
+        nearest = vectors.search(query, limit * WIDER if many or filtered else limit, few) if limit else []
+        if many:
+            allowed = set(keys or ())
+            nearest = [item for item in nearest if item[0] in allowed]
+            nearest = nearest if filtered else nearest[:limit]
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
         return _Near(near, model.near, model.far, model.sure)
@@ -478,12 +482,21 @@ class Engine:
         self,
         generation: Generation,
         restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]],
-        keys: Iterable[int],
+        signals: Mapping[At, Signals],
     ) -> set[At]:
-        """Return the messages of these sessions that the filters allow: vectors know no role and no time, words do."""
-        sessions = restricted_to(generation.keywords, "session", sorted(keys))
-        asked = tantivy.Query.boolean_query([*restrictions, (tantivy.Occur.Must, sessions)])
-        return {(key, place >> 1) for key, place, _ in generation.keywords.search(asked, MOST, newest=True)}
+        """Return which messages the filters allow, of the best sessions: vectors know no role and no time, words do."""
+        best = dict.fromkeys(key for key, _ in sorted(signals, key=lambda at: (-signals[at].whole, at)))
+        counts = generation.state.by_key(best.keys())
+        keys: list[int] = []
+        room = CHECKED
+        for key in best:
+            if room <= 0:
+                break
+            keys.append(key)
+            room -= counts[key][2] if key in counts else 0
+        asked = [*restrictions, (tantivy.Occur.Must, restricted_to(generation.keywords, "session", keys))]
+        hits = generation.keywords.search(tantivy.Query.boolean_query(asked), MOST, newest=True)
+        return {(key, place >> 1) for key, place, _ in hits}
 
     def _restrictions(
         self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
