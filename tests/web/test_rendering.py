@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from cortext.faces.html import markdown
 from cortext.faces.html.document import document
 from cortext.faces.html.message import html, items
+from cortext.faces.web.origins import link_to
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.services.library.branches import Threads
+from cortext.services.library.listing import Row
 from cortext.services.text.edits import edits_of
 
 pytestmark = pytest.mark.req("PAGE-01")
@@ -87,6 +89,9 @@ class _Addresses:
 
     def full(self, seq: int) -> str:
         return f"/c/x/y?full={seq}"
+
+    def file(self, path: str) -> str:
+        return link_to(Row._make(["" for _ in Row._fields])._replace(project="/pond"), path)
 
 
 def _everywhere(text: str) -> list[Message]:

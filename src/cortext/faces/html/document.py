@@ -30,6 +30,9 @@ class _Inside:
     def full(self, seq: int) -> str:
         return ""
 
+    def file(self, path: str) -> str:
+        return ""
+
 
 @cache
 def style() -> Markup:

@@ -38,6 +38,9 @@ class Addresses(Protocol):
     def full(self, seq: int) -> str:
         """Return where the message is shown in full."""
 
+    def file(self, path: str) -> str:
+        """Return where the conversations behind a file are shown."""
+
 
 class Block(NamedTuple):
     """A part of a message as HTML; `summary` stands for it while it is folded."""
@@ -166,7 +169,7 @@ class _Shown:
         if edits:
             room = diff.MOST_LINES  # for all files together
             for edit in edits:
-                pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}</p>')
+                pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}{self._origin(edit.path)}</p>')
                 # Before it is cut into lines: a mark has no line break, so hiding cannot join or split any.
                 lines = [line._replace(text=self._marks.hide(line.text)) for line in edit.lines]
                 shown, rest = diff.render(edit._replace(lines=lines), lines=room, complete=self._complete)
@@ -190,6 +193,12 @@ class _Shown:
             status = f"+{sum(edit.added for edit in edits)} −{sum(edit.removed for edit in edits)}"
         detail = self._summary(call, [edit.path for edit in edits])
         return Block("edit" if edits else "call", html, call.part.name, detail, status, self._more(left), left, seqs)
+
+    def _origin(self, path: str) -> str:
+        """Return the link to the conversations behind a file, if there is one."""
+        link = self._addresses.file(path)
+        title = "Which conversations wrote or used this file"
+        return f' <a class="origin" href="{escape(link)}" title="{title}">why</a>' if link else ""
 
     def _code(self, text: str, language: str) -> tuple[str, int]:
         """Return code, and how many characters of it are left out."""

@@ -10,12 +10,11 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Answer, Json, cursor_at, fenced, fit, index_of
 from cortext.services.library.recall import without_secrets
-from cortext.services.origin.history import History, locate
+from cortext.services.origin.history import History, locate_inside
 from cortext.services.origin.json_views import commit_json, origin_json, touch_json
 from cortext.services.origin.touched import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Origin, Why
 from cortext.services.origin.written import Library
-from cortext.services.workspace.repository import is_below, top_of
 
 READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
 
@@ -66,12 +65,7 @@ def _library(context: Context) -> Library:
 
 def _inside(context: Context, file: str) -> tuple[History, str]:
     """Return the history and the path of a file. A model may ask only about the project that the server runs in."""
-    folder = os.path.realpath(context.stores.folder)
-    history, path = locate(os.path.join(folder, file))
-    top = top_of(folder)
-    if not is_below(os.path.join(history.top, path), top) or path.startswith(os.pardir):
-        raise UsageError(f"{file} is outside of this project", hint="name a file of the current project")
-    return history, path
+    return locate_inside(context.stores.folder, file)
 
 
 def _origin_entry(origin: Origin) -> tuple[str, Json]:

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from cortext.errors import CortextError, NotFound
-from cortext.faces.web import actions, continuing, conversation, home, live, ordering, see
+from cortext.faces.web import actions, continuing, conversation, home, live, ordering, origins, see
 from cortext.faces.web.assets import asset
 from cortext.faces.web.background import Background
 from cortext.faces.web.library import Library
@@ -42,6 +42,7 @@ def routes() -> list[Route]:
         Route("/results", home.results),
         Route("/see", see.see),
         Route("/see/costs", see.old_costs),
+        Route(origins.PATH, origins.why),
         Route("/live", live.follow_list),
         Route("/ping", actions.ping),
         Route("/static/{name}", asset),

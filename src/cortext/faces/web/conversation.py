@@ -13,6 +13,7 @@ from cortext.errors import NotFound, UsageError
 from cortext.faces.html import message as messages
 from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
+from cortext.faces.web.origins import link_to
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
 from cortext.model.message import Message
@@ -46,6 +47,9 @@ class _Addresses:
 
     def full(self, seq: int) -> str:
         return address(self._row, at=seq, branch=self._branch, full=seq) + f"#m{seq}"
+
+    def file(self, path: str) -> str:
+        return link_to(self._row, path)
 
 
 async def _row(request: Request) -> Row:

@@ -12,11 +12,12 @@ from cortext.errors import NotFound, UsageError
 from cortext.io import files as fsio
 from cortext.services.origin.lines import normalised
 from cortext.services.workspace.git import Git
-from cortext.services.workspace.repository import top_of
+from cortext.services.workspace.repository import is_below, top_of
 
 _FIELDS = "%x01%H%x02%ct%x02%at%x02%an%x02%P%x02%s"
 _PATCH = ("--no-color", "--no-ext-diff", "--no-textconv", "-p", "-U0", "-w", f"--format={_FIELDS}")
 _BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)")
+_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
 LONGEST_LINE = 2_000  # characters of a line that are compared
 LARGEST = 32 << 20  # bytes of a file that git does not know
@@ -113,6 +114,25 @@ def locate(path: str) -> tuple[History, str]:
     if not top:
         raise NotFound(f"{path} is in no git repository", hint="`cortext touched` also works without one")
     return History(top), os.path.relpath(whole, top)
+
+
+def locate_inside(folder: str, file: str) -> tuple[History, str]:
+    """Return the same for a file of the project that a folder is in. Raises UsageError if it is outside of that."""
+    folder = os.path.realpath(folder)
+    history, path = locate(os.path.join(folder, file))
+    if not is_below(os.path.join(history.top, path), top_of(folder)) or path.startswith(os.pardir):
+        raise UsageError(f"{file} is outside of this project", hint="name a file of the current project")
+    return history, path
+
+
+def line_of(text: str, folder: str = "") -> tuple[str, int]:
+    """Split `FILE:LINE`, as compilers and grep print it, of a file in a folder; the line is 0 if there is none."""
+    found = _LINE.fullmatch(text)
+    if found is None or os.path.lexists(os.path.join(folder, text)):
+        return text, 0
+    if not int(found["line"]):
+        raise UsageError(f"invalid line number in {text!r}", hint="lines are counted from 1")
+    return found["file"], int(found["line"])
 
 
 def _text(raw: bytes) -> str:

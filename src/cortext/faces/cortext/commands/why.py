@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -19,8 +18,6 @@ from cortext.wiring.stores import Stores
 if TYPE_CHECKING:
     from cortext.services.origin.history import Commit
     from cortext.services.origin.why import Origin, Why
-
-_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
 
 
 def parser() -> ArgumentParser:
@@ -44,7 +41,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if bool(options.file) == bool(options.commit):
         raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
-    from cortext.services.origin.history import locate
+    from cortext.services.origin.history import line_of, locate
     from cortext.services.origin.why import Why
     from cortext.services.origin.written import Library
 
@@ -59,16 +56,6 @@ def run(arguments: list[str]) -> int:
     if line:
         return _line(why, inside, line, as_json=options.json)
     return _file(why, inside, as_json=options.json)
-
-
-def line_of(text: str) -> tuple[str, int]:
-    """Split `FILE:LINE`, as compilers and grep print it; the line is 0 if there is none."""
-    found = _LINE.fullmatch(text)
-    if found is None or os.path.lexists(text):
-        return text, 0
-    if not int(found["line"]):
-        raise UsageError(f"invalid line number in {text!r}", hint="lines are counted from 1")
-    return found["file"], int(found["line"])
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
