@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -173,13 +172,16 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: Librar
     asked: list[object] = []
     kept = Session(id="far", title="Far away", message_count=1)
 
-    def get(session_id: str) -> Session:
-        asked.append(session_id)
-        return kept
-
     class Server:
         root, kind = "postgresql://db.example#home", "home"
-        store = SimpleNamespace(get=get)
+
+        @property
+        def store(self) -> Server:
+            return self
+
+        def get(self, session_id: str) -> Session:
+            asked.append(session_id)
+            return kept
 
         def rows(self, where: object = (), *, limit: int = 0, order: str = "") -> list[Row]:
             asked.append(limit)

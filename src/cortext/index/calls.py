@@ -67,7 +67,7 @@ class CallIndex:
             self._database.executemany(
                 f"INSERT INTO call VALUES ({','.join('?' * 14)})",
                 (
-                    (session, key, call.at, names[call.model], names[call.tool], *call.tokens, call.cost)
+                    (session, key, call.at, names[call.model], names[call.tool], *call.tokens, *call[4:])
                     for key, call in calls.items()
                 ),
             )
