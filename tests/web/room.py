@@ -12,7 +12,7 @@ from tests.support import chromium
 from tests.web.served import Served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Dialog, Page
 
 PATIENCE = 60_000  # milliseconds: the machine may be busy
 
@@ -43,13 +43,17 @@ class Room:
         try:
             page = context.new_page()
             page.on("console", lambda said: self.wrong.append(said.text) if said.type in ("error", "warning") else None)
-            page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+            page.on("dialog", self._refuse)
             page.on("pageerror", lambda error: self.wrong.append(str(error)))
             yield page
             assert self.wrong == []
         finally:
             self.wrong = []
             context.close()
+
+    def _refuse(self, dialog: Dialog) -> None:
+        self.wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _watch(self, context: BrowserContext) -> None:
         def check(route: Any) -> None:

@@ -23,7 +23,7 @@ from tests.web.room import PATIENCE, Room, browsing
 from tests.web.served import serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Dialog, Page
 
 pytestmark = [
     pytest.mark.req("PAGE-01"),
@@ -122,13 +122,18 @@ def test_no_exported_file_runs_what_was_stored(room: Room, pond: Pond, tmp_path:
     context = room.browser.new_context()
     context.set_default_timeout(PATIENCE)
     wrong: list[str] = []
+
+    def refuse(dialog: Dialog) -> None:
+        wrong.append(dialog.message)
+        dialog.dismiss()
+
     context.on("request", lambda asked: wrong.append(asked.url) if not asked.url.startswith("file://") else None)
     try:
         page = context.new_page()
         page.set_content('<iframe></iframe><p onclick="x"><a href="javascript:x">y</a>')
         assert len(page.evaluate(ACTIVE)) == 3  # it does see what must not be there
         page.on("console", lambda said: wrong.append(said.text))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", refuse)
         files = sorted((tmp_path / "site").glob("*.html"))
         assert len(files) > len(INJECTIONS)
         for file in files:

@@ -46,6 +46,17 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
         ),
         Message(role="tool", parts=[Part(TOOL_RESULT, call_id="e1", output="edited")]),
     )
+    store.create(Session(id="006-debug-tree", type="debug", title="A tree"))
+
+    def said(text: str, after: str = "") -> str:
+        return store.append("006-debug-tree", Message(role="user", content=text, parent=after))[0].id
+
+    root_of_tree = said("root")
+    said("first")
+    second = said("second", root_of_tree)
+    said("end of the second")
+    said("third", second)
+    said("fourth", root_of_tree)
     # An installed tool: only its version is asked for.
     programs = made.home / "programs"
     programs.mkdir()
@@ -73,7 +84,8 @@ def served(pond: Pond, env: dict[str, str]) -> Iterator[Served]:
 def test_the_list_shows_every_conversation_newest_first(served: Served) -> None:
     page = served.get("/")
     titles = re.findall(r'<h2 dir="auto"><a href="[^"]+">([^<]+)</a>', page.text)
-    assert set(titles) == {"Branches", "Knots", "A long walk", "The leaking boat", "Herons at the pond", "The aquarium"}
+    others = {"Branches", "A tree"}
+    assert set(titles) == {"Knots", "A long walk", "The leaking boat", "Herons at the pond", "The aquarium", *others}
     assert titles.index("Knots") < titles.index("The leaking boat") < titles.index("The aquarium")
 
 
@@ -122,6 +134,18 @@ def test_branches_can_be_switched(served: Served) -> None:
     other = unescape(re.findall(r'<a href="([^"]+branch=1[^"]*)"', page.text)[0])
     assert "the first way" in served.get(other).words and "the second way" not in served.get(other).words
     assert served.get(f"{here}?branch=77").status == 404
+
+
+def test_branches_are_a_tree(served: Served) -> None:
+    """A branch stands inside the one it leaves, three levels deep."""
+    page = served.get(served.link("A tree")).text
+    tree = page[page.index('<ul class="branches">') :]
+    depth, shape = 0, []
+    for found in re.finditer(r"<(/?)ul|(from the beginning|after #\d+)", tree[: tree.index("<h2>")]):
+        depth += (-1 if found[1] else 1) if not found[2] else 0
+        if found[2]:
+            shape.append((depth, found[2]))
+    assert shape == [(1, "from the beginning"), (2, "after #0"), (3, "after #2"), (2, "after #0")]
 
 
 def test_a_secret_is_masked_until_it_is_revealed(served: Served) -> None:
@@ -212,7 +236,7 @@ def test_a_conversation_is_renamed_stopped_and_forked(served: Served, pond: Pond
     assert "Knots and bends" in pond.log[0] or len(pond.log) == 2  # saved in git, as `cortext stop` does
     forked = served.post(f"{here}/fork", {"at": "1"})
     page = served.get(forked.headers["location"])
-    assert "Knots and bends (fork)" in page.words and "forked from 004-learn-knots" in page.words
+    assert "Knots and bends (fork)" in page.words and f'forked from <a href="{here}">004-learn-knots</a>' in page.text
     assert served.post(f"{here}/fork", {"at": "x"}).status == 400
     rows = cortext("list", "--json", cwd=pond.folder, env=env).json
     assert {row["title"]: row["status"] for row in rows}["Knots and bends"] == "paused"

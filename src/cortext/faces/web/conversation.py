@@ -96,7 +96,7 @@ async def conversation(request: Request) -> Response:
             "note": request.query_params.get("note", "")[:500],
             **_side(row, windows, branch),
             "order": _order(found.session.extra),
-            "forked_from": _forked_from(found.session.extra),
+            "forked_from": _forked_from(services, row, found.session.extra),
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
             **_steps(row, branch, window),
@@ -159,23 +159,29 @@ def _entry(row: Row, branch: int, ask: Ask) -> dict[str, str | int]:
 
 
 def _branches(row: Row, windows: Windows, branch: int) -> list[dict[str, Any]]:
-    """Return the branches as entries of a small tree; empty if there is only one."""
+    """Return the branches as a tree: each with those that leave it; empty if there is only one."""
     found = windows.branches
     if len(found) < 2:
         return []
-    ends = {each.leaf: each for each in found}
-    current = branch if branch >= 0 else found[-1].leaf
-    return [
-        {
-            "link": address(row, branch=leaf if leaf != found[-1].leaf else "", at=max(0, each.after)),
-            "current": leaf == current,
-            "newest": leaf == found[-1].leaf,
+    newest = found[-1].leaf
+    current = branch if branch >= 0 else newest
+    entries: dict[int, dict[str, Any]] = {
+        each.leaf: {
+            "link": address(row, branch=each.leaf if each.leaf != newest else "", at=max(0, each.after)),
+            "current": each.leaf == current,
+            "newest": each.leaf == newest,
             "after": each.after,
             "messages": each.messages,
             "time": clock.short(each.timestamp),
+            "inside": [],
         }
-        for leaf, each in ends.items()
-    ]
+        for each in found
+    }
+    tree: list[dict[str, Any]] = []
+    for each in found:
+        siblings = entries[each.parent]["inside"] if each.parent in entries else tree
+        siblings.append(entries[each.leaf])
+    return tree
 
 
 def _order(extra: dict[str, Any]) -> Order:
@@ -184,10 +190,14 @@ def _order(extra: dict[str, Any]) -> Order:
     return found._replace(notes=tuple(note._replace(text=shown(note.text)) for note in found.notes))
 
 
-def _forked_from(extra: dict[str, Any]) -> str:
+def _forked_from(services: Library, row: Row, extra: dict[str, Any]) -> tuple[str, str]:
+    """Return the id of the conversation that this one was forked from, and its address if it is still there."""
     forked = extra.get("forked_from")
     name = forked.get("session") if isinstance(forked, dict) else None
-    return name if isinstance(name, str) else ""
+    if not isinstance(name, str):
+        return "", ""
+    known = services.reading(row.root).index.named([(row.root, name)]).get((row.root, name))
+    return shown(name), address(known) if known is not None else ""
 
 
 async def pieces(request: Request) -> Response:

@@ -12,12 +12,16 @@ from cortext.model.message import BEGINNING, Outline
 
 
 class Branch(NamedTuple):
-    """A thread from the beginning to `leaf`; `after` is the last message it shares with an earlier one (-1: none)."""
+    """A thread from the beginning to `leaf`; `after` is the last message it shares with an earlier one (-1: none).
+
+    `parent` is the leaf of the branch that this message is of (-1: none).
+    """
 
     leaf: int
     after: int
     messages: int  # its own, after that one
     timestamp: str  # of its last message
+    parent: int = -1
 
 
 class Threads:
@@ -48,17 +52,17 @@ class Threads:
         """Return every branch, the current one last."""
         followed = set(self._parents)
         leaves = [i for i, message in enumerate(self._outlines) if not message.aside and i not in followed]
-        taken: set[int] = set()
+        taken: dict[int, int] = {}  # the leaf of the branch that each message is of
         found = []
         for leaf in leaves:
             index, own = leaf, 0
+            message = self._outlines[leaf]
             while index >= 0 and index not in taken:
-                taken.add(index)
+                taken[index] = message.seq
                 own += 1
                 index = self._parents[index]
-            message = self._outlines[leaf]
             after = self._outlines[index].seq if index >= 0 else -1
-            found.append(Branch(message.seq, after, own, message.timestamp))
+            found.append(Branch(message.seq, after, own, message.timestamp, taken.get(index, -1)))
         return found
 
     def path(self, leaf: int = -1) -> list[int]:
