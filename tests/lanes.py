@@ -21,6 +21,7 @@ MARKERS = {
     "tests/aur/test_typing_ahead.py": "terminal",
     "tests/faces/test_browse.py": "terminal",
     "tests/faces/test_completion.py": "terminal",
+    "tests/services/test_terminals.py": "terminal",
     # These start our commands as processes, hundreds of times.
     "tests/alfred/": "long",
     "tests/aur/": "long",
