@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from cortext.faces.web.library import Library
 from cortext.index import sessions
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.library.finder import Question
+from cortext.services.library.finder import Listed, Question
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.windows import Windows
@@ -221,3 +222,26 @@ def test_a_conversation_that_grows_is_not_read_again(
     assert [ask.text for ask in grown.asks(10)] == ["the one", "and one more"]
     store.append("one", Message(role="user", content="another way", parent=store.tail("one", 5)[0].id))
     assert library.windows(asyncio.run(row())).total == 30  # it went back: a branch
+
+
+def test_a_search_that_nobody_waits_for_is_left_out(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a person types, the requests of earlier letters are abandoned by the browser."""
+    searched: list[str] = []
+    find = library._searched
+
+    def noted(question: Question, limit: int) -> Listed:
+        searched.append(question.text)
+        return find(question, limit)
+
+    monkeypatch.setattr(library, "_searched", noted)
+    here = {"the o": False, "the on": True, "the one": True}
+
+    async def typed() -> list[Listed | None]:
+        async def is_gone(text: str) -> bool:
+            return not here[text]
+
+        return await asyncio.gather(*(library.find(Question(text), 10, partial(is_gone, text)) for text in here))
+
+    first, *others = asyncio.run(typed())
+    assert searched == ["the on", "the one"]
+    assert first is None and all(found is not None and found.entries for found in others)

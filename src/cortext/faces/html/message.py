@@ -111,6 +111,13 @@ def items(
         yield Item(message.seq, role, label, message.timestamp, link, notes, blocks, at)
 
 
+def with_results(messages: Sequence[Message], seqs: Collection[int]) -> set[int]:
+    """Return the numbers of these messages, and of those with the results of their calls, which they show."""
+    home = {id(part): message.seq for message in messages for part in message.parts or ()}
+    results = [call.result for call in calls_in(messages) if call.result is not None and home[id(call.part)] in seqs]
+    return {*seqs, *(home[id(result)] for result in results)}
+
+
 def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:
     """Return the messages as HTML."""
     return Markup(environment().get_template("html/messages.html").render(items=list(shown)))

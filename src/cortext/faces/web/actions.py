@@ -25,6 +25,7 @@ from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
 from cortext.services.resume import terminals
 from cortext.services.workspace import lifecycle
+from cortext.wiring.stores import SHARED
 
 MOST_FIELDS = 20
 MOST_TITLE = 300  # characters
@@ -91,8 +92,10 @@ def fork(services: Library, row: Row, form: FormData) -> str:
     if text and not (text.isascii() and text.isdigit() and len(text) < 16):
         raise UsageError(f"invalid message number {text[:40]!r}", kept="nothing was changed", hint="use its #number")
     found = services.found(row)
-    made = lifecycle.fork(found.named_store, found.session, int(text) if text else None)
-    new = row_of(made, row.root, row.kind)
+    home = services.stores.home_store()
+    made = lifecycle.fork(found.named_store, found.session, int(text) if text else None, home=home)
+    place = home if row.kind == SHARED else found.named_store  # a copy of somebody else's is mine
+    new = row_of(made, place.root, place.kind)
     return address(new, note=f"Forked from {row.id}: {amount(made.message_count, 'message')}.")
 
 

@@ -67,6 +67,7 @@ def render(
 ) -> Markup:
     """Return messages as HTML, without secrets except in those that are revealed."""
     masked, _ = mask_messages(shown_messages)
+    reveal = messages.with_results(shown_messages, reveal)
     clear = [old if old.seq in reveal else new for old, new in zip(shown_messages, masked, strict=True)]
     return messages.html(messages.items(clear, _Addresses(row, branch), full=full, position=windows.position))
 
@@ -249,11 +250,11 @@ async def one(request: Request) -> Response:
         if not found or found[0].seq != seq:
             raise NotFound(f"{row.id} has no message {seq}", hint="open the conversation itself")
         if how == "markdown":
-            masked, _ = mask_messages(found[:1])
+            wanted = messages.with_results(found, {seq})
+            masked, _ = mask_messages([message for message in found if message.seq in wanted])
             text = "".join(markdown_chunks(services.found(row).session, masked))
             return text.partition("\n## ")[2].partition("\n")[2].strip() + "\n"
-        revealed = {message.seq for message in found} if how == "revealed" else ()
-        # With its results: they are shown inside it.
+        revealed = {seq} if how == "revealed" else ()
         complete = {seq} if how in ("full", "revealed") else ()
         return str(render(row, windows, found, branch, reveal=revealed, full=complete))
 

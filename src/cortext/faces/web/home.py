@@ -23,7 +23,8 @@ from cortext.services.library.search import Match
 from cortext.wiring import tools
 
 MOST_PROJECTS = 200  # in the filter
-FOUND = 20  # results of a search: each is read from its conversation
+FOUND = 20  # results of a search at first, and more with each step: each is read from its conversation
+MOST_FOUND = 100
 MOST_QUERY = 500  # characters
 MOST_SHOWN = 5_000  # conversations that "more" leads to; further ones are found by filters
 FILTERS = ("tool", "project", "type", "status", "tag", "after", "before")
@@ -85,12 +86,13 @@ async def _answer(request: Request) -> dict[str, Any]:
         tag_name(question.tag)  # raises if it cannot be one
     elif question.tag not in ("", STARRED, ARCHIVED):
         raise UsageError(f"unknown tag {question.tag[:60]!r}", hint="use #name, starred or archived")
-    limit = min(max(PAGE, number(request, "show", PAGE)), MOST_SHOWN)
+    step, most = (FOUND, MOST_FOUND) if text.strip() else (PAGE, MOST_SHOWN)
+    limit = min(max(step, number(request, "show", step)), most)
     services = library(request)
-    found = await services.find(question, FOUND if text.strip() else limit + 1)
+    found = await services.find(question, limit + 1, request.is_disconnected)
     entries = found.entries if found is not None else []
     given = {name: value for name in ("q", *FILTERS) if (value := asked.get(name, ""))}
-    more = f"/?{urlencode({**given, 'show': limit + PAGE})}" if len(entries) > limit and not text.strip() else ""
+    more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(entries) and limit < most else ""
     ago = clock.Ago()
     return {
         "q": text,

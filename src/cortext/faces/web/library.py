@@ -16,7 +16,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -59,6 +59,7 @@ class Library:
         self._roots: dict[int, tuple[float, list[str]]] = {}
         self._labels: dict[str, str] = {}  # of the stores; replaced as a whole, because every thread reads it
         self.progress = ""  # of the index, while it is being built
+        self._searching = asyncio.Semaphore()  # one search at a time
         self._local = threading.local()
         self._windows: OrderedDict[tuple[str, str, int], tuple[State, Windows]] = OrderedDict()
         self._keeping = threading.Lock()  # for the windows, which all readers share
@@ -110,17 +111,35 @@ class Library:
         for finder in (self._lister, self._searcher):
             finder.expire()
 
-    async def find(self, question: Question, limit: int) -> Listed | None:
-        """Answer a question; None if the search index is being built and that takes long."""
+    async def find(
+        self, question: Question, limit: int, is_gone: Callable[[], Awaitable[bool]] | None = None
+    ) -> Listed | None:
+        """Answer a question; None if the search index is being built and that takes long.
+
+        Searches take turns. One whose reader is gone by then is left out: whoever types asks again with every letter.
+        """
         loop = asyncio.get_running_loop()
         if not question.text.strip():
             return await loop.run_in_executor(self._list, lambda: self._located(self._lister).find(question, limit))
-        answer = loop.run_in_executor(self._search, self._searched, question, limit)
         try:
-            return await asyncio.wait_for(asyncio.shield(answer), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._searching.acquire()
+                answer: asyncio.Future[Listed] | None = None
+                try:
+                    if is_gone is None or not await is_gone():
+                        answer = loop.run_in_executor(self._search, self._searched, question, limit)
+                        answer.add_done_callback(self._search_ended)
+                finally:
+                    if answer is None:
+                        self._searching.release()
+                return await asyncio.shield(answer) if answer is not None else None
         except TimeoutError:
-            answer.add_done_callback(lambda done: done.cancelled() or done.exception())
             return None
+
+    def _search_ended(self, answer: asyncio.Future[Listed]) -> None:
+        self._searching.release()
+        if not answer.cancelled():
+            answer.exception()  # somebody has seen it, or has stopped waiting
 
     def _searched(self, question: Question, limit: int) -> Listed:
         try:
