@@ -48,6 +48,15 @@ def test_one_file_holds_everything_and_loads_nothing(pond: Pond) -> None:
     assert "Tar it is: caulk, then paint." in done.out
 
 
+def test_a_file_says_whether_secrets_are_masked(pond: Pond, tmp_path: Path) -> None:
+    assert "Secrets that were recognised are masked." in _export(pond, "002", "--format", "html").out
+    raw = _export(pond, "002", "--format", "html", "--unmasked").out
+    assert SECRET in raw and "Secrets are not masked." in raw and "are masked" not in raw
+    site = ("--format", "html", "--all", str(tmp_path / "site"), "--unmasked")
+    assert _export(pond, *site).code == 0
+    assert "Secrets are not masked." in (tmp_path / "site" / "002-debug-leaking-boat.html").read_text("utf-8")
+
+
 def test_long_results_are_cut_unless_full(pond: Pond) -> None:
     cut = _export(pond, "004", "--format", "html").out
     full = _export(pond, "004", "--format", "html", "--full").out

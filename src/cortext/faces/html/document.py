@@ -44,15 +44,17 @@ def style() -> Markup:
 _SHEETS = ("reading.css", "document.css")
 
 
-def document_chunks(session: Session, messages: Iterable[Message], *, full: bool = False) -> Iterator[str]:
+def document_chunks(
+    session: Session, messages: Iterable[Message], *, full: bool = False, masked: bool = True
+) -> Iterator[str]:
     """Yield the file, some messages at a time. Session and messages are masked by the caller, as for any export.
 
-    Long results and calls are cut, and say so, unless `full`.
+    Long texts, results and calls are cut, and say so, unless `full`. If it is not `masked`, the file says that, too.
     """
     head, _, tail = (
         environment()
         .get_template("html/document.html")
-        .render(session=session, tool=tools.title(session.origin.tool), style=style(), policy=POLICY)
+        .render(session=session, tool=tools.title(session.origin.tool), style=style(), policy=POLICY, masked=masked)
         .partition("<!-- messages -->")
     )
     yield head
@@ -80,6 +82,6 @@ def _batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def document(session: Session, messages: Iterable[Message], *, full: bool = False) -> str:
+def document(session: Session, messages: Iterable[Message], *, full: bool = False, masked: bool = True) -> str:
     """Return the same file at once."""
-    return "".join(document_chunks(session, messages, full=full))
+    return "".join(document_chunks(session, messages, full=full, masked=masked))

@@ -59,13 +59,14 @@ def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
 
     redaction = Redaction(options.redact, [found.root, project_of(found.session)])
     exported = Exported(found, options, kinds, redaction)
+    how = {"full": options.full, "masked": not options.unmasked}
     if options.encrypt:
         from cortext.faces.html.sealed import sealed
 
         passphrase = _passphrase()
-        sys.stdout.write(sealed(document(exported.session, exported.messages(), full=options.full), passphrase))
+        sys.stdout.write(sealed(document(exported.session, exported.messages(), **how), passphrase))
     else:
-        for chunk in document_chunks(exported.session, exported.messages(), full=options.full):
+        for chunk in document_chunks(exported.session, exported.messages(), **how):
             sys.stdout.write(terminal.block(chunk) if sys.stdout.isatty() else chunk)
     _report(redaction)
 
@@ -98,7 +99,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
         return Exported(listing.found(row), options, kinds, redaction)
 
     try:
-        left_out = _write_site(folder, names, rows, exported, numbered=bool(redaction), full=options.full)
+        left_out = _write_site(folder, names, rows, exported, options)
     except BaseException:
         for name in names:
             fsio.remove(os.path.join(folder, name))
@@ -117,14 +118,9 @@ def _write_site(
     names: set[str],
     rows: Sequence[Row],
     exported: Callable[[Row], Exported],
-    *,
-    numbered: bool,
-    full: bool,
+    options: Namespace,
 ) -> dict[str, str]:
-    """Write the pages, the first one last, and add their names. Returns what cannot be read, with the reasons.
-
-    The files are `numbered` if something is redacted: an id is made of the title, and may contain it.
-    """
+    """Write the pages, the first one last, and add their names. Returns what cannot be read, with the reasons."""
     from cortext.faces.html.document import document_chunks
     from cortext.faces.html.site import Entry, first_page
 
@@ -133,12 +129,14 @@ def _write_site(
     with Progress("Writing pages", len(rows)) as bar:
         for row in rows:
             bar.step()
-            name = _free(f"{len(entries) + 1:04}" if numbered else row.id, names)
+            # An id is made of the title, so it may contain what is redacted.
+            name = _free(f"{len(entries) + 1:04}" if options.redact else row.id, names)
             try:
                 conversation = exported(row)
                 entry = Entry(conversation.session, name)
                 messages = entry.noting(_reading(conversation.messages()))
-                chunks = document_chunks(conversation.session, messages, full=full)
+                masked = not options.unmasked
+                chunks = document_chunks(conversation.session, messages, full=options.full, masked=masked)
                 pieces = (chunk.encode("utf-8", "replace") for chunk in chunks)
                 fsio.replace_file(os.path.join(folder, name), pieces)
             except (Unreadable, NotFound, DamagedData, UnsafePath, StoreUnreachable) as error:
