@@ -99,6 +99,10 @@ def test_every_call_is_counted_once_and_survives_another_import(tmp_path: Path) 
 
     sessions = {entry["session"]: entry["calls"] for entry in desk.cost("--by", "session")["entries"]}
     assert sessions == {f"claude-{FIRST}": 2, f"claude-{FORK}": 1, f"claude-{OTHER}": 1}
+    fork = desk.cortext("show", f"claude-{FORK}").out
+    part, whole = (f"${number * PRICE:.2g}" if number == 2 else f"${number * PRICE:.2f}" for number in (2, 3))
+    assert f"{whole} for 70,230 tokens in 3 calls, of which {part} in the conversation it was copied from" in fork
+    assert "of which" not in desk.cortext("show", f"claude-{FIRST}").out
     assert desk.cost("--since", "2026-11-03", "--until", "2026-11-05")["total"]["calls"] == 1
     assert [entry["name"] for entry in desk.cost("--by", "tool")["entries"]] == ["claude"]
     assert [entry["name"] for entry in desk.cost("--by", "project")["entries"]] == [str(desk.project)]

@@ -121,6 +121,9 @@ def test_a_model_has_its_price_under_every_spelling(name: str) -> None:
 def test_an_unknown_model_has_no_price_rather_than_none_to_pay() -> None:
     prices = Prices()
     assert prices.cost("llama3:8b", Tokens(10, 10)) is None and prices.cost("", Tokens(10, 10)) is None
+    amounts = (0, 0.00001, 0.0001, 0.0042, 0.0994, 0.0999, 1234.5)
+    shown = ["$0.00", "<$0.0001", "$0.0001", "$0.0042", "$0.099", "$0.10", "$1,234.50"]
+    assert [money(amount) for amount in amounts] == shown
     assert money(None) == "unknown" and money(1.5, unpriced=2) == "$1.50 + unknown"
     found = report([_priced("llama3:8b", None), _priced("claude-opus-4-5", 1.5)], "tool")
     assert found.as_dict()["total"]["cost"] == 1.5 and found.as_dict()["total"]["unpriced_calls"] == 1

@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
@@ -57,6 +58,15 @@ class Served:
     def get(self, path: str, **headers: str) -> Reply:
         """Read a page."""
         return self.send("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def see(self, path: str = "/see", words: str = "") -> Reply:
+        """Read the activity page, when everything has been read and these words are there."""
+        ends = time.monotonic() + 60
+        while True:
+            page = self.get(path)
+            if ("data-again" not in page.text and words in page.words) or time.monotonic() > ends:
+                return page
+            time.sleep(0.1)
 
     def open(self) -> Reply:
         """Use the token."""

@@ -50,18 +50,18 @@ def table(page: Reply, heading: str) -> list[list[str]]:
 
 
 def test_messages_and_tokens_count_on_their_own_days(served: Served) -> None:
-    page = served.get("/see?days=30")
+    page = served.see("/see?days=30")
     days = {row[0]: row[1:] for row in table(page, "Messages by day")}
     assert days[day(20)] == ["1", "3", "3,000"] and days[day(3)] == ["1", "2", "6,500"]
     assert days[day(40)] == ["1", "15", "15,150"]  # the table is complete, whatever the chart shows
     assert days["2026-03-02"] == ["1", "6", "0"] and days["2026-06-01"] == ["1", "2", "0"]
     assert f"<title>{day(20)}: 3 messages</title>" in page.text
-    tokens = served.get("/see?by=tokens&days=90")
+    tokens = served.see("/see?by=tokens&days=90")
     assert f"<title>{day(3)}: 6,500 tokens</title>" in tokens.text and "24,650 tokens" in tokens.words
 
 
 def test_models_tools_projects_and_types_have_tables(served: Served, pond: Pond) -> None:
-    page = served.get("/see?by=tokens")
+    page = served.see("/see?by=tokens")
     models = {row[0]: row[2:] for row in table(page, "Models")}
     assert models[OPUS] == ["1", "2", "8,000"] and models[STRANGER] == ["1", "1", "1,500"] and len(models) == 17
     assert ["Claude Code", "", "3", "13", "9,500"] in table(page, "Tools")
@@ -72,7 +72,7 @@ def test_models_tools_projects_and_types_have_tables(served: Served, pond: Pond)
 
 
 def test_the_files_that_were_worked_on_are_listed(served: Served, pond: Pond) -> None:
-    page = served.get("/see")
+    page = served.see("/see")
     files = {row[0]: row[2:] for row in table(page, "Files worked on")}
     assert files[f"{pond.folder}/reeds.py"] == ["1", "1", "1", day(3)]
     assert any(name.endswith("heron.log") for name in files)
@@ -81,7 +81,7 @@ def test_the_files_that_were_worked_on_are_listed(served: Served, pond: Pond) ->
 
 
 def test_costs_are_drawn_with_a_table_behind_each_chart(served: Served) -> None:
-    page = served.get("/see")
+    page = served.see("/see")
     # Opus: 5 and 25 dollars per million tokens.
     first, second = (1_000 * 5 + 2_000 * 25) / 1e6, (1_000 * 5 + 4_000 * 25) / 1e6
     costs = page._replace(text=page.text[page.text.index('id="costs"') :])

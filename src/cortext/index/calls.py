@@ -89,6 +89,27 @@ class CallIndex:
             if row is not None and owners.get(key, number) == number:
                 yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
 
+    def of(self, row: Row) -> dict[int, Call] | None:
+        """Return the calls of one session by their keys; None if it was not read since it changed."""
+        number = self._derived.number(row)
+        if number is None:
+            return None
+        names = dict(self._database.execute("SELECT number, name FROM call_name"))
+        found = self._database.execute("SELECT * FROM call WHERE number = ?", (number,))
+        return {
+            key: Call(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
+            for _, key, at, model, tool, *tokens, cost, window_end, week_end in found
+        }
+
+    def copied(self, keys: Iterable[int], root: str, session_id: str, created_at: str) -> set[int]:
+        """Return those of the calls of a session that an older one contains too, as far as sessions were read."""
+        query = """
+        SELECT key FROM call JOIN called USING (number)
+        WHERE key = ? AND (root, id) != (?, ?) AND (created_at, id, root) < (?, ?, ?) LIMIT 1
+        """
+        this = (root, session_id, created_at, session_id, root)
+        return {key for key in keys if self._database.execute(query, (key, *this)).fetchone() is not None}
+
     def models(self) -> dict[str, str]:
         """Return the model that each tool used last, in the sessions that were active last and were read."""
         query = f"""

@@ -62,6 +62,12 @@ class Derived(Generic[Result]):
         known = self.database.execute(f"SELECT number, root, id FROM {self._sessions}")
         return {number: row for number, root, name in known if (row := sessions.get((root, name))) is not None}
 
+    def number(self, row: Row) -> int | None:
+        """Return the number of a session; None if it was not read since it changed."""
+        query = f"SELECT number FROM {self._sessions} WHERE root = ? AND id = ? AND fingerprint = ?"
+        known = self.database.execute(query, (row.root, row.id, _fingerprint(row))).fetchone()
+        return known[0] if known is not None else None
+
     def _update(
         self,
         rows: Iterable[Row],

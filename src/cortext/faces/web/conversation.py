@@ -9,7 +9,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from cortext.errors import NotFound, UsageError
+from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.html import message as messages
 from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
@@ -18,6 +18,7 @@ from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.order import Order, order_of
+from cortext.services.cost.report import row_cost
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.library.listing import Row
 from cortext.services.library.windows import Ask, Window, Windows
@@ -28,6 +29,7 @@ from cortext.wiring import tools
 SHOWN = 40  # messages of the first window and of each that is added
 MOST = 200  # messages of one request
 FINDS = 50  # results of the search in a conversation
+COUNTED = 500  # messages that are read for the cost, unless a report has read them before
 ASKS = 40  # entries of the timeline
 CHARACTERS = 64  # of each
 DOWNLOADS = {"markdown": ("text/markdown", "md"), "json": ("application/json", "json"), "html": ("text/html", "html")}
@@ -89,6 +91,7 @@ async def conversation(request: Request) -> Response:
         found = services.found(row)
         return {
             **_frame(services, row, branch),
+            "cost": _cost(services, row),
             "session": mask_session(found.session),
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
@@ -120,6 +123,15 @@ def _side(row: Row, windows: Windows, branch: int) -> dict[str, Any]:
     """Return what the side of the page shows."""
     asks = [_entry(row, branch, ask) for ask in windows.asks(ASKS)]
     return {"asks": asks, "branches": _branches(row, windows, branch)}
+
+
+def _cost(services: Library, row: Row) -> str:
+    """Return what the conversation cost; empty if that is not known, or would take long to find out."""
+    try:
+        cost = row_cost(services.reading(row.root), row, services.stores.prices(), most=COUNTED)
+    except CortextError:  # prices that cannot be read: the page of costs says why
+        return ""
+    return cost.text if cost is not None else ""
 
 
 def _start(windows: Windows, at: int, start: int) -> int:

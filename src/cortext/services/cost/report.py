@@ -10,7 +10,9 @@ import msgspec
 from cortext.errors import UsageError
 from cortext.index.calls import Call, calls_in
 from cortext.model import clock
+from cortext.model.amounts import amount
 from cortext.model.message import Message
+from cortext.model.session import Session
 from cortext.model.usage import Tokens
 from cortext.services.cost import windows
 from cortext.services.cost.prices import Prices
@@ -118,12 +120,50 @@ class Ledger:
         return sums
 
 
-def session_cost(messages: Iterable[Message], prices: Prices) -> Entry | None:
-    """Return the sum of the calls in one conversation, also those that it has from another; None without any."""
-    entry = Entry(name="total")
-    for call in calls_in(messages).values():
-        entry.add(call.tokens, prices.cost(call.model, call.tokens, call.at, call.cost))
-    return entry if entry.calls else None
+class SessionCost(NamedTuple):
+    """What one conversation cost. `copied` is the part of it that it has from an older one, such as its origin.
+
+    Lists and reports count that part for the older one. It is known of conversations that were read for a report.
+    """
+
+    total: Entry
+    copied: Entry
+
+    @property
+    def text(self) -> str:
+        """The same for people."""
+        total, copied = self
+        spent = (
+            f"{money(total.cost, total.unpriced)} for {total.tokens.total:,} tokens in {amount(total.calls, 'call')}"
+        )
+        if not copied.calls:
+            return spent
+        return f"{spent}, of which {money(copied.cost, copied.unpriced)} in the conversation it was copied from"
+
+
+def session_cost(
+    listing: Listing, root: str, session: Session, messages: Iterable[Message], prices: Prices
+) -> SessionCost | None:
+    """Return what the calls in one conversation cost; None without any."""
+    return _summed(listing, (root, session.id, session.created_at), calls_in(messages), prices)
+
+
+def row_cost(listing: Listing, row: Row, prices: Prices, *, most: int) -> SessionCost | None:
+    """Return the same for a conversation of a list; None if it is long (`most` messages) and was not read before."""
+    calls = listing.index.calls().of(row)
+    if calls is None and row.message_count <= most:
+        calls = calls_in(listing.messages(row))
+    return _summed(listing, (row.root, row.id, row.created_at), calls or {}, prices)
+
+
+def _summed(listing: Listing, key: tuple[str, str, str], calls: dict[int, Call], prices: Prices) -> SessionCost | None:
+    copied = listing.index.calls().copied(calls, *key)
+    found = SessionCost(Entry(name="total"), Entry(name="copied"))
+    for number, call in calls.items():
+        cost = prices.cost(call.model, call.tokens, call.at, call.cost)
+        for entry in found if number in copied else found[:1]:
+            entry.add(call.tokens, cost)
+    return found if calls else None
 
 
 def report(
@@ -230,5 +270,6 @@ def money(cost: float | None, unpriced: int = 0) -> str:
     """Return an amount for people: to the cent, or with two significant digits below that."""
     if cost is None:
         return UNKNOWN
-    text = f"${cost:,.2f}" if cost >= 0.1 or not cost else f"${cost:.2g}" if cost >= 0.0001 else "$0.00"
+    small = f"${cost:.2g}" if cost >= 0.0001 else "<$0.0001"
+    text = small if 0 < cost < 0.0995 else f"${cost:,.2f}"
     return f"{text} + {UNKNOWN}" if unpriced else text

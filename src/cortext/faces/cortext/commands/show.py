@@ -17,7 +17,7 @@ from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.order import order_of
 from cortext.safety import terminal
-from cortext.services.cost.report import money, session_cost
+from cortext.services.cost.report import session_cost
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
@@ -95,11 +95,9 @@ def _cost(found: Found, stores: Stores) -> str:
         prices = stores.prices()
     except CortextError as error:  # a conversation can be read without prices
         return f"cost unknown: {error.message}"
-    entry = session_cost(found.store.read(found.session.id), prices)
-    if entry is None:
-        return ""
-    spent = money(entry.cost, entry.unpriced)
-    return f"{spent} for {entry.tokens.total:,} tokens in {amount(entry.calls, 'call')}"
+    messages = found.store.read(found.session.id)
+    cost = session_cost(stores.listing(), found.root, found.session, messages, prices)
+    return cost.text if cost is not None else ""
 
 
 def _prose(text: str) -> str:
