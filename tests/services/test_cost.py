@@ -50,6 +50,7 @@ RECORDS: tuple[tuple[dict[str, Any], Tokens, str, float | None], ...] = (
         {"input": 10, "output": 20, "reasoning": 5, "cache": {"read": 100, "write": 7}},
         Tokens(10, 25, 100, 7, reasoning=5), "opencode", None,
     ),
+    ({"input": 0, "output": 0, "cache": {"read": 100}, "cost": 0.5}, Tokens(cache_read=100), "opencode", 0.5),
     (
         {"input": 10, "output": 20, "cacheRead": 3, "cacheWrite": 4, "totalTokens": 37, "cost": {"total": 0.25}},
         Tokens(10, 20, 3, 4), "pi", 0.25,

@@ -95,7 +95,7 @@ _SHAPES = (
         holds_cached=True, holds_reasoning=False,
     ),
     _Shape(
-        "cache", "opencode", "input", "output", "cache.read", "cache.write", reasoning="reasoning",
+        "cache", "opencode", "input", "output", "cache.read", "cache.write", reasoning="reasoning", cost="cost",
         holds_reasoning=False,
     ),
     _Shape("cacheRead", "pi", "input", "output", "cacheRead", "cacheWrite", cost="cost.total"),

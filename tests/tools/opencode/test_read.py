@@ -9,6 +9,7 @@ from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_s
 from tests.tools.opencode.readings import reading, roles_and_texts
 
 from cortext.model.message import Part, thread
+from cortext.model.usage import used
 from cortext.tools.opencode.adapter import OpenCode
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
@@ -93,7 +94,8 @@ def test_records_without_messages_are_counted(tool: OpenCode, corpus: Corpus) ->
 
     messages, found = reading(tool)
 
-    assert roles_and_texts(messages) == [("user", "Look at @a.txt"), ("assistant", "Going on.")]
+    said = [message for message in messages if not message.aside]
+    assert roles_and_texts(said) == [("user", "Look at @a.txt"), ("assistant", "Going on.")]
     assert found.about.summary == "We fixed the boat."
     assert {name: count for name, count in found.counts.skipped.items() if not name.startswith("step")} == {
         "synthetic text": 2,
@@ -105,6 +107,20 @@ def test_records_without_messages_are_counted(tool: OpenCode, corpus: Corpus) ->
         "retry": 1,
         "empty reply": 1,
     }
+
+
+@pytest.mark.req("COST-01")
+def test_what_was_paid_for_is_kept_with_its_price(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("Fix the boat")
+    cached = {"input": 0, "output": 0, "reasoning": 0, "cache": {"write": 0, "read": 900}}
+    corpus.assistant("Done.", tokens=cached, cost=0.25)
+    corpus.assistant("We fixed the boat.", summary=True, mode="compaction")
+
+    messages, _ = reading(tool)
+
+    calls = [used(message.usage) for message in messages if message.usage]
+    assert [(call.tokens.total, call.cost) for call in calls if call] == [(900, 0.25), (15, None)]
+    assert messages[-1].content == "We fixed the boat." and messages[-1].aside, "not part of the conversation"
 
 
 def test_a_stopped_reply_is_partial(tool: OpenCode, corpus: Corpus) -> None:

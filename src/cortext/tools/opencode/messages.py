@@ -25,6 +25,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
+from cortext.model.usage import used
 from cortext.tools.base import About, Counts
 from cortext.tools.opencode.mark import Mark, notes_text
 from cortext.tools.opencode.records import (
@@ -158,10 +159,9 @@ class MessageBuilder:
         model = f"{record.provider}/{record.model}" if record.provider else record.model
         stamp = self.moment(record.time.created if record.time is not None else 0)
         reply = Reply(identity, Message(role=ASSISTANT, timestamp=stamp, model=model, aside=aside, partial=partial))
-        usage = record.tokens
-        if usage and (usage.get("output") or usage.get("input")):
-            output = usage.get("output")
-            reply.usage, reply.tokens = usage, _integer(output)
+        if record.tokens and used(record.tokens) is not None:
+            reply.tokens = _integer(record.tokens.get("output"))
+            reply.usage = {**record.tokens, "cost": record.cost} if record.cost else record.tokens
         parts = reply.parts
         for row, kind, part in self.records.parts(rows):
             if kind == "text":
@@ -178,9 +178,15 @@ class MessageBuilder:
             else:
                 self._count_other(kind)
         if record.summary is True:
-            self.about.summary = joined_text(parts) or self.about.summary
+            text = joined_text(parts)
+            self.about.summary = text or self.about.summary
             note(self.counts.skipped, "compaction summary")
-            return []
+            if not text or reply.usage is None:
+                return []
+            # It is the session's summary and not part of what was said, but the call was paid for.
+            spent = Message(role=ASSISTANT, content=text, id=identity, timestamp=stamp, model=model, aside=True)
+            spent.usage, spent.tokens = reply.usage, reply.tokens
+            return [spent]
         messages = reply.finished()
         if not messages:
             note(self.counts.skipped, "empty reply")

@@ -106,6 +106,7 @@ class MessageRecord(msgspec.Struct, gc=False):
     summary: Any = None  # true for the summary of a compaction; anything else in a user's message
     error: Any = None
     tokens: dict[str, Any] | None = None
+    cost: Any = None  # in dollars; 0 if OpenCode does not know the price
 
 
 # The type of a part by its first bytes, and its decoder; None for bookkeeping.
