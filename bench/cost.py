@@ -6,7 +6,7 @@ FOLDER holds transcripts of Claude Code (`claude/*.jsonl`); without it, only the
 compared. They repeat an answer's usage on several records, let it grow, copy records into forks, use both kinds of
 cache writes, and repeat Codex's counts, as the real ones do. The peers run without a network where the system allows
 that (`unshare`), with their own built-in prices. Reported: the difference to each peer, and the time of `cortext cost`
-with many sessions.
+with many sessions. Exits with 1 if a difference is larger than 0.5 %.
 """
 
 from __future__ import annotations
@@ -50,16 +50,18 @@ def main() -> None:
             homes["real"] = os.path.join(base, "real")
             target = os.path.join(homes["real"], ".claude", "projects", "-work")
             shutil.copytree(os.path.join(options.transcripts, "claude"), target)
-        rows = [row for name, home in homes.items() for row in compare(name, home, ours)]
-        print_table(("transcripts", "peer", *KINDS, "largest difference"), rows)
+        found = [each for name, home in homes.items() for each in compare(name, home, ours)]
+        print_table(("transcripts", "peer", *KINDS, "largest difference"), [row for row, _ in found])
         timed(os.path.join(base, "many"), ours, options.sessions, options.calls)
+    if any(worst > LIMIT for _, worst in found):
+        sys.exit(f"a difference is larger than {LIMIT:.1%}: explain it in docs/cost.md, or correct it")
 
 
 # ── the comparison ───────────────────────────────────────────────────────────────────────────────────
 
 
-def compare(name: str, home: str, ours: str) -> Iterable[tuple[str, ...]]:
-    """Yield a row for each tool and peer: our sums, and the largest difference of any of them."""
+def compare(name: str, home: str, ours: str) -> Iterable[tuple[tuple[str, ...], float]]:
+    """Yield a row for each tool and peer: our sums, and the largest difference of any of them, also as a number."""
     run([ours, "import"], home)
     for tool in ("claude", "codex"):
         mine = our_sums(json.loads(run([ours, "cost", "--json", "--by", "tool"], home)), tool)
@@ -70,7 +72,7 @@ def compare(name: str, home: str, ours: str) -> Iterable[tuple[str, ...]]:
             worst = max(differences)
             flag = "" if worst <= LIMIT else f" ({KINDS[differences.index(worst)]}): {theirs}"
             numbers = [f"{mine[kind]:,.0f}" if kind != "cost" else f"{mine[kind]:,.4f}" for kind in KINDS]
-            yield f"{name}, {tool}", peer, *numbers, f"{worst:.3%}{flag}"
+            yield (f"{name}, {tool}", peer, *numbers, f"{worst:.3%}{flag}"), worst
 
 
 def our_sums(report: Any, tool: str) -> Sums | None:

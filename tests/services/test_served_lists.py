@@ -82,7 +82,14 @@ def test_costs_without_a_server_that_is_down_keep_what_is_known_of_it(tmp_path: 
 
 
 @pytest.mark.req("COST-01")
-def test_a_call_in_two_sessions_of_a_server_belongs_to_the_older_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 200])
+def test_a_call_in_two_sessions_of_a_server_belongs_to_the_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("cortext.index.calls.FEW", few)
     server = Server(_row("a", created_at="2026-11-03T00:00:00Z"), _row("b", created_at="2026-11-02T00:00:00Z"))
     server.read = lambda session_id, start=0: Server.read(server, "same")  # type: ignore[method-assign]
-    assert [priced.row.id for priced in Ledger(_listing(tmp_path, server), Prices()).calls()] == ["b"]
+    ledger = Ledger(_listing(tmp_path, server), Prices())
+    assert [priced.row.id for priced in ledger.calls()] == ["b"]
+    younger, older = server.kept
+    assert ledger.by_session([younger]) == {} and ledger.by_session([older])[ROOT, "b"].calls == 1

@@ -18,6 +18,7 @@ from cortext.model.message import Message
 from cortext.model.usage import CALL, FIVE_HOURS, LIMITS, WEEK, Tokens, is_addition, used
 
 RECENT = 50  # sessions that show which models are in use
+FEW = 200  # sessions whose calls are looked up one by one
 
 
 class Call(NamedTuple):
@@ -80,8 +81,10 @@ class CallIndex:
         """
         numbers = self._derived.numbers(rows)
         names = dict(self._database.execute("SELECT number, name FROM call_name"))
-        owners = self._owners()
-        query = "SELECT * FROM call WHERE at >= ? AND at <= ?"
+        # For a short list, only its own calls are read.
+        among = f" AND number IN ({','.join(map(str, numbers))})" if len(numbers) <= FEW else ""
+        owners = self._owners(among)
+        query = f"SELECT * FROM call WHERE at >= ? AND at <= ?{among}"
         for number, key, at, model, tool, *tokens, cost, window_end, week_end in self._database.execute(
             query, (after, before or 2**62)
         ):
@@ -121,9 +124,13 @@ class CallIndex:
         """
         return {tool: model for tool, model, _ in self._database.execute(query)}
 
-    def _owners(self) -> dict[int, int]:
-        """Return, for every call that several sessions contain, the session that was created first."""
-        repeated = "SELECT key FROM call GROUP BY key HAVING count(*) > 1"
+    def _owners(self, among: str = "") -> dict[int, int]:
+        """Return, for every call that several sessions contain, the session that was created first.
+
+        `among` is a condition on the sessions whose calls matter.
+        """
+        chosen = f"WHERE key IN (SELECT key FROM call WHERE 1{among})" if among else ""
+        repeated = f"SELECT key FROM call {chosen} GROUP BY key HAVING count(*) > 1"
         query = f"""
         SELECT key, number FROM call JOIN called USING (number)
         WHERE key IN ({repeated}) ORDER BY created_at, id, root
