@@ -10,6 +10,7 @@ import tarfile
 import venv
 import zipfile
 from collections.abc import Iterator
+from datetime import date
 from importlib import metadata
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from cortext.errors import ConfigError
+from cortext.services.cost.prices import Source
 from cortext.tools.claude_code.adapter import ClaudeCode
 from tests.support import release
 
@@ -152,6 +154,17 @@ def test_no_document_tells_to_install_the_unrelated_cortext_package() -> None:
 
 
 @pytest.mark.req("LIB-04")
+def test_a_release_is_refused_with_old_prices() -> None:
+    old, new = (
+        Source(vendor, f"https://{vendor}.example", day, "")
+        for vendor, day in (("a", "2026-08-08"), ("b", "2026-11-05"))
+    )
+    assert release.old_prices([old, new], date(2026, 11, 17)) == [
+        "the prices of a are of 2026-08-08: compare them with https://a.example"
+    ]
+    assert release.old_prices([old, new], date(2026, 9, 1)) == []
+
+
 def test_a_release_is_refused_until_changelog_and_urls_are_ready() -> None:
     ready = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-11-17)\n"
     urls = {"Homepage": "https://cortext.dev/"}

@@ -7,10 +7,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from cortext.services.cost.prices import Prices, Source
+
 REPOSITORY = Path(__file__).resolve().parents[2]
+PRICES_VALID = timedelta(days=60)  # vendors change prices every few months
 
 
 def build(target: Path) -> tuple[Path, Path]:
@@ -46,6 +50,16 @@ def problems(version: str, changelog: str, urls: dict[str, str]) -> list[str]:
     return found
 
 
+def old_prices(sources: list[Source], today: date) -> list[str]:
+    """Return the vendors whose prices are too old for a release."""
+    oldest = (today - PRICES_VALID).isoformat()
+    return [
+        f"the prices of {source.vendor} are of {source.as_of}: compare them with {source.source}"
+        for source in sources
+        if source.as_of < oldest
+    ]
+
+
 def main() -> int:
     """Build into dist/ and report."""
     from cortext import __version__
@@ -55,6 +69,7 @@ def main() -> int:
         print(f"built {path.relative_to(REPOSITORY)}")
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     found = problems(__version__, changelog, project()["urls"])
+    found += old_prices(Prices().sources, date.today())
     for problem in found:
         print(f"not ready: {problem}", file=sys.stderr)
     return 1 if found else 0
