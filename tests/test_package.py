@@ -165,6 +165,7 @@ def test_a_release_is_refused_with_old_prices() -> None:
     assert release.old_prices([old, new], date(2026, 9, 1)) == []
 
 
+@pytest.mark.req("LIB-04")
 def test_a_release_is_refused_until_changelog_and_urls_are_ready() -> None:
     ready = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-11-17)\n"
     urls = {"Homepage": "https://cortext.dev/"}

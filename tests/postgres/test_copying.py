@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message, Part
+from cortext.model.order import order_of
 from cortext.model.session import AgentConfig, Change, Origin, Session
+from cortext.services.library import order
 from cortext.services.library.copying import copy_store
+from cortext.services.library.stores import NamedStore
 from cortext.store.base import Store
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
@@ -50,6 +53,24 @@ def test_every_store_can_be_copied_into_every_other(source_kind: str, target_kin
     names = ("title", "status", "summary", "summary_covers", "summary_by", "agent", "agent_config", "origin", "extra",
              "created_at", "last_active", "message_count", "token_count")  # fmt: skip
     assert {name: getattr(after, name) for name in names} == {name: getattr(before, name) for name in names}
+
+
+@pytest.mark.req("ORDER-01")
+@pytest.mark.parametrize("target_kind", ["workspace", "postgres"])
+def test_tags_and_stars_of_both_sides_survive_a_copy(target_kind: str, tmp_path: Path) -> None:
+    source, target = STORES["workspace"](tmp_path / "source"), STORES[target_kind](tmp_path / "target")
+    source.create(Session(id="talk"))
+    source.append("talk", *turns(1))
+    ours, theirs = NamedStore("a", "home", "/a", source), NamedStore("b", "home", "/b", target)
+    order.set_tags(ours, source.peek("talk"), ["old", "both"])
+    copy_store(source, target)
+    order.set_tags(theirs, target.peek("talk"), ["old"], on=False)
+    order.set_star(theirs, target.peek("talk"))
+    order.set_tags(ours, source.peek("talk"), ["new"])
+    order.add_note(ours, source.peek("talk"), "asked legal")
+    copy_store(source, target)
+    found = order_of(target.peek("talk").extra)
+    assert (found.tags, found.starred, [note.text for note in found.notes]) == (("both", "new"), True, ["asked legal"])
 
 
 @pytest.mark.req("STORE-03", "STORE-14")
