@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from cortext.services.capture.rescue import Rescue
+from cortext.tools.claude_code import purge as claude_purge
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.wiring.stores import Stores
 from tests.support.cli import SCRIPTS, cortext
 from tests.support.screen import ShellScreen
 
@@ -77,6 +80,11 @@ def _days(tool: ClaudeCode | GeminiCli) -> list[float]:
         ({}, 20.0),
         ({"cleanupPeriodDays": 60}, 50.0),
         ({"cleanupPeriodDays": 3650}, None),
+        ({"cleanupPeriodDays": 60.0}, 50.0),
+        ({"cleanupPeriodDays": 60.5}, None),
+        ({"cleanupPeriodDays": "60"}, None),
+        ({"cleanupPeriodDays": True}, None),
+        ({"cleanupPeriodDays": -1}, None),
         ({"cleanupPeriodDays": 0}, None),
     ],
 )
@@ -119,6 +127,33 @@ def test_the_settings_of_a_project_and_a_count_of_sessions_are_respected(home: P
     purge = GeminiCli(str(home)).purge()
     assert purge is not None
     assert sorted(when > time.time() for _, when in purge.due) == [False, True, True]
+
+
+@pytest.mark.req("TOOL-08")
+def test_managed_settings_win_and_are_not_said_to_be_changed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claude_session(home, 0, days_ago=10)
+    settings(home, "claude", {"cleanupPeriodDays": 3650})
+    more = tmp_path / "etc" / "managed-settings.d"
+    more.mkdir(parents=True)
+    monkeypatch.setattr(claude_purge, "MANAGED", str(tmp_path / "etc"))
+    (tmp_path / "etc" / "managed-settings.json").write_text('{"cleanupPeriodDays": 60}')
+    assert _days(ClaudeCode(str(home))) == [50.0]
+    (more / "10-shorter.json").write_text('{"cleanupPeriodDays": 12}')
+    assert _days(ClaudeCode(str(home))) == [2.0]
+
+    rescue = Rescue(Stores(str(tmp_path)).capture, [ClaudeCode(str(home))])
+    (found,) = rescue.warnings
+    assert found.is_managed and "(cleanupPeriodDays is 12 in the managed settings)" in found.text
+
+
+@pytest.mark.req("TOOL-08")
+def test_doctor_warns_if_nothing_may_be_written_at_all(home: Path, tmp_path: Path) -> None:
+    claude_session(home, 0, days_ago=10)
+    settings(home, "claude", {"cleanupPeriodDays": 0})
+
+    assert "cleanupPeriodDays is 0: older versions write no transcript" in cortext("doctor", cwd=tmp_path).out
 
 
 # ── warnings and rescue ──────────────────────────────────────────────────────────────────────────────
@@ -227,11 +262,12 @@ def test_without_a_terminal_nothing_is_done_unless_told_so(home: Path, tmp_path:
 
 
 @pytest.mark.req("TOOL-08")
-def test_rescue_asks_before_each_step(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["rescue", "doctor"])
+def test_rescue_and_doctor_ask_before_each_step(home: Path, tmp_path: Path, command: str) -> None:
     claude_session(home, 0, days_ago=45)
 
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), "rescue"], env, tmp_path, "160x40") as screen:
+    with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), command], env, tmp_path, "160x40") as screen:
         screen.wait_for("Import it now? [Y/n]")
         screen.press("Enter")
         screen.wait_for("so that Claude Code deletes nothing? [y/N]")

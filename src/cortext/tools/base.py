@@ -149,7 +149,8 @@ class Launch(msgspec.Struct, kw_only=True):
 class Purge(msgspec.Struct, kw_only=True):
     """What a tool will delete by itself: each conversation with the time (a Unix time) from which it may be deleted.
 
-    `setting` and `value` say why; `keeping` in the user's `file` would make the tool keep everything.
+    `setting` and `value` say why; `keeping` in the user's `file` would make the tool keep everything, unless the value
+    `is_managed` by an administrator. `note` is what else the user should know about the setting.
     """
 
     setting: str  # cleanupPeriodDays
@@ -157,6 +158,8 @@ class Purge(msgspec.Struct, kw_only=True):
     keeping: str  # cleanupPeriodDays: 3650
     file: str
     due: list[tuple[Transcript, float]] = []
+    is_managed: bool = False
+    note: str = ""
 
 
 class Watch(msgspec.Struct, kw_only=True):

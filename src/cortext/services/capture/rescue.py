@@ -35,6 +35,7 @@ class Endangered(msgspec.Struct, kw_only=True):
     value: str
     keeping: str
     file: str
+    is_managed: bool = False  # by an administrator: the user cannot raise it
 
     @property
     def text(self) -> str:
@@ -52,6 +53,7 @@ class Rescue:
         self.endangered: list[Endangered] = []
         self.work: Work = []
         self.purging: list[Purges] = []  # every tool that deletes anything, ever
+        self.notes: list[str] = []  # what else the user should know about these settings
         self._make_capture = make_capture
         self._capture: Capture | None = None
         now = time.time()
@@ -70,6 +72,8 @@ class Rescue:
             purge = tool.purge()
         except Exception:  # noqa: BLE001 (another package's adapter may raise anything; `import` reports its store)
             return
+        if purge is not None and purge.note:
+            self.notes.append(f"{tool.title}: {purge.note}")
         if purge is None or not purge.due:
             return
         self.purging.append(tool)
@@ -91,6 +95,7 @@ class Rescue:
                 value=purge.value,
                 keeping=purge.keeping,
                 file=purge.file,
+                is_managed=purge.is_managed,
             )
         )
 

@@ -112,9 +112,10 @@ def uncaptured_findings() -> list[StoreReport]:
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def purge_findings(endangered: Sequence[Endangered]) -> list[StoreReport]:
+def purge_findings(endangered: Sequence[Endangered], notes: Sequence[str] = ()) -> list[StoreReport]:
     """Return what the AI tools are about to delete that is not kept, as an entry of its own if there is any."""
     findings = [Finding(store=item.tool, level="warning", what=item.text, todo="cortext rescue") for item in endangered]
+    findings += [Finding(store=CAPTURE, level="warning", what=note) for note in notes]
     if not findings:
         return []
     folder = folders.state()

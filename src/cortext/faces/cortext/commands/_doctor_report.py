@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from cortext.errors import StoreUnreachable
@@ -27,7 +29,8 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
-    examined += purge_findings(Rescue(stores.capture, tools).warnings)
+    rescue = Rescue(stores.capture, tools)
+    examined += purge_findings(rescue.warnings, rescue.notes)
     findings = [finding for report in examined for finding in report.findings]
     damaged = any(finding.level == "damage" for finding in findings)
     unreachable = any(finding.level == UNREACHABLE for finding in findings)
@@ -44,6 +47,10 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
         result = "Nothing is damaged; see the warnings above." if findings else "No problems found."
         result = "A server does not answer; nothing else is damaged." if unreachable else result
         print("Something is damaged: run the commands above." if damaged else result)
+        if rescue.work and sys.stdin.isatty() and sys.stdout.isatty():
+            from cortext.faces.cortext.commands.rescue import offer
+
+            offer(rescue)
     return 3 if damaged else StoreUnreachable.exit_status if unreachable else 0
 
 

@@ -14,7 +14,8 @@ def parser() -> ArgumentParser:
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session completely and report what is "
         "damaged and what to do about it. On a server, the counts of the sessions that were active since the last run "
-        "are compared with their messages; --full reads all of them. Nothing is changed.",
+        "are compared with their messages; --full reads all of them. Nothing is changed, unless you agree to import "
+        "conversations that an AI tool is about to delete.",
         epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (there may be warnings); 3: something is "
         "damaged or could not be captured; 9: a server does not answer.",
     )

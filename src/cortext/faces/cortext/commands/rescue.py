@@ -49,12 +49,14 @@ def run(arguments: list[str]) -> int:
         if rescue.work:
             raise UsageError("nothing was imported: there is no terminal to ask on", hint="pass --yes or --dry-run")
         return 0
+    if asking:
+        return offer(rescue)
     reports: dict[str, ToolReport] = {}
-    if rescue.work and not only_report and (options.yes or _agreed(_import_question(rescue), default=True)):
+    if rescue.work and not only_report:
         _import(rescue, reports)
         if not options.json:
             print_reports(list(reports.values()))
-    raised = _raise(rescue, dry_run=only_report, ask=asking, quiet=options.json)
+    raised = _raise(rescue, dry_run=only_report, quiet=options.json)
     if options.json:
         done = [msgspec.to_builtins(report) for report in reports.values()]
         print_json(
@@ -66,7 +68,20 @@ def run(arguments: list[str]) -> int:
     return 3 if any(report.failed for report in reports.values()) else 0
 
 
+def offer(rescue: Rescue) -> int:
+    """Ask whether to import and to raise the settings, and do it; return 3 if some could not be captured."""
+    reports: dict[str, ToolReport] = {}
+    if rescue.work and _agreed(_import_question(rescue), default=True):
+        _import(rescue, reports)
+        print_reports(list(reports.values()))
+    if _raise(rescue, ask=True):
+        print("Undo: cortext rescue --undo")
+    return 3 if any(report.failed for report in reports.values()) else 0
+
+
 def _print_warnings(rescue: Rescue) -> None:
+    for note in rescue.notes:
+        print(terminal.line(f"{note}."))
     for item in rescue.warnings:
         print(terminal.line(f"{item.text}."))
     if not rescue.warnings:
@@ -91,10 +106,14 @@ def _import(rescue: Rescue, reports: dict[str, ToolReport]) -> None:
             bar.step(max(1, done.size))
 
 
-def _raise(rescue: Rescue, *, dry_run: bool, ask: bool, quiet: bool) -> list[str]:
+def _raise(rescue: Rescue, *, dry_run: bool = False, ask: bool = False, quiet: bool = False) -> list[str]:
     """Raise the setting of every tool that deletes; return the settings files that changed or would."""
     changed: list[str] = []
     for tool, item in zip(rescue.purging, rescue.endangered, strict=True):
+        if item.is_managed:
+            if not quiet:
+                print(terminal.line(f"{item.setting} of {item.title} is managed: ask your administrator to raise it."))
+            continue
         if ask and not _agreed(f"Set {_setting(item)} so that {item.title} deletes nothing?", default=False):
             continue
         try:
