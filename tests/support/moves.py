@@ -42,22 +42,20 @@ def make_project(desk: Desk) -> Path:
 
 
 def hold_about_a_note(desk: Desk, name: str, folder: Path) -> str:
-    """Hold a conversation with the path of a file in the texts and in a call, and import it; return its id there.
-
-    It was typed on a screen, by the records of the two programs whose lists show only those.
-    """
+    """Hold a conversation with the path of a file in the texts and in a call, and import it; return its id there."""
     tool, note = desk.tools[name], folder / "note.txt"
     call = tool.shell(f"cat {note}")
     desk.server.push(Reply(text=f"Let me open {note}.", tool_calls=call.tool_calls), f"{note} says it stands still.")
     done = tool.run(ASKED, cwd=folder, timeout=TURN_SECONDS)
     assert done.returncode == 0, done.stderr[-2000:]
     key = tool.sessions()[-1]
-    _type_it(desk, name, key)
+    typed_on_a_screen(desk, name, key)
     assert desk.cortext("import", "--from", name, cwd=folder).code == 0
     return key
 
 
-def _type_it(desk: Desk, name: str, key: str) -> None:
+def typed_on_a_screen(desk: Desk, name: str, key: str) -> None:
+    """Let a conversation look as if it had been typed on a screen: the lists of two programs show only those."""
     if name not in ("claude", "codex"):
         return
     path = desk.tools[name].files_of(key)

@@ -69,6 +69,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     left_out: dict[str, int]
     changed: dict[str, int]
     problems: list[str]
+    lost: list[str] = []  # what the source's program itself had lost before
 
 
 def hold(desk: Desk, name: str, project: Path) -> list[Said]:
@@ -202,6 +203,11 @@ def compare(request: Request, plan: Plan, said: Sequence[Said]) -> Outcome:
             *_as_text(received, as_text),
             *_without_output(received, plan.carried),
         ],
+        lost=[
+            f"the output of 'cat {_file_read(call)}'"
+            for call, output in _recorded(plan.carried)
+            if not _has_words(call, output)
+        ],
     )
 
 
@@ -328,16 +334,23 @@ def _as_text(received: Received, expected: int) -> list[str]:
 
 def _without_output(received: Received, carried: Sequence[Message]) -> list[str]:
     """Return the calls whose recorded output did not arrive with them, as their result or as text with their id."""
-    recorded = {part.call_id: part.output for message in carried for part in message.parts_of(TOOL_RESULT)}
     problems = []
-    for call in (part for message in carried for part in message.parts_of(TOOL_CALL)):
-        file = _file_read(call)
-        if FILES[file] not in recorded.get(call.id, ""):
-            continue  # the source itself lost it
+    for file in (_file_read(call) for call, output in _recorded(carried) if _has_words(call, output)):
         arrived = received.call(f"cat {file}")
         if arrived is None or FILES[file] not in (arrived.output or ""):
             problems.append(f"the output of 'cat {file}' was not received with its call")
     return problems
+
+
+def _recorded(carried: Sequence[Message]) -> list[tuple[Part, str]]:
+    """Return the calls, each with the output that was recorded for it."""
+    outputs = {part.call_id: part.output for message in carried for part in message.parts_of(TOOL_RESULT)}
+    return [(call, outputs.get(call.id, "")) for message in carried for call in message.parts_of(TOOL_CALL)]
+
+
+def _has_words(call: Part, output: str) -> bool:
+    """Whether a recorded output is that of the command; a program may lose it (docs/record-kinds.md)."""
+    return FILES[_file_read(call)] in output
 
 
 def captured_again(desk: Desk, found: Found, target: str) -> list[str]:

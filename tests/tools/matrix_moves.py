@@ -38,7 +38,8 @@ The same conversation was lost and put back with `cortext restore --into`. After
 and its own resume sent it to the model, with the tool call and its result.
 
 *removed*: its file or folder is deleted. *hidden*: the folder with all conversations has another name, as after an
-update that looks for them elsewhere. *broken*: a record in the middle of its file is cut.
+update that looks for them elsewhere. *broken*: a record in the middle of its file is cut (n/a where a conversation is
+not a file of records).
 """
 
 
@@ -161,6 +162,6 @@ def tables(cases: Mapping[tuple[str, str], Case]) -> list[str]:
 
 def _cell(tool: str, name: str, case: Case | None) -> str:
     if case is None:
-        return "–" if applies(tool, name) else "no such file"
+        return "–" if applies(tool, name) else "n/a"
     older = ", *older*" if case.is_older else ""
     return f"{'✓' if case.passed else '✗'} {case.said}".rstrip() + older

@@ -40,6 +40,7 @@ LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, b
 - ✓ the model received what the receipt says
 - ✗ it did not (see [What did not pass](#what-did-not-pass))
 - † something was changed or left out on the way, and the receipt says so (see [What was changed](#what-was-changed))
+- ‡ the program of the row itself had lost something before (see [What a program lost](#what-a-program-lost))
 - *older*: that code has changed since, and the pair was not run again yet
 - – not run"""
 
@@ -121,8 +122,15 @@ def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) ->
     else:
         lines += ["Every run passed."]
     lines += ["", "## What was changed", "", "By the receipts, with the number of times in one conversation.", ""]
-    lines += [*table("to", "change", "times", "from"), *_changes(names, rows), *more]
-    lines += ["", "## Versions", "", *table("tool", "program", "version")]
+    lines += [*table("to", "change", "times", "from"), *_changes(names, rows)]
+    lost = {(row.source, what) for row in rows if row.outcome for what in row.outcome.lost}
+    lines += ["", "## What a program lost", ""]
+    if lost:
+        lines += ["It is not in the program's own records; [Records](record-kinds.md) says why.", ""]
+        lines += [*table("from", "what"), *(line(source, what) for source, what in sorted(lost))]
+    else:
+        lines += ["Nothing: every output is in the program's own records."]
+    lines += [*more, "", "## Versions", "", *table("tool", "program", "version")]
     lines += [line(name, registry.title_of(name), *versions(name)) for name in names]
     return "\n".join(lines) + "\n"
 
@@ -161,7 +169,8 @@ def _cell(row: Row | None) -> str:
         return f"✗{older}"
     changed = " †" if outcome.changed or outcome.left_out else ""
     counts = f"{outcome.messages}/{outcome.of_messages}, {outcome.calls}/{outcome.of_calls}"
-    return f"{'✓' if row.passed else '✗'} {counts}{changed}{older}"
+    lost = " ‡" if outcome.lost else ""
+    return f"{'✓' if row.passed else '✗'} {counts}{changed}{lost}{older}"
 
 
 def _between(dates: Iterable[str]) -> str:

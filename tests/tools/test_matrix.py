@@ -39,10 +39,13 @@ def _plan(changed: dict[str, int] | None = None, messages: int = 4) -> Plan:
     return Plan(session=session, project="", carried=carried, prompt="", receipt=receipt, how=NEW)
 
 
-def _problems(*turns: Turn, plan: Plan | None = None) -> list[str]:
+def _request(*turns: Turn) -> Request:
     conversation = (Turn("user", "text", "Read both."), *turns, Turn("user", "text", CLOSING))
-    request = Request(1, "POST", "/", {}, {}, "chat", False, conversation)
-    return compare(request, plan or _plan(), SAID).problems
+    return Request(1, "POST", "/", {}, {}, "chat", False, conversation)
+
+
+def _problems(*turns: Turn, plan: Plan | None = None) -> list[str]:
+    return compare(_request(*turns), plan or _plan(), SAID).problems
 
 
 def _results(outputs: dict[str, str]) -> list[Turn]:
@@ -64,6 +67,17 @@ def test_a_request_as_the_receipt_says_has_no_problems() -> None:
 )
 def test_a_request_that_differs_from_the_receipt_is_a_problem(turns: list[Turn], problem: str) -> None:
     assert problem in "; ".join(_problems(*turns, Turn("assistant", "text", "Done.")))
+
+
+def test_an_output_that_the_source_lost_itself_is_no_problem_but_is_said() -> None:
+    plan = _plan()
+    plan.carried[2].parts[1].output = "(empty)"  # type: ignore[index]
+    turns = [*CALLS, *_results({**OUTPUTS, "2": "(empty)"}), Turn("assistant", "text", "Done.")]
+    request = _request(*turns)
+    outcome = compare(request, plan, SAID)
+    assert (outcome.problems, outcome.lost) == ([], ["the output of 'cat count.txt'"])
+    lines = page(["qwen", "pi"], [_row("qwen", "pi", home=FRESH, outcome=outcome)]).splitlines()
+    assert "| qwen | – | ✓ 4/4, 2/2 ‡ |" in lines and "| qwen | the output of 'cat count.txt' |" in lines
 
 
 def test_a_text_in_another_role_is_a_problem() -> None:

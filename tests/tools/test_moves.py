@@ -57,4 +57,4 @@ def test_the_tables_show_what_passed_what_did_not_and_what_is_older(tmp_path: Pa
     assert "| kimi | ✗ 0; old paths | – | – | – | – | – |" in lines
     assert "| kimi | renamed | not received: a \\| path |" in lines
     assert "| qwen | – | – | – | – | – | – |" in lines, "of another version"
-    assert "| continue | – | – | no such file |" in lines
+    assert "| continue | – | – | n/a |" in lines

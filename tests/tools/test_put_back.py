@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
+from tests.support.moves import typed_on_a_screen
 from tests.support.runners import Tool
 from tests.support.screen import Screen
 
@@ -106,14 +107,7 @@ def _held(desk: Desk, talk: Talk, *, old: bool = True) -> tuple[list[str], str]:
         database.close()
         return said, key
     path = _file(tool, key)
-    text = path.read_text("utf-8")  # the lists of these two show only what was typed on a screen
-    path.write_text(
-        text.replace('"entrypoint":"sdk-cli"', '"entrypoint":"cli"').replace('"source":"exec"', '"source":"cli"')
-    )
-    if name == "codex":
-        with sqlite3.connect(desk.home / ".codex" / "state_5.sqlite") as database:
-            database.execute("UPDATE threads SET source = 'cli'")
-        database.close()
+    typed_on_a_screen(desk, name, key)
     if name == "gemini":
         today, long_ago = (time.strftime("%Y-%m-%dT", time.gmtime(moment)) for moment in (time.time(), then))
         path.write_text(path.read_text("utf-8").replace(today, long_ago), encoding="utf-8")
