@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,11 +10,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cortext.errors import ConfigError, NotFound, NotShared, SessionBusy, SessionNotFound, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound, NotShared, SessionBusy, SessionNotFound, UsageError
+from cortext.faces.aur import main as aur
 from cortext.faces.cortext.main import COMMANDS, HIDDEN
 from cortext.faces.mcp.calls import SPECS
+from cortext.faces.web.library import store_key
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Change, Session
+from cortext.services.assistant.commands import COMMANDS as ALFRED
 from cortext.services.library.stores import Found
 from cortext.store.assistant import Fact
 from cortext.store.postgres import admin, schema
@@ -24,6 +28,7 @@ from tests.alfred.kit import Parrot, environment
 from tests.postgres.team import Team
 from tests.support.cli import Ran, cortext
 from tests.support.postgres import needs_vectors, new_space, shared
+from tests.web.served import serving
 
 TABLES = ("sessions", "messages", "notes", "quarantine", "claims", "chats", "updates", "facts", "vectors", "shares")
 
@@ -434,7 +439,7 @@ USES: dict[str, tuple[str, ...]] = {
     "unshare": ("unshare {id}",),
     "export": ("export {id}", "export {id} --format json"),
     "delete": ("delete {id}",),
-    "restore": ("restore", "restore {id}"),
+    "restore": ("restore", "restore {id}", "restore planted-39"),
     "list": ("list", "list --json", "list --all --type debug"),
     "search": ("search {word}", "search about {word} --json", "search summary title"),
     "similar": ("similar {id}",),
@@ -494,6 +499,9 @@ def planted(team: Team, open_team: Team) -> Iterator[dict[str, list[str]]]:
             store.facts().add(Fact(id="", text=f"remember {word}"))
         store.chats().activate("cli", "planted-1")
         store.close()
+        store = crew.store(crew.ann, "home")
+        store.delete("planted-39")
+        store.close()
         found[name] = words
     yield found
 
@@ -509,7 +517,6 @@ def test_a_thousand_planted_words_do_not_cross(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from cortext.errors import CortextError
     from cortext.faces.cortext import main
     from cortext.faces.mcp import tools
     from cortext.faces.mcp.context import Context
@@ -549,19 +556,120 @@ def test_every_command_and_tool_is_part_of_the_isolation_test() -> None:
     assert set(CALLS) == set(SPECS)
 
 
+# Every slash command of the assistant, as somebody would use it on the phone to reach what belongs to another.
+PHONE: dict[str, tuple[str, ...]] = {
+    "new": ("/new mine",),
+    "resume": ("/resume", "/resume planted-1", "/resume 1", "/resume {word}"),
+    "sessions": ("/sessions", "/sessions all"),
+    "session": ("/session",),
+    "retry": ("/retry x",),
+    "continue": ("/continue x",),
+    "search": ("/search {word}", "/search decided", "/search remember"),
+    "title": ("/title",),
+    "context": ("/context",),
+    "compact": ("/compact",),
+    "memory": ("/memory", "/memory remember", "/memory {fact}"),
+    "remember": ("/remember my own fact",),
+    "forget": ("/forget 1", "/forget {fact}"),
+    "export": ("/export",),
+    "delete": ("/delete planted-1", "/delete planted-39"),
+    "restore": ("/restore", "/restore planted-39"),
+    "help": ("/help",),
+}
+SPAWN = (
+    "spawn --list-sessions",
+    "spawn --list-sessions --json",
+    "spawn hello --resume planted-2",
+    "spawn hello --resume 1",
+    "spawn --delete-session planted-2 --yes",
+    "spawn --restore",
+    "spawn --restore planted-2",
+    "spawn --clean-sessions 0 --yes",
+)
+
+
 @pytest.mark.req("TEAM-01")
-def test_the_assistant_of_one_person_knows_nothing_of_another(
-    open_team: Team, planted: dict[str, list[str]], home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_the_assistants_of_one_person_know_nothing_of_another(
+    kind: str,
+    team: Team,
+    open_team: Team,
+    planted: dict[str, list[str]],
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """`alfred` with every slash command, and `aur`: neither the answers nor what the model receives has a word."""
+    crew, words = (team if kind == "policies" else open_team), planted[kind]
+    names = {"word": words[26], "fact": words[960]}
+    assert {command.name for command in ALFRED} == set(PHONE)
+    said = []
     with Parrot() as model:
         for name, value in environment(home, model).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("CORTEXT_STORE", open_team.at(open_team.ben))
+        monkeypatch.setenv("CORTEXT_STORE", crew.at(crew.ben))
+        monkeypatch.chdir(home)
         desk = Desk(home)
         assert desk.say("hello") == "Answer to hello"
         assert desk.assistant.sessions.active("cli") != "planted-1"
-        sent = str([request.body for request in model.turns])
-    assert [word for word in planted["statements alone"] if word in sent] == []
+        for line in (line.format(**names) for lines in PHONE.values() for line in lines):
+            try:
+                said.append(str(desk.do(line)))
+            except CortextError as error:
+                said.append(f"{error.message} {error.hint}")
+        assert any("my own fact" in text for text in said) and desk.say("what do you know?")
+        for line in SPAWN:
+            aur.run(line.split())
+            said.append("".join(capsys.readouterr()))
+        said += [str(request.body) for request in model.turns]
+    output = "\n".join(said).lower()
+    assert [word for word in words if word in output and word not in names.values()] == []
+    assert is_untouched(crew)
+
+
+@pytest.mark.req("TEAM-01")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_the_page_of_one_person_shows_nothing_of_another(
+    kind: str, team: Team, open_team: Team, planted: dict[str, list[str]], home: Path
+) -> None:
+    crew, words = (team if kind == "policies" else open_team), planted[kind]
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "CORTEXT_STORE": crew.at(crew.ben)}
+    own = crew.store(crew.ben)
+    if "mine" not in [session.id for session in own.listed()]:
+        own.create(Session(id="mine", title="my own"))
+        own.append("mine", Message(role=USER, content="my own words"))
+    roots = [crew.store(crew.ben, space).root for space in ("home", "chat", "spawn", "shared")]
+    session_pages = ("", "/messages", "/m/0", "/export", "/continue")
+    paths = ["/", "/results", "/see", "/see/costs", f"/?q={words[2]}", "/results?q=decided", "/?type=debug"]
+    paths += [
+        f"/c/{store_key(root)}/planted-{number}{rest}"
+        for root in roots
+        for number in (0, 1, 2, 39)
+        for rest in session_pages
+    ]
+    with serving(env, home) as served:
+        served.open()
+        replies = {path: served.get(path) for path in paths}
+        assert "my own" in replies["/"].text, "nothing was shown at all"
+        for root in roots:
+            for action in ("delete", "title", "tag", "star", "archive", "note", "fork"):
+                reply = served.post(f"/c/{store_key(root)}/planted-1/{action}", {"title": "x", "text": "x", "tag": "x"})
+                replies[f"{root} {action}"] = reply
+        reply = served.post("/restore", {"key": "planted-39"})
+    output = "\n".join([*(each.text for each in replies.values()), reply.text]).lower()
+    assert [word for word in words if word in output and word != words[2]] == []
+    assert {replies[path].status for path in paths if path.startswith("/c/")} == {404}
+    assert is_untouched(crew)
+    own.close()
+
+
+def is_untouched(crew: Team) -> bool:
+    """Whether everything that was planted is as it was."""
+    planted = "SELECT session_id, deleted_at IS NULL, message_count FROM cortext.sessions WHERE owner = %s"
+    rows = [row for row in crew.sql(planted, crew.ann) if row[0].startswith("planted-")]
+    facts = crew.sql("SELECT count(*) FROM cortext.facts WHERE owner = %s AND forgotten_at IS NULL", crew.ann)
+    deleted = [name for name, is_live, _ in rows if not is_live]
+    return len(rows) == 40 and deleted == ["planted-39"] and {row[2] for row in rows} == {22} and facts == [(40,)]
 
 
 # ── the schema behind it ─────────────────────────────────────────────────────────────────────────────
