@@ -24,6 +24,7 @@ from cortext.wiring.stores import Stores
 
 SMALL = (10_000, 200)  # messages and sessions of the small history that lists are compared with
 WARM_UP = 20
+PAUSE = 0.02  # seconds between queries: of a real-time process that never waits, Linux stops 50 ms in every second
 
 
 def main() -> None:
@@ -116,13 +117,14 @@ def warm(search: Search, count: int) -> None:
                 begin = time.perf_counter()
                 search.search(text, limit=10, exact=exact)
                 seconds[exact].append((time.perf_counter() - begin) * 1000)
+                time.sleep(PAUSE)
         cells = [_points(seconds[exact][WARM_UP:]) for exact in (True, False)]
         rows.append((kind, *cells))
     begin = time.perf_counter()
     for _ in range(20):
         search.refresh()
     print(f"Warm, {count} new queries per kind, ms p50 / p95 ({_load()}):\n")
-    print_table(("query", "words (≤ 20 / ≤ 60)", "words and meaning (p95 ≤ 120)"), rows)
+    print_table(("query", "words (≤ 20 / ≤ 60)", "words and meaning (p95 ≤ 60)"), rows)
     print(f"of that, checking for changes: {(time.perf_counter() - begin) / 20 * 1000:.1f} ms\n")
 
 
