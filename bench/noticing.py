@@ -1,6 +1,6 @@
 """The cost of noticing that another program changed a session: checking the files of every session.
 
-python -m bench.noticing [--few 400] [--many 2000] [--rounds 15]
+python -m bench.noticing [--few 400] [--many 1000] [--rounds 15]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LINE = '{"role": "user", "content": "from elsewhere", "timestamp": "2020-01-01T0
 
 
 def main() -> None:
-    options = arguments(__doc__ or "", few=400, many=2_000, rounds=15)
+    options = arguments(__doc__ or "", few=400, many=1_000, rounds=15)
     rows: list[tuple[str, ...]] = []
     with work_folder() as base:
         for count in (options.few, options.many):

@@ -244,6 +244,11 @@ def test_a_little_of_a_question_is_not_an_answer(world: World) -> None:
     assert asked("open the file quickly, walrus") == (False, ["quickly", "walrus"])
     assert asked("opne the file numbre") == (False, []), "a typo is not a missing word"
     assert asked("volcano file", exact=True) == (False, ["volcano"])
+    world.talk("japanese", "全文検索の設定", "はい、検索です。")
+    assert asked("全文検索") == (False, [])
+    assert asked("検索の速度") == (False, []), "a part of it"
+    assert asked("open_the_file") == (False, [])
+    assert asked("fil*") == (False, [])
 
 
 @pytest.mark.req("FIND-02")

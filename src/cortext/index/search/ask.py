@@ -148,12 +148,16 @@ class Asking:
 
     def share(self, query: Query, rarity: Callable[[str], float]) -> Callable[[str], float]:
         """Return what says how much of the query is in a text, from 0 to 1; rare words count more."""
-        weights = [(rarity(word.text), self._forms.get(word.text, set())) for word in query.wanted]
-        whole = sum(weight for weight, _ in weights)
+        words = [(rarity(word.text), self._forms.get(word.text, set()), _pairs(word.text)) for word in query.wanted]
+        whole = sum(weight for weight, _, _ in words)
 
         def of(text: str) -> float:
             said = set(self._keywords.stems(text))
-            has = sum(weight for weight, forms in weights if not forms.isdisjoint(said))
+            has = sum(
+                weight
+                for weight, forms, pairs in words
+                if not forms.isdisjoint(said) or any(pair in text for pair in pairs)
+            )
             return has / whole if whole else 1.0
 
         return of
@@ -202,6 +206,11 @@ class Asking:
 
     def _boosted(self, query: tantivy.Query, weight: float) -> tantivy.Query:
         return query if weight == 1.0 else tantivy.Query.boost_query(query, weight)
+
+
+def _pairs(text: str) -> list[str]:
+    """Return the adjacent pairs of characters in the unspaced runs of a text; a single character as it is."""
+    return [row[start : start + 2] for row in SIGNS.findall(clean(text)) for start in range(max(1, len(row) - 1))]
 
 
 def restricted_to(keywords: Keywords, field: str, values: Sequence[object]) -> tantivy.Query:
