@@ -249,6 +249,7 @@ def test_a_little_of_a_question_is_not_an_answer(world: World) -> None:
     assert asked("検索の速度") == (False, []), "a part of it"
     assert asked("open_the_file") == (False, [])
     assert asked("fil*") == (False, [])
+    assert asked("openFileNow") == (False, []), "its pieces"
 
 
 @pytest.mark.req("FIND-02")

@@ -120,9 +120,9 @@ class Asking:
         asked = [self._in_a_row(terms)]
         if word.phrase or word.excluded or self._exact:
             return asked[0]
-        asked += [
-            self._boosted(self._in_a_row(self._keywords.stems(piece)), PIECE) for piece in camel_pieces(text.strip())
-        ]
+        pieces = [self._keywords.stems(piece) for piece in camel_pieces(text.strip())]
+        self._forms[word.text].update(stem for piece in pieces for stem in piece)
+        asked += [self._boosted(self._in_a_row(piece), PIECE) for piece in pieces]
         often = self._searcher.doc_freq(MESSAGES, terms[0])
         if often <= RARE and plain.isalnum() and plain not in STOP and plain not in FUNCTION_WORDS:
             if plain not in self._spellings:
