@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -339,6 +340,35 @@ def test_a_secret_is_revealed_by_a_click(room: Room) -> None:
         page.wait_for_selector(f"text={SECRET}")
 
 
+def test_a_tag_is_added_found_and_removed(room: Room) -> None:
+    with room.page() as page:
+        room.open(page, "The leaking boat")
+        page.locator("details.menu > summary").click()
+        page.locator("#tags").fill("harbour")
+        page.get_by_role("button", name="Tag", exact=True).click()
+        page.wait_for_selector(".banner")
+        page.get_by_role("link", name="#harbour").click()
+        page.wait_for_url("**/?tag=%23harbour")
+        assert page.locator(".card h2").all_inner_texts() == ["The leaking boat"]
+        page.get_by_role("link", name="The leaking boat", exact=True).click()
+        page.get_by_role("button", name="Remove the tag harbour").click()
+        page.wait_for_selector(".banner")
+        assert page.locator(".tag").count() == 0
+
+
+@pytest.mark.parametrize("size", [None, PHONE], ids=["desktop", "phone"])
+def test_a_message_is_copied_as_markdown(room: Room, size: dict[str, int] | None) -> None:
+    with room.page(size=size) as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        room.open(page, "Herons at the pond")
+        article = page.locator("article#m2")
+        article.hover()
+        article.get_by_role("button", name="Copy this message as markdown").click()
+        page.wait_for_selector(".toast:not([hidden])")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert "tail -3 heron.log" in copied and "06:20 17" in copied  # the call and its result
+
+
 def test_a_deletion_is_undone(room: Room) -> None:
     with room.page() as page:
         room.open(page, "The aquarium")
@@ -449,12 +479,18 @@ def test_the_structure_of_the_pages_stays(room: Room) -> None:
 
 def test_reading_and_searching_work_without_scripts(room: Room) -> None:
     context = room.browser.new_context(storage_state=room.key, java_script_enabled=False)
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
     try:
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(f"{room.base}/")
         page.locator("#q").fill("bowline")
         page.locator("#q").press("Enter")
+        page.wait_for_selector(".matches a, [data-again]")
+        while page.locator("[data-again]").count():  # the index is being built
+            page.get_by_role("link", name="Try again").click()
+            page.wait_for_selector(".matches a, [data-again]")
         page.locator(".matches a").first.click()
         assert "Teach me the bowline knot." in page.locator("article#m0").inner_text()
         page.goto(f"{room.base}/")
@@ -463,6 +499,7 @@ def test_reading_and_searching_work_without_scripts(room: Room) -> None:
         assert page.locator("#m40").count() == 1
     finally:
         context.close()
+    assert asked and [url for url in asked if urlsplit(url).netloc != room.served.host] == []
 
 
 @pytest.mark.req("PAGE-02")

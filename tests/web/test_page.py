@@ -262,12 +262,15 @@ def test_a_conversation_is_renamed_stopped_and_forked(served: Served, pond: Pond
     stopped = served.post(f"{here}/stop")
     assert stopped.status == 303 and "paused" in served.get(stopped.headers["location"]).words
     assert "004-learn-knots" in " ".join(pond.log[:1])  # saved in git, as `cortext stop` does
+    done = served.post(f"{here}/complete")
+    assert done.status == 303 and "completed" in served.get(done.headers["location"]).words
+    assert "--force" in served.get(f"{here}/continue?tool=claude").words
     forked = served.post(f"{here}/fork", {"at": "1"})
     page = served.get(forked.headers["location"])
     assert "Knots and bends (fork)" in page.words and f'forked from <a href="{here}">004-learn-knots</a>' in page.text
     assert served.post(f"{here}/fork", {"at": "x"}).status == 400
     rows = cortext("list", "--json", cwd=pond.folder, env=env).json
-    assert {row["title"]: row["status"] for row in rows}["Knots and bends"] == "paused"
+    assert {row["title"]: row["status"] for row in rows}["Knots and bends"] == "completed"
 
 
 def test_a_deletion_is_undone_from_the_next_page(served: Served) -> None:
