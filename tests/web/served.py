@@ -59,14 +59,15 @@ class Served:
         """Read a page."""
         return self.send("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
-    def see(self, path: str = "/see", words: str = "") -> Reply:
-        """Read the activity page, when everything has been read and these words are there."""
-        ends = time.monotonic() + 60
+    def activity(self, path: str = "/see") -> Reply:
+        """Read the activity page when every conversation has been read for it."""
+        deadline = time.monotonic() + 60
         while True:
-            page = self.get(path)
-            if ("data-again" not in page.text and words in page.words) or time.monotonic() > ends:
-                return page
-            time.sleep(0.1)
+            reply = self.get(path)
+            if not re.search(r"<\w+[^>]* data-(again|old)\b", reply.text):
+                return reply
+            assert time.monotonic() < deadline, reply.words
+            time.sleep(0.05)
 
     def open(self) -> Reply:
         """Use the token."""

@@ -14,8 +14,8 @@ from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
 from tests.support.cli import git
+from tests.web.room import Room
 from tests.web.served import Served, serving
-from tests.web.test_browser import Room
 
 pytestmark = pytest.mark.req("FIND-07", "PAGE-01")
 

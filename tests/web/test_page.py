@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
@@ -224,7 +225,7 @@ def test_a_new_message_is_announced_within_two_seconds(served: Served, pond: Pon
 
 
 def test_the_charts_have_a_table_behind_them(served: Served) -> None:
-    page = served.see("/see?by=messages&days=365")
+    page = served.activity("/see?by=messages&days=365")
     assert page.text.count('<svg class="chart') == 2 and "2026-03-02" in page.text
     assert "Claude Code" in page.words and 'href="/?tool=claude"' in page.text
     assert served.get("/see?by=nonsense").status == 400
@@ -325,18 +326,20 @@ def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served
 
 @pytest.mark.req("COST-01")
 def test_costs_are_part_of_the_activity_page(served: Served, pond: Pond, env: dict[str, str]) -> None:
-    assert "No tokens are recorded yet." in served.see().words
+    assert "No tokens are recorded yet." in served.activity().words
     usage = {"input_tokens": 1_000_000, "output_tokens": 100_000, "cache_creation_input_tokens": 0}
     said = Message(role="assistant", content="Like this.", model="claude-opus-4-5", usage=usage)
     WorkspaceStore(str(pond.folder)).append("004-learn-knots", said)
     total = cortext("cost", "--json", cwd=pond.folder, env=env).json["total"]["cost"]
     assert total == 7.5
-    page = served.see(words="$7.50").words
+    page = served.activity().words
     assert f"${total:.2f} at list prices of 2026-11-05" in page and "claude-opus-4-5" in page
     assert "Most expensive" in page and page.count("$7.50") >= 5, (
         "the total, a model, a tool, a project, a conversation"
     )
-    assert "$7.50 for 1,100,000 tokens in 1 call" in served.get(served.link("Knots")).words
+    assert (
+        "$7.50 for 1,100,000 tokens in 1 call" in served.get(f"/c/{store_key(str(pond.folder))}/004-learn-knots").words
+    )
 
 
 def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,18 +50,18 @@ def table(page: Reply, heading: str) -> list[list[str]]:
 
 
 def test_messages_and_tokens_count_on_their_own_days(served: Served) -> None:
-    page = served.see("/see?days=30")
+    page = served.activity("/see?days=30")
     days = {row[0]: row[1:] for row in table(page, "Messages by day")}
     assert days[day(20)] == ["1", "3", "3,000"] and days[day(3)] == ["1", "2", "6,500"]
     assert days[day(40)] == ["1", "15", "15,150"]  # the table is complete, whatever the chart shows
     assert days["2026-03-02"] == ["1", "6", "0"] and days["2026-06-01"] == ["1", "2", "0"]
     assert f"<title>{day(20)}: 3 messages</title>" in page.text
-    tokens = served.see("/see?by=tokens&days=90")
+    tokens = served.activity("/see?by=tokens&days=90")
     assert f"<title>{day(3)}: 6,500 tokens</title>" in tokens.text and "24,650 tokens" in tokens.words
 
 
 def test_models_tools_projects_and_types_have_tables(served: Served, pond: Pond) -> None:
-    page = served.see("/see?by=tokens")
+    page = served.activity("/see?by=tokens")
     models = {row[0]: row[2:] for row in table(page, "Models")}
     assert models[OPUS] == ["1", "2", "8,000"] and models[STRANGER] == ["1", "1", "1,500"] and len(models) == 17
     assert ["Claude Code", "", "3", "13", "9,500"] in table(page, "Tools")
@@ -72,7 +72,7 @@ def test_models_tools_projects_and_types_have_tables(served: Served, pond: Pond)
 
 
 def test_the_files_that_were_worked_on_are_listed(served: Served, pond: Pond) -> None:
-    page = served.see("/see")
+    page = served.activity("/see")
     files = {row[0]: row[2:] for row in table(page, "Files worked on")}
     assert files[f"{pond.folder}/reeds.py"] == ["1", "1", "1", day(3)]
     assert any(name.endswith("heron.log") for name in files)
@@ -81,7 +81,7 @@ def test_the_files_that_were_worked_on_are_listed(served: Served, pond: Pond) ->
 
 
 def test_costs_are_drawn_with_a_table_behind_each_chart(served: Served) -> None:
-    page = served.see("/see")
+    page = served.activity("/see")
     # Opus: 5 and 25 dollars per million tokens.
     first, second = (1_000 * 5 + 2_000 * 25) / 1e6, (1_000 * 5 + 4_000 * 25) / 1e6
     costs = page._replace(text=page.text[page.text.index('id="costs"') :])
@@ -142,16 +142,16 @@ def test_long_work_is_made_once_and_kept() -> None:
     async def check() -> None:
         slow = Slow()
         background = Background(slow, patience=0.05)
-        assert await background.get("a") is None and (background.done, background.total) == (3, 10)
+        assert await background.get("a") == (None, False) and (background.done, background.total) == (3, 10)
         slow.may.set()
         background._patience = 60
-        assert await background.get("a") == 1 and await background.get("a") == 1
+        assert await background.get("a") == (1, True) and await background.get("a") == (1, True)
         slow.may.clear()
         background._patience = 0.05
-        assert await background.get("b") == 1  # the one before, meanwhile
+        assert await background.get("b") == (1, False)  # the one before, meanwhile
         slow.may.set()
         background._patience = 60
-        assert await background.get("b") == 2 and slow.made == 2
+        assert await background.get("b") == (2, True) and slow.made == 2
         background.close()
 
     asyncio.run(check())
@@ -160,20 +160,29 @@ def test_long_work_is_made_once_and_kept() -> None:
 def test_long_work_ends_with_the_server_and_errors_are_passed_on() -> None:
     slow = Slow()
     background = Background(slow, patience=0.05)
-    assert asyncio.run(background.get("a")) is None
+    assert asyncio.run(background.get("a")) == (None, False)
     background.close()
     slow.may.set()
     background._pool.shutdown(wait=True)
     assert slow.made == 0
 
     def fails(note: Note) -> int:
+        note(1, 2)
+        assert slow.may.wait(60)
         raise ValueError("on purpose")
 
-    failing = Background(fails)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="on purpose"):
-            asyncio.run(failing.get("a"))
-    failing.close()
+    async def check() -> None:
+        slow.may.clear()
+        failing = Background(fails, patience=0.05)
+        assert await failing.get("a") == (None, False)
+        slow.may.set()  # it fails while nobody waits
+        failing._patience = 60
+        for _ in range(2):
+            with pytest.raises(ValueError, match="on purpose"):
+                await failing.get("a")
+        failing.close()
+
+    asyncio.run(check())
 
 
 async def _get(app: Any, path: str) -> str:

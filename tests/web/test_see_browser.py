@@ -9,8 +9,9 @@ import pytest
 
 from tests.faces.pond import make_pond
 from tests.support import chromium
+from tests.web.room import Room
 from tests.web.served import serving
-from tests.web.test_browser import PHONE, PICTURES, Room
+from tests.web.test_browser import PHONE, PICTURES
 from tests.web.used import OPUS, fill
 
 pytestmark = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
@@ -34,18 +35,36 @@ class Background(Generic[Result]):
         self._stopping = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def get(self, state: object) -> Result | None:
-        """Return the result for this state; the one before if a new one takes long, and None if there is none yet.
+    async def get(self, state: object) -> tuple[Result | None, bool]:
+        """Return the result, and whether it is the one for this state.
 
-        Raises what the work raises.
+        If that takes long, it is the one before, or None if there is none yet. Raises what the work raises.
         """
         if self._kept is not None and self._kept_for == state:
-            return self._kept
-        if self._running is None or self._running.done():
+            return self._kept, True
+        if self._running is None or (self._running.done() and self._running.exception() is None):
             self._running = self._pool.submit(self._make, state)
         running = self._running
-        await asyncio.wait([asyncio.wrap_future(running)], timeout=self._patience)
-        return running.result() if running.done() else self._kept
+        await self._wait(running)
+        if not running.done():
+            return self._kept, False
+        if running.exception() is not None:
+            self._running = None  # the next reader tries again
+        elif self._kept_for != state:
+            self._running = self._pool.submit(self._make, state)
+        return running.result(), self._kept_for == state
+
+    async def _wait(self, running: Future[Result]) -> None:
+        """Wait until it is done, but not for long."""
+        loop, finished = asyncio.get_running_loop(), asyncio.Event()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the server has ended meanwhile
+                loop.call_soon_threadsafe(finished.set)
+
+        running.add_done_callback(tell)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(finished.wait(), self._patience)
 
     def _make(self, state: object) -> Result:
         self.done = self.total = 0

@@ -100,7 +100,7 @@ async def see(request: Request) -> Response:
     background: Background[Seen] = request.app.state.background
     rows = await services.rows()
     state = (await services.state(), int(time.time() // KEPT))
-    seen = await background.get(state) if rows else None
+    seen, is_current = await background.get(state) if rows else (None, True)
 
     def made() -> dict[str, Any]:
         stats = Stats(rows, 0)
@@ -114,7 +114,7 @@ async def see(request: Request) -> Response:
             "span": int(span),
             "measures": [(name, NAMES[name]) for name in MEASURES],
             "spans": SPANS,
-            "waiting": _progress(background) if seen is None else "",
+            "waiting": "" if is_current else _progress(background),
             "seen": _shown(seen, measure, int(span)) if seen is not None else None,
             "tables": _tables(stats, seen, measure),
             "longest": [(address(row), shown(row.name), row, tools.title(row.tool)) for row in longest],
