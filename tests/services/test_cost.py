@@ -35,6 +35,10 @@ RECORDS: tuple[tuple[dict[str, Any], Tokens, str, float | None], ...] = (
         Tokens(400, 80, 600, reasoning=30), "codex", None,
     ),
     (
+        {"input_tokens": 1000, "cached_input_tokens": 600, "cache_write_input_tokens": 100, "output_tokens": 80},
+        Tokens(300, 80, 600, 100), "codex", None,
+    ),
+    (
         {"input": 1000, "output": 80, "cached": 600, "thoughts": 30, "tool": 5, "total": 1115},
         Tokens(405, 110, 600, reasoning=30), "gemini", None,
     ),

@@ -83,7 +83,7 @@ _SHAPES = (
     ),
     _Shape(
         "cached_input_tokens", "codex", "input_tokens", "output_tokens", "cached_input_tokens",
-        reasoning="reasoning_output_tokens", holds_cached=True,
+        "cache_write_input_tokens", reasoning="reasoning_output_tokens", holds_cached=True,
     ),
     _Shape(
         "promptTokenCount", "", "promptTokenCount", "candidatesTokenCount", "cachedContentTokenCount",

@@ -260,6 +260,22 @@ def test_a_compaction_keeps_all_messages_and_gives_a_summary(tmp_path: Path) -> 
     assert reading.counts.skipped["summary of a compaction"] == reading.counts.skipped["compacted"] == 1
 
 
+@pytest.mark.req("COST-01")
+def test_the_call_that_made_a_summary_is_kept_as_an_aside(tmp_path: Path) -> None:
+    rollout = everyday()
+    rollout.says("We looked at boats.", metadata={"client_authored": False, "compaction_output": True})
+    rollout.usage(40)
+    rollout.add("compacted", {"message": "We looked at boats.", "replacement_history": []})
+    rollout.turn("And now?", "Herons.")
+
+    messages, _ = read(rollout.save(tmp_path))
+
+    (summary,) = [message for message in messages if message.aside and message.usage]
+    assert (summary.content, (summary.usage or {})["output_tokens"]) == ("We looked at boats.", 40)
+    assert [message.content for message in messages[-2:]] == ["And now?", "Herons."]
+    assert messages[-2].parent in (None, ""), "it follows what was said before, not the summary"
+
+
 def test_thinking_without_an_answer_becomes_a_message(tmp_path: Path) -> None:
     rollout = Rollout()
     rollout.user("hello")

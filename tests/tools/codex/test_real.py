@@ -15,6 +15,7 @@ import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
 
+from cortext.index.calls import calls_in
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, OPENING, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Transcript
@@ -83,6 +84,23 @@ def test_the_real_version_is_detected(adapter: Codex, program: Tool) -> None:
 
     assert found is not None
     assert (found.program, found.version, found.tested) == (program.program, "0.166.0", True)
+
+
+@pytest.mark.req("COST-01")
+def test_the_call_of_a_compaction_is_counted(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
+    config = Path(program.env.get("CODEX_HOME") or Path(program.env["HOME"]) / ".codex") / "config.toml"
+    before = config.read_text(encoding="utf-8") if config.exists() else ""
+    config.write_text(f"model_auto_compact_token_limit = 5\n{before}", encoding="utf-8")
+    server.push("The heron stands still.", "A summary: a heron.", "It still stands.")
+    assert program.run("Read note.txt", cwd=project).returncode == 0
+    resume(program, adapter, only_transcript(adapter, project).key, project, "And now?")
+
+    messages = list(adapter.read(only_transcript(adapter, project)))
+
+    assert [message.content for message in messages if message.aside and message.usage] == ["A summary: a heron."]
+    assert len(calls_in(messages)) == 3
+    said = [message.content for message in thread(messages) if message.role == "assistant"]
+    assert said == ["The heron stands still.", "It still stands."]
 
 
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")

@@ -92,6 +92,7 @@ class MessageBuilder:
         self._thinking: list[Part] = []
         self._thinking_id = self._thinking_time = ""
         self._answer: list[Message] = []
+        self._summary = ""  # id of the summary that the last compaction made
         self._our_rows: list[ItemLine] = []  # the records so far of a message that we wrote
         self._minute = "-"  # the start of timestamps that need no conversion
 
@@ -271,6 +272,9 @@ class MessageBuilder:
         if row.metadata is not None and row.metadata.compaction_output:
             note(self.counts.skipped, "summary of a compaction")
             self.about.summary = message.content
+            # It is not part of what was said; but if its usage follows, the call was paid for.
+            message.aside, message.model, self._summary = True, self.model, message.id
+            self._answer.append(message)
             return _NONE
         message.model = self.model
         if self._thinking:
@@ -373,7 +377,7 @@ class MessageBuilder:
         if not self._answer:
             return _NONE
         ready, self._answer = self._answer, []
-        return [self._link(message) for message in ready]
+        return [self._link(message) for message in ready if message.usage or message.id != self._summary]
 
     def _add_usage(self, usage: dict[str, Any] | None) -> Sequence[Message]:
         """Set the usage, which comes after an answer, on its last message; return the answer."""
