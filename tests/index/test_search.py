@@ -250,6 +250,7 @@ def test_a_little_of_a_question_is_not_an_answer(world: World) -> None:
     assert asked("open_the_file") == (False, [])
     assert asked("fil*") == (False, [])
     assert asked("openFileNow") == (False, []), "its pieces"
+    assert asked("file -volc*") == (False, [])
 
 
 @pytest.mark.req("FIND-02")

@@ -99,9 +99,10 @@ class Asking:
         return any_of(parts)
 
     def _terms(self, word: Word, text: str, terms: list[str]) -> tantivy.Query:
+        forms = set(terms)
         if not word.excluded:
             self.lit.update(terms)
-            self._forms.setdefault(word.text, set()).update(terms)
+            self._forms[word.text] = forms
         if len(terms) > 1:
             whole = self._in_a_row(terms)
             if word.phrase or word.excluded or word.must:
@@ -115,21 +116,22 @@ class Asking:
         plain = text.strip().lower()
         if word.begins:
             begin = self._stems_of(self._words.holding(plain, begins=True, most=200))
-            self._forms[word.text].update(begin)
+            forms.update(begin)
             return self._one_of([terms[0], *begin], 1.0)
         asked = [self._in_a_row(terms)]
         if word.phrase or word.excluded or self._exact:
             return asked[0]
-        pieces = [self._keywords.stems(piece) for piece in camel_pieces(text.strip())]
-        self._forms[word.text].update(stem for piece in pieces for stem in piece)
-        asked += [self._boosted(self._in_a_row(piece), PIECE) for piece in pieces]
+        for piece in camel_pieces(text.strip()):
+            stems = self._keywords.stems(piece)
+            forms.update(stems)
+            asked.append(self._boosted(self._in_a_row(stems), PIECE))
         often = self._searcher.doc_freq(MESSAGES, terms[0])
         if often <= RARE and plain.isalnum() and plain not in STOP and plain not in FUNCTION_WORDS:
             if plain not in self._spellings:
                 self._spellings[plain] = self._others(plain, terms[0], known=often > 0)
             others, weight = self._spellings[plain]
             if others:
-                self._forms[word.text].update(others)
+                forms.update(others)
                 asked.append(self._one_of(others, weight))
         return any_of(asked)
 
