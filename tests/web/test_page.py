@@ -184,6 +184,7 @@ def test_long_conversations_are_read_in_windows(served: Served) -> None:
 def test_words_are_found_inside_a_conversation(served: Served) -> None:
     page = served.get(f"{served.link('A long walk')}?find=step+17+of")
     assert "1 with step 17 of" in page.words
+    assert "1 with TAIL -3" in served.get(f"{served.link('Herons at the pond')}?find=TAIL+-3").words  # in a call
 
 
 def test_a_secret_in_a_result_is_revealed_with_its_call(served: Served) -> None:

@@ -12,10 +12,12 @@ from copy import copy
 from itertools import islice
 from typing import NamedTuple
 
-from cortext.model.message import TOOL, USER, Message
+from cortext.index.search.words import searchable
+from cortext.model.message import TOOL, TOOL_CALL, USER, Message
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.branches import Branch, Threads
 from cortext.services.library.listing import Listing, Row
+from cortext.services.text.masking import mask_message
 from cortext.store.capabilities import Outlines
 
 TOGETHER = 40  # messages that a window may grow by, so that calls are shown with their results
@@ -128,7 +130,7 @@ class Windows:
         return found
 
     def search(self, text: str, most: int) -> list[Ask]:
-        """Return the messages of this branch that contain a text, in order; letters match in either case.
+        """Return the messages of this branch that contain a text, also in a call; letters match in either case.
 
         Each has the words around it. They are masked before they are cut: a piece of a secret would not be recognised.
         """
@@ -138,8 +140,8 @@ class Windows:
         for message in self._listing.messages(self._row):
             if message.seq not in inside:
                 continue
-            if wanted in _flat(message.text).casefold():
-                flat = _flat(mask(message.text).text)
+            if wanted in _flat(_said(message)).casefold():
+                flat = _flat(_said(mask_message(message)[0]))
                 start = max(0, flat.casefold().find(wanted) - 40)  # the beginning, if it is inside the secret
                 shown = flat[start : start + len(text) + 120]
                 found.append(Ask(message.seq, message.timestamp, f"…{shown}" if start else shown))
@@ -155,6 +157,12 @@ class Windows:
                 run += 1
             yield from islice(iter(self._store.read(self._id, self._path[start])), run - start)
             start = run
+
+
+def _said(message: Message) -> str:
+    """Return the text of a message, with its tool calls."""
+    calls = any(part.type == TOOL_CALL for part in message.parts or ())
+    return searchable(message) if calls else message.text
 
 
 def _flat(text: str) -> str:
