@@ -89,7 +89,7 @@ class Library:
     def _compare_everything(self) -> None:
         began = time.monotonic()
         try:
-            self.reading().refresh()
+            self.stores.listing().refresh()  # with the stores that exist by now
         finally:
             ended = time.monotonic()
             self._sweep_due = ended + max(SWEEP, SHARE * (ended - began))
@@ -195,10 +195,10 @@ class Library:
         """Return a session with its store, opened for the thread that asks."""
         return self.reading(row.root).found(row)
 
-    def reading(self, root: str = "") -> Listing:
-        """Return the stores of the thread that asks; if `root` appeared since, it is among them."""
+    def reading(self, root: str) -> Listing:
+        """Return the stores of the thread that asks; one that appeared since is among them."""
         listing: Listing | None = getattr(self._local, "listing", None)
-        if listing is None or (root and root not in (*listing.sources, *listing.servers)):
+        if listing is None or root not in (*listing.sources, *listing.servers):
             listing = self._local.listing = self.stores.listing()
         return listing
 
