@@ -14,8 +14,6 @@ from tests.support.runners import OpenCode
 from tests.support.screen import Screen
 from tests.tools.test_resume_flows import compact_opencode
 
-from cortext.tools.kimi_code.install import EVENTS
-
 ASKED = "Add a retry to the heron client. Always use tabs in this project."
 
 
@@ -121,9 +119,8 @@ COMPACTING = {"copilot": ("/ commands", "Compaction completed"), "kimi": ("The c
 @pytest.mark.parametrize("name", list(COMPACTING))
 def test_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspace: Path, name: str) -> None:
     tool = desk.tools[name]
-    if name == "kimi":  # its hooks are in the user's config, and `doctor` says which
-        tables = "".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS)
-        (desk.home / ".kimi-code" / "config.toml").write_text(tables, encoding="utf-8")
+    if name == "kimi":  # its hooks are in the user's config
+        assert desk.cortext("init", "--ai", "kimi", "--user-hooks", cwd=workspace).code == 0
     desk.server.push(tool.shell("cat missing.txt"), "The client calls fetch_heron and count_storks now.")
     assert tool.run(ASKED, cwd=workspace).returncode == 0
     key = tool.sessions()[-1]

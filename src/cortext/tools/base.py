@@ -7,6 +7,7 @@ are optional, and services ask with `isinstance`:
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
+    UserHooks      runs hooks only from the user's own settings: init asks before it changes them
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools
     Watched        keeps its conversations where their changes can be noticed: watch
@@ -46,6 +47,7 @@ __all__ = [
     "Transcript",
     "TranscriptReading",
     "TranscriptSource",
+    "UserHooks",
     "Watch",
     "Watched",
     "Withheld",
@@ -346,6 +348,21 @@ class ReportsCalls(Protocol):
 
     def report_calls(self, project: str, program: Sequence[str], *, wanted: bool, dry_run: bool = False) -> list[str]:
         """Have the tool report them, or no longer; return the files that changed or, with `dry_run`, would."""
+
+
+@runtime_checkable
+class UserHooks(TranscriptSource, Protocol):
+    """A tool that runs hooks only from the user's own settings, in every folder: ours are added if the user agrees."""
+
+    @property
+    def user_hooks_file(self) -> str:
+        """The file with these settings."""
+
+    def install_user_hooks(self, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Add our hooks, unless the user has them; return the files that changed or, with `dry_run`, would."""
+
+    def remove_user_hooks(self, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what was added, byte for byte; return the files that changed or, with `dry_run`, would."""
 
 
 @runtime_checkable

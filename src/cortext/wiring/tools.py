@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.safety import terminal
 from cortext.tools import registry
-from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, folder_variables_of
+from cortext.tools.base import (
+    Headless,
+    Hooks,
+    Installer,
+    NativeWriter,
+    TranscriptSource,
+    UserHooks,
+    folder_variables_of,
+)
 
 if TYPE_CHECKING:
     from cortext.llm.base import Model
@@ -119,6 +128,11 @@ def hooks(name: str) -> Hooks:
     if not isinstance(found, Hooks):
         raise UsageError(f"{found.title} has no hooks that cortext supports")
     return found
+
+
+def with_user_hooks(among: Iterable[TranscriptSource] | None = None) -> list[UserHooks]:
+    """Return those of these tools, or of all, that read hooks only from the user's own settings."""
+    return [found for found in (_targets() if among is None else among) if isinstance(found, UserHooks)]
 
 
 def with_hooks() -> list[Hooks]:

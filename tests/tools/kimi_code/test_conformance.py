@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from tests.support.cli import cortext
 
+from cortext.errors import ConfigError
 from cortext.model.message import BEGINNING
 from cortext.testing import LineSamples, LineToolConformance
 from cortext.tools.base import CommandFile, Hooks, Installer, NativeWriter
@@ -279,7 +283,7 @@ def test_a_skill_is_a_command_with_its_arguments(tmp_path: Path) -> None:
 def test_the_hooks_that_the_user_has_to_add_are_named(tmp_path: Path) -> None:
     tool = KimiCode(home=str(tmp_path), environ={})
     ((reason, remedy),) = tool.hooks_off("/work")
-    assert all(event in reason for event in EVENTS) and "cortext hook kimi" in remedy
+    assert all(event in reason for event in EVENTS) and "--user-hooks" in remedy
     config = tmp_path / ".kimi-code" / "config.toml"
     config.parent.mkdir()
     config.write_text("".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS))
@@ -287,6 +291,54 @@ def test_the_hooks_that_the_user_has_to_add_are_named(tmp_path: Path) -> None:
     config.write_text("[[hooks")
     ((reason, _),) = tool.hooks_off("/work")
     assert str(config) in reason
+
+
+OWN = '[[hooks]]\nevent = "Stop"\ncommand = "cortext hook kimi"\n'
+OTHERS = OWN.replace("cortext hook kimi", "say done")
+
+
+@pytest.mark.parametrize("text", [None, "", "# mine", "a = 1\r\n[t]\r\nb = 2\r\n", OTHERS, OWN])
+def test_hooks_in_the_users_config_are_added_and_taken_out_byte_for_byte(tmp_path: Path, text: str | None) -> None:
+    tool = KimiCode(home=str(tmp_path), environ={})
+    config = tmp_path / ".kimi-code" / "config.toml"
+    config.parent.mkdir()
+    if text is not None:
+        config.write_bytes(text.encode())
+
+    assert tool.install_user_hooks(["cortext"], dry_run=True) == [str(config)] == [tool.user_hooks_file]
+    assert tool.install_user_hooks(["cortext"]) == [str(config)]
+    assert tool.hooks_off("/work") == []
+    found = [hook["event"] for hook in tomllib.loads(config.read_text())["hooks"] if "hook kimi" in str(hook)]
+    assert sorted(found) == sorted(EVENTS), "none twice"
+    assert tool.install_user_hooks(["cortext"]) == []
+    assert tool.remove_user_hooks(dry_run=True) == tool.remove_user_hooks() == [str(config)]
+    assert (config.read_bytes().decode() if config.exists() else None) == text
+
+
+def test_hooks_that_cannot_be_told_from_the_users_are_left(tmp_path: Path) -> None:
+    tool = KimiCode(home=str(tmp_path), environ={})
+    tool.install_user_hooks(["cortext"])
+    config = tmp_path / ".kimi-code" / "config.toml"
+    config.write_text("".join(line for line in config.read_text().splitlines(True) if not line.startswith("#")))
+
+    with pytest.raises(ConfigError, match="cannot be told"):
+        tool.remove_user_hooks()
+
+
+def test_init_adds_the_hooks_only_if_told_and_uninstall_removes_them(home: Path, tmp_path: Path) -> None:
+    os.environ["HOME"] = str(home)
+    folder = tmp_path / "pond"
+    folder.mkdir()
+    config = home / ".kimi-code" / "config.toml"
+
+    asked = cortext("init", "--ai", "kimi", cwd=folder)
+    assert "cortext init --ai kimi --user-hooks" in asked.out and not config.exists()
+    assert cortext("init", "--ai", "kimi", "--user-hooks", cwd=folder).code == 0
+    assert "hook kimi" in config.read_text()
+    left = cortext("uninstall", cwd=folder)
+    assert "cortext uninstall --user-hooks" in left.out and config.exists()
+    assert cortext("uninstall", "--user-hooks", cwd=folder).code == 0, "also where nothing else is left"
+    assert not config.exists()
 
 
 def test_commands_become_skills_that_only_the_user_calls(tmp_path: Path) -> None:

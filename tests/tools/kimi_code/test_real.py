@@ -15,7 +15,6 @@ from tests.tools.real_flow import Conversations, RealFlow, wait_until
 
 from cortext.model.message import thread
 from cortext.services.resume.handover import Plan
-from cortext.tools.kimi_code.install import EVENTS
 from cortext.wiring.stores import Stores
 
 pytestmark = pytest.mark.real_tool
@@ -64,8 +63,9 @@ class TestKimiCode(RealFlow):
         assert desk.cortext("init", "--ai", "kimi", cwd=folder).code == 0
         assert "hooks" in desk.cortext("doctor", cwd=folder).out
         config = desk.home / ".kimi-code" / "config.toml"
-        tables = "".join(f'[[hooks]]\nevent = "{event}"\ncommand = "cortext hook kimi"\n' for event in EVENTS)
-        config.write_text(tables, encoding="utf-8")
+        before = config.read_bytes() if config.exists() else None
+        assert desk.cortext("init", "--ai", "kimi", "--user-hooks", cwd=folder).code == 0
+        assert "hook kimi" in config.read_text(encoding="utf-8")
         desk.server.push("In the reeds.")
         assert desk.tools["kimi"].run("Where do herons stand?", cwd=folder).returncode == 0
         logs = (desk.home / ".local/share/cortext").rglob("messages.jsonl")
@@ -91,6 +91,7 @@ class TestKimiCode(RealFlow):
             wait_until(lambda: "In the south." in path.read_text(encoding="utf-8"))
         assert "And in winter?" in path.read_text(encoding="utf-8")
 
-        assert desk.cortext("uninstall", cwd=folder).code == 0
+        assert desk.cortext("uninstall", "--user-hooks", cwd=folder).code == 0
+        assert (config.read_bytes() if config.exists() else None) == before
         assert {name: (folder / name).read_bytes() for name in own} == own
         assert not (folder / ".kimi-code" / "skills").exists()

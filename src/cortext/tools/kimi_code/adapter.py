@@ -140,6 +140,26 @@ class KimiCode(SettingsFiles):
 
         return servers_of(os.path.join(self._store.home, "mcp.json"), project, ".mcp.json", MCP)
 
+    @property
+    def user_hooks_file(self) -> str:
+        """The user's config: a project cannot bring hooks."""
+        from cortext.tools.kimi_code.install import CONFIG
+
+        return os.path.join(self._store.home, CONFIG)
+
+    def install_user_hooks(self, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Add our hooks to the user's config, those that it lacks."""
+        from cortext.tools.kimi_code.install import user_hooks
+        from cortext.tools.shared.installer import install
+
+        return install(self._store.home, user_hooks(self._store.home, program), dry_run=dry_run)
+
+    def remove_user_hooks(self, *, dry_run: bool = False) -> list[str]:
+        """Remove them again."""
+        from cortext.tools.kimi_code.install import remove_user_hooks
+
+        return remove_user_hooks(self._store.home, dry_run=dry_run)
+
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return which of our hooks the user's config lacks: a project cannot bring hooks."""
         from cortext.tools.kimi_code.install import hooks_off

@@ -1,7 +1,7 @@
 """What we install in a project for Kimi Code: our commands as skills, and the MCP server in `.kimi-code/mcp.json`.
 
 Kimi Code reads hooks only from the user's `config.toml`, where they run in every folder. So a project cannot bring
-them, and we leave that file to the user: `hooks_off` says what to add.
+them: they are added to that file if the user agrees, in a block of our own at its end.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from typing import Any
 from cortext.errors import ConfigError
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Server
-from cortext.tools.shared.installer import JsonConfig, parse_toml, read_config
+from cortext.tools.shared.installer import JsonConfig, TomlConfig, parse_toml, read_config, remove, toml_string
 from cortext.tools.shared.skills import skill_name, skill_text
 
 MCP = ".kimi-code/mcp.json"
 EVENTS = ("SessionStart", "UserPromptSubmit", "TurnStarted", "Stop", "PostCompact", "SessionEnd")
 # The variable that a command line in a skill sets; Kimi Code inserts the value.
 SESSION = "KIMI_SESSION_ID"
+CONFIG = "config.toml"
 _CALL = "hook kimi"
+_BEGIN = "# >>> cortext: its hooks; taken out again by cortext >>>"
+_END = "# <<< cortext <<<"
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
@@ -46,21 +49,50 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
     return files
 
 
+def user_hooks(home: str, program: Sequence[str] = ("cortext",)) -> list[TomlConfig]:
+    """Return our block in the user's config: a hook for each event that the user has not added; none if all are."""
+    command = toml_string(shlex.join([*program, "hook", "kimi"]))
+    path = os.path.join(home, CONFIG)
+    text = read_config(path) or ""
+    outside = text.partition(_BEGIN)[0] + text.partition(_END)[2] if _BEGIN in text else text
+    missing = _missing(path, outside)
+    entry = "\n".join(f'[[hooks]]\nevent = "{event}"\ncommand = {command}' for event in missing)
+    return [TomlConfig(CONFIG, "hooks", entry, begin=_BEGIN, end=_END, is_server=False)] if missing else []
+
+
+def remove_user_hooks(home: str, *, dry_run: bool) -> list[str]:
+    """Remove our block; raise ConfigError if Kimi Code rewrote the file without the lines around it."""
+    changed = remove(home, user_hooks(home), dry_run=dry_run)
+    path = os.path.join(home, CONFIG)
+    if not changed and len(_missing(path, read_config(path) or "")) < len(EVENTS):
+        raise ConfigError(
+            f"the hooks in {path} cannot be told from yours: the lines around ours are gone",
+            kept="it is unchanged",
+            hint=f"remove the tables [[hooks]] with the command `cortext {_CALL}`",
+        )
+    return changed
+
+
 def hooks_off(home: str) -> list[tuple[str, str]]:
     """Return which of our hooks are missing in the user's config, and what to do."""
-    path = os.path.join(home, "config.toml")
+    path = os.path.join(home, CONFIG)
     try:
-        found = parse_toml(path, read_config(os.path.realpath(path)) or "").get("hooks")
+        missing = _missing(path, read_config(os.path.realpath(path)) or "")
     except ConfigError as error:
         return [(error.message, error.hint)]
-    hooks: list[Any] = found if isinstance(found, list) else []
-    ours = {hook.get("event") for hook in hooks if isinstance(hook, dict) and _CALL in str(hook.get("command"))}
-    missing = [event for event in EVENTS if event not in ours]
     if not missing:
         return []
     return [
         (
             f"it runs only the hooks in {path}, where ours for {', '.join(missing)} are missing",
-            'add a table [[hooks]] with the event and command = "cortext hook kimi" for each of them',
+            "add them with `cortext init --ai kimi --user-hooks`",
         )
     ]
+
+
+def _missing(path: str, text: str) -> list[str]:
+    """Return the events for which a config has no hook of ours."""
+    found = parse_toml(path, text).get("hooks")
+    hooks: list[Any] = found if isinstance(found, list) else []
+    ours = {hook.get("event") for hook in hooks if isinstance(hook, dict) and _CALL in str(hook.get("command"))}
+    return [event for event in EVENTS if event not in ours]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser
 
 from cortext.config.schema import CALLS
@@ -37,6 +38,11 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("--force", action="store_true", help="allow your home folder, which becomes a git repository")
     made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
+    made.add_argument(
+        "--user-hooks",
+        action="store_true",
+        help="also add hooks to your own settings, without asking, for tools that read them only there (Kimi Code)",
+    )
     made.add_argument("--json", action="store_true", help="print what was written as JSON")
     return made
 
@@ -58,6 +64,8 @@ def run(arguments: list[str]) -> int:
     report = Setup(folder, tools, PROGRAM, calls=stores.settings.workspace.recall == CALLS).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
+    if options.user_hooks:
+        report.merged += [path for tool in ai_tools.with_user_hooks(tools) for path in tool.install_user_hooks(PROGRAM)]
     warn_if_not_on_path()
     if options.json:
         print(report_json(report))
@@ -66,6 +74,10 @@ def run(arguments: list[str]) -> int:
     print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)}")
     print(f"  for {names}")
     print_report(report)
+    for hooked in ai_tools.with_user_hooks(tools):
+        missing = hooked.install_user_hooks(PROGRAM, dry_run=True)
+        if missing and _agreed_to_user_hooks(hooked.name, hooked.title, hooked.user_hooks_file):
+            hooked.install_user_hooks(PROGRAM)
     for tool, found in zip(tools, detect_all(tools), strict=True):
         if note := untested(tool, found):
             print(f"  note: {terminal.line(note)}")
@@ -86,6 +98,16 @@ def run(arguments: list[str]) -> int:
     print("Sessions contain what was said, word for word; to keep them out of git, add")
     print("`.session/` to .gitignore.")
     return 0
+
+
+def _agreed_to_user_hooks(name: str, title: str, path: str) -> bool:
+    """Ask at a terminal whether to add hooks to the user's own settings; else say how to add them."""
+    print(f"  {title} reads hooks only from {terminal.line(path)}, for every folder.")
+    if sys.stdin.isatty() and input("  Add cortext's there? [y/N] ").strip().lower() in ("y", "yes"):
+        print("  Added. Undo: cortext uninstall --user-hooks")
+        return True
+    print(f"  Add them with: cortext init --ai {name} --user-hooks")
+    return False
 
 
 def _check_home(folder: str, *, force: bool) -> None:
