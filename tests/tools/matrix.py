@@ -9,7 +9,8 @@
 Each pair is run twice: in a home folder in which the target was never used, and in one in which it was used before with
 another provider. Results are kept in `.cache/matrix`, and the conversations next to the programs, so that an
 interrupted run continues where it stopped; a pair is run again when a program has another version or the adapters have
-changed. At the end `docs/pairs.md` is written. CONTRIBUTING.md says what it needs.
+changed. A pair that did not pass leaves its home there in a folder `failed-…`. At the end `docs/pairs.md` is written.
+CONTRIBUTING.md says what all this needs.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def run(names: Sequence[str], results: Results, work: Path, *, again: bool) -> N
             row = _row(held[source], source, target, home, work / "pair", server)
             results.put(row)
             _say(row)
+            if not row.passed and (work / "pair").exists():  # to look at; the next pair uses the folder
+                _copy(work / "pair", work / f"failed-{source}-{target}-{home}")
 
 
 def is_done(row: Row | None) -> bool:
