@@ -335,6 +335,7 @@ def test_a_writer_that_is_open_ends_with_its_share(kind: str, team: Team, open_t
                 writer.update(Change(title="too late"))
         assert [message.content for message in ann.read(name)] == ["about alder", "while shared"]
         assert ann.get(name).title == "title alder"
+        shares.unshare(name)
     for store in (ann, ben):
         store.close()
 
@@ -356,6 +357,7 @@ def test_a_forged_or_stale_share_hides_no_real_one(open_team: Team) -> None:
     assert ben.get(name).title == "of carol"
     carol.delete(name)
     assert ben.get(name).title == "title poplar"
+    ann.shares().unshare(name)
     for store in (ann, ben, carol):
         store.close()
 
