@@ -187,6 +187,20 @@ def test_related_conversations_come_only_on_request_and_at_most_three(workspace:
     assert lines[1].split("(")[1].split(",")[0] in talk.resume("2"), "a number of this list"
 
 
+def test_codex_gets_related_conversations_as_a_message_not_as_an_instruction(workspace: Path) -> None:
+    def fired(event: str, **fields: str) -> str:
+        payload = {"session_id": "1", "cwd": str(workspace), "hook_event_name": event, **fields}
+        done = cortext("hook", "codex", cwd=workspace, stdin=json.dumps(payload))
+        assert done.code == 0, done.err
+        return done.out
+
+    told = fired("UserPromptSubmit", prompt="$workspace-related heron_counter circular import")
+    assert "has found 1 conversation." in told and "circular import: " not in told and "Herons at the gate" not in told
+    followed = json.loads(fired("Stop"))
+    assert followed["decision"] == "block" and "Herons at the gate (001-debug-herons" in followed["reason"]
+    assert fired("Stop") == "", "once"
+
+
 def test_what_is_not_about_the_topic_is_not_related(workspace: Path) -> None:
     talk = ClaudeTalk(workspace)
     assert "001-debug-herons" in _given(talk, "/workspace.related heron_counter circular import")
