@@ -157,6 +157,23 @@ def test_a_running_process_looks_at_very_many_files_only_now_and_then(
     index.close()
 
 
+@pytest.mark.req("FIND-03", "FIND-04")
+def test_the_files_of_old_sessions_are_looked_at_by_a_full_scan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(sessions_module, "MANY", 1)
+    world.store.append("c", Message(role="user", content="newest"))
+    world.rows()
+    for name in ("a", "c"):
+        file = next(path for path in world.root.rglob("*.json*") if f'"T {name}"' in path.read_text(encoding="utf-8"))
+        file.write_text(file.read_text(encoding="utf-8").replace(f"T {name}", "T x"), encoding="utf-8")
+    found = world.rows()
+    assert (found["a"][0], found["c"][0]) == ("T a", "T x")
+    index = SessionIndex(str(world.folder / "cache"))
+    index.refresh([world.source()], everything=True)
+    assert {row.title for row in index.rows([str(world.root)])} == {"T x", "T b"}
+    index.close()
+
+
 @pytest.mark.req("STORE-01")
 def test_a_deleted_or_damaged_index_comes_back_the_same(world: World) -> None:
     before = world.rows()

@@ -39,7 +39,8 @@ FEW = 400  # up to this many sessions, every folder is scanned each time; beyond
 MOST = 2**53  # the largest count that is stored
 AT_ONCE = 500  # sessions per query by id
 PATIENCE = 600.0  # seconds between full scans of a large store
-NEWEST = 200  # sessions of a large store whose files a quick refresh looks at
+MANY = 5_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan
+NEWEST = 200  # the same for a quick refresh
 LOOK_AGAIN = 2.0  # seconds for which a process that looked at the files of all sessions only refreshes quickly
 IN_USE = ("status", "active")
 _READ = 17  # columns that are read from the files of a session; its batch and what is derived follow
@@ -141,8 +142,8 @@ class SessionIndex:
     ) -> bool:
         """Bring the list up to date. Return whether a full scan of some store is due and was left for later.
 
-        A `quick` one costs the same however many sessions there are: it sees what our own writers noted and what git
-        did, but changes by others only in the newest sessions and in active ones.
+        What our own writers noted and what git did is always seen; changes that others make to files in place are seen
+        in the newest sessions and in active ones: in fewer with `quick`, in all with `everything`.
         """
         sources = list(sources)
         try:
@@ -309,7 +310,7 @@ class _Refresh:
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
         everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(text) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
-        changed |= self._files_changed(newest=NEWEST if quick and not everything else None)
+        changed |= self._files_changed(None if everything else NEWEST if quick else MANY)
         if everything or not same:
             came, plain = self._new_and_gone()
             changed |= came
@@ -396,7 +397,7 @@ class _Refresh:
                     plain |= fingerprint
         return (known - existing) | (existing - known), plain
 
-    def _files_changed(self, newest: int | None = None) -> set[str]:
+    def _files_changed(self, newest: int | None) -> set[str]:
         """Return the sessions whose files changed; this calls stat on each file but reads none.
 
         With `newest`, only so many sessions are looked at, and so many of those that are active.

@@ -89,7 +89,7 @@ class Library:
     def _compare_everything(self) -> None:
         began = time.monotonic()
         try:
-            self.stores.listing().refresh()  # with the stores that exist by now
+            self.stores.listing().refresh_all()  # with the stores that exist by now
         finally:
             ended = time.monotonic()
             self._sweep_due = ended + max(SWEEP, SHARE * (ended - began))
