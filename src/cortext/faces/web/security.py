@@ -57,7 +57,7 @@ class Access:
         proxied: Sequence[str] = (),
     ) -> None:
         self.hosts = frozenset(f"{name}:{port}" for name in names) | ({*names} if port == 80 else set()) | {*proxied}
-        self._port_of_any_address = port if by_address else 0
+        self._port_of_any_address = str(port) if by_address else ""
         self.token = secrets.token_urlsafe(32)
         self.cookie = f"cortext-{port}"
         self.spent = False
@@ -79,8 +79,7 @@ class Access:
     def is_host(self, header: str) -> bool:
         """Whether a `Host` header names this server."""
         name, _, port = header.rpartition(":")
-        any_address = port.isascii() and port.isdigit() and int(port) == self._port_of_any_address > 0
-        return header in self.hosts or (any_address and _is_address(name))
+        return header in self.hosts or (port == self._port_of_any_address != "" and _is_address(name))
 
     def spend(self, token: str) -> bool:
         """Whether this is the token; it works once."""
