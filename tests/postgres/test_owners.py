@@ -669,9 +669,10 @@ def is_untouched(crew: Team) -> bool:
     """Whether everything that was planted is as it was."""
     planted = "SELECT session_id, deleted_at IS NULL, message_count FROM cortext.sessions WHERE owner = %s"
     rows = [row for row in crew.sql(planted, crew.ann) if row[0].startswith("planted-")]
-    facts = crew.sql("SELECT count(*) FROM cortext.facts WHERE owner = %s AND forgotten_at IS NULL", crew.ann)
+    known = "SELECT record FROM cortext.facts WHERE owner = %s AND forgotten_at IS NULL"
+    facts = [row for row in crew.sql(known, crew.ann) if "remember q" in row[0]]
     deleted = [name for name, is_live, _ in rows if not is_live]
-    return len(rows) == 40 and deleted == ["planted-39"] and {row[2] for row in rows} == {22} and facts == [(40,)]
+    return len(rows) == 40 and deleted == ["planted-39"] and {row[2] for row in rows} == {22} and len(facts) == 40
 
 
 # ── the schema behind it ─────────────────────────────────────────────────────────────────────────────
