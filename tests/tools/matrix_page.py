@@ -120,7 +120,7 @@ def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) ->
             for row in failed
         ]
     else:
-        lines += ["Every run passed."]
+        lines += ["The last run of every pair passed."]
     lines += ["", "## What was changed", "", "By the receipts, with the number of times in one conversation.", ""]
     lines += [*table("to", "change", "times", "from"), *_changes(names, rows)]
     lost = {(row.source, what) for row in rows if row.outcome for what in row.outcome.lost}
