@@ -81,6 +81,8 @@ class Capture:
         self.projects = Projects()
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
+        # The catalogue is only a cache: if the folder of the home store was removed, it still knows what was in it.
+        self._home_is_new = os.path.isabs(home.root) and not os.path.lexists(home.root)
 
     def remember_all(self) -> None:
         """Load the whole catalogue into memory, for a run over very many transcripts."""
@@ -195,9 +197,14 @@ class Capture:
         return self._mask and entry.root != self.home.root
 
     def _entry(self, tool: str, key: str) -> Entry | None:
-        if self._entries is not None:
-            return self._entries.get((tool, key))
-        return self.catalogue.get(tool, key)
+        entry = self._entries.get((tool, key)) if self._entries is not None else self.catalogue.get(tool, key)
+        return entry if entry is not None and not self._is_lost(entry) else None
+
+    def _is_lost(self, entry: Entry) -> bool:
+        """Whether a session was in a home store that was removed, or in the one of another data folder."""
+        if entry.session_id != session_id_for(entry.tool, entry.key):
+            return False
+        return self._home_is_new if entry.root == self.home.root else self.store_at(entry.root) is None
 
     def _entry_by_origin(self, transcript: Transcript) -> Entry | None:
         """Find a session that names this transcript as its origin: it replaces a lost entry of the catalogue."""
