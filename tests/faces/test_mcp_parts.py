@@ -79,7 +79,11 @@ def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str)
         ({"query": None}, "query is missing", "provide 'query'"),
         ({"query": ["a", "b"]}, "query: Expected `str`, got `array`", ""),
         ({"query": "a", "limit": "many"}, "limit: Expected `int`, got `str`", ""),
-        ({"query": "a", "words": 1}, "unknown argument 'words'", "this tool takes query, type, tag, date_range, limit"),
+        (
+            {"query": "a", "words": 1},
+            "unknown argument 'words'",
+            "this tool takes query, type, tag, starred, archived, date_range, limit",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_with_the_way_out(given: dict[str, Any], message: str, hint: str) -> None:

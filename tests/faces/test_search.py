@@ -166,14 +166,12 @@ def test_missing_words_are_reported_before_results_by_meaning(world: World) -> N
     )
     near = cortext("search", "puppy", "kitten", cwd=world.root)
     assert near.code == 0
-    assert near.out.startswith('No message contains "puppy kitten"; the nearest in meaning:\n\n1. Pets\n')
+    assert near.out.startswith('No message contains "puppy kitten"; the nearest in meaning:\n1. Pets\n')
     (hit, *_) = cortext("search", "puppy", "kitten", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["why"], hit["nearest"]) == ("three", ["meaning"], True)
     (hit, *_) = cortext("search", "barks", "puppy", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["nearest"]) == ("three", False)
-    assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith(
-        'No message contains "puppy":\n\n1. Pets\n'
-    )
+    assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith('No message contains "puppy":\n1. Pets\n')
     for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
         nothing = cortext("search", *words, cwd=world.root)
         assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")

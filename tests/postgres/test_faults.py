@@ -107,7 +107,7 @@ def test_a_renewal_after_the_release_does_not_hold_the_session() -> None:
     store.create(Session(id="talk"))
     with store.open("talk") as writer:
         lease = writer.lease
-    store.connections.query(postgres_lease._RENEW, 10.0, *lease)
+    store.connections.query(store.scope.sql(postgres_lease._RENEW), 10.0, *store.scope.held(lease))
     with store.open("talk") as again:
         assert again.append(Message(role="user", content="free"))[0].seq == 0
     with pytest.raises(SessionBusy, match="taken over"):

@@ -87,7 +87,7 @@ def _tour(folder: str) -> None:
 
     program, name = _program(folder), os.path.basename(folder)
     steps = (
-        ["list", "--here", "--limit", "3"],
+        ["list", "--here", "--limit", "2"],
         ["search", "tablets thrown out at sunrise", "--limit", "1", "--messages", "--workspace", name],
         ["resume", "api design", "--dry-run", "--ai", "claude"],
     )

@@ -68,7 +68,7 @@ def run(arguments: list[str]) -> int:
 
         note = note_of(search, " ".join(options.words))
         if note:
-            print(f"{note}\n")
+            print(note)
         print_found(found)
     else:
         print("Nothing was found.")
