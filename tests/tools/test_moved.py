@@ -17,7 +17,6 @@ from tests.support.moves import (
     copied_plainly,
     hold_about_a_note,
     make_project,
-    moved,
     renamed,
     sent,
     worktree,
@@ -45,7 +44,7 @@ def _captured(desk: Desk, name: str, session: str, folder: Path) -> str:
 @pytest.mark.req("TOOL-09", "TOOL-02", "FLOW-06")
 @pytest.mark.parametrize(
     ("name", "move"),
-    [("claude", renamed), ("codex", cloned), ("gemini", worktree), ("opencode", moved)],
+    [("claude", renamed), ("codex", cloned), ("gemini", worktree)],
 )
 def test_a_conversation_of_a_real_program_follows_its_project(
     tmp_path: Path, server: ModelServer, name: str, move: Callable[[Place], Place]
