@@ -82,7 +82,7 @@ class Capture:
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
         # The catalogue is only a cache: if the folder of the home store was removed, it still knows what was in it.
-        self._home_is_new = os.path.isabs(home.root) and not os.path.lexists(home.root)
+        self._home_was_missing = os.path.isabs(home.root) and not os.path.lexists(home.root)
 
     def remember_all(self) -> None:
         """Load the whole catalogue into memory, for a run over very many transcripts."""
@@ -204,7 +204,17 @@ class Capture:
         """Whether a session was in a home store that was removed, or in the one of another data folder."""
         if entry.session_id != session_id_for(entry.tool, entry.key):
             return False
-        return self._home_is_new if entry.root == self.home.root else self.store_at(entry.root) is None
+        if entry.root != self.home.root:
+            return self.store_at(entry.root) is None
+        return self._home_was_missing and not self._is_stored(entry.session_id)
+
+    def _is_stored(self, session_id: str) -> bool:
+        """Whether the home store has this session."""
+        try:
+            self.home.store.get(session_id)
+        except SessionNotFound:
+            return False
+        return True
 
     def _entry_by_origin(self, transcript: Transcript) -> Entry | None:
         """Find a session that names this transcript as its origin: it replaces a lost entry of the catalogue."""
