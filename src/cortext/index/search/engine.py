@@ -1,4 +1,4 @@
-"""One user's search index: where it is kept, who may write it, and what it finds.
+"""One user's search index: where it is kept, who may write it, and questions to it (`finding` answers them).
 
 The index is a folder inside the cache folder, named by the file `current`. A rebuild creates a new folder next to it,
 named by `next`, and switches `current` at the end, so the old index answers meanwhile; an interrupted rebuild is
@@ -12,43 +12,25 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from typing import Unpack
 
-import tantivy
-
-from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed, index_busy
-from cortext.index.search.ask import NAMES, Asking, between, restricted_to
-from cortext.index.search.fuse import At, Scores, Signals, fused, in_order
+from cortext.errors import SessionBusy, WriteFailed, index_busy
+from cortext.index.search.finding import FEW_KEYS, Finding, Options, Results
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
-from cortext.index.search.keywords import NAME_PLACE, Hit, folder_size
+from cortext.index.search.keywords import folder_size
 from cortext.index.search.models import Models
-from cortext.index.search.query import Query, moment
+from cortext.index.search.query import Query
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
 from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.io import files as fsio
 from cortext.io import locks
 
-if TYPE_CHECKING:
-    from cortext.index.search.embed import Model
-    from cortext.index.search.rank import Decides, Read
-
-
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
 SCHEMA = 1  # version of everything in the folder
-FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond it, results are filtered afterwards
-CANDIDATES = 300
 AT_ONCE = 20_000  # missing vectors that a query waits for
-MOST = 20_000
-NAMED = 60  # sessions that are found by their names
-LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
-DURING = 100  # messages of the time that a query names
-MESSAGE_FILTERS = ("role", "after", "before")
-WIDER = 10  # times as many of the nearest are looked at if some are left out
-CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
-LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
 
 
 def _index_folder(cache: str) -> str:
@@ -67,39 +49,6 @@ def _index_folder(cache: str) -> str:
         return usual  # the first write reports why it is impossible
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
     return os.path.join(fallback, "search") if is_ours else usual
-
-
-class Results(NamedTuple):
-    """What a query found, by (key, number of the message)."""
-
-    scores: Scores
-    terms: set[str]  # to highlight in snippets
-    signals: Mapping[At, Signals] = {}
-    dated: Collection[At] = ()  # the messages of the time that the query names
-    far: float = 0.0  # a lower cosine means nothing
-
-    def why(self, at: At) -> tuple[str, ...]:
-        """Return what a message was found by: words, meaning, title, date; or that it is only next to one that was."""
-        one = self.signals.get(at)
-        if one is None:
-            return ()
-        reasons = {
-            "words": one.words > 0,
-            "meaning": one.meaning > self.far,
-            "title": one.name > 0,
-            "date": at in self.dated,
-        }
-        found = tuple(name for name, holds in reasons.items() if holds)
-        return found or ("neighbour",)
-
-
-class _Near(NamedTuple):
-    """How close messages are in meaning, by (key, place)."""
-
-    cosines: Mapping[tuple[int, int], float] = {}
-    common: float = 0.0  # a cosine that any two texts reach
-    far: float = 0.0  # a lower one means nothing
-    sure: float = 0.0  # what texts about something else hardly reach
 
 
 class Engine:
@@ -330,193 +279,16 @@ class Engine:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
-    def find(
-        self,
-        query: Query,
-        *,
-        keys: Collection[int] | None = None,
-        leave_out: Collection[int] = (),
-        limit: int = CANDIDATES,
-        exact: bool = False,
-        like: int = 0,
-        read: Read | None = None,
-        decides: Decides = lambda text: 0.0,
-    ) -> Results:
-        """Return the messages found, by (key, number).
-
-        `keys` are the sessions to search (None: all). `like` is the key of a session whose meaning is used instead of
-        the query's. `read` returns messages; with it, the best candidates are ordered by their text. `decides` says
-        how much of what the query asks about a text decides.
-        """
-        generation = self.generation()
+    def find(self, query: Query, **options: Unpack[Options]) -> Results:
+        """Return the messages found, by (key, number); nothing if there is no index yet."""
         self.trouble, self.worded, self.missing = "", False, []
-        if generation is None or (keys is not None and not keys):
+        generation = self.generation()
+        if generation is None:
             return Results({}, set())
-        asking = Asking(generation.keywords, generation.words, exact=exact)
-        restrictions = self._restrictions(generation, query, keys, leave_out)
-        asked = asking.build(query, restrictions)
-        if asked is None:
-            return Results({}, set())
-        newest = not query.wanted
-        hits = self._hits(generation, asked, keys, limit, newest=newest)
-        found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
-        if newest:
-            self.worded = True
-            return Results(in_order(found), asking.lit)
-        by_name = asking.build(query, restrictions, NAMES)
-        named = [*hits, *(self._hits(generation, by_name, keys, NAMED) if by_name is not None else ())]
-        names = self._names(generation, query, {key for key, place, _ in named if place >= NAME_PLACE})
-        if query.when is not None:  # what was said at that time is a candidate even if others have more of the words
-            during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.when))]
-            asked = asking.build(query, during)
-            for key, place, score in self._hits(generation, asked, keys, DURING) if asked is not None else ():
-                if place < NAME_PLACE:
-                    found.setdefault((key, place), score)
-        self.missing = asking.missing(query)
-        self.worded = bool(found or names) and asking.occurs(query)
-        if not self.worded:  # only stop words of the query matched, which does not answer it
-            found, names = {}, {}
-        # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
-        strict = exact or query.demands
-        limit = 0 if strict else limit
-        filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
-        near = _Near() if exact else self._near(generation, query.said, like, found, keys, limit, filtered=filtered)
-        signals = fused(found, near.cosines, names, near=near.common, strict=strict)
-        if filtered and not strict:
-            allowed = self._allowed(generation, restrictions, signals) | {(key, place >> 1) for key, place in found}
-            nearest = {at: cosine for at, cosine in near.cosines.items() if (at[0], at[1] >> 1) in allowed}
-            signals = fused(found, nearest, names, near=near.common)
-            signals = {at: one for at, one in signals.items() if at in allowed}
-        if read is None or exact or like or self.models.none:
-            return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals, far=near.far)
-        from cortext.index.search.rank import rerank
-
-        def rarity(word: str) -> float:
-            return _rarity(generation, word)
-
-        ranked = rerank(query, signals, read, decides, self.models.static(), rarity)
-        if self.worded and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
-            # Of "volcano eruption file", a message has "file": that is no answer.
-            share = asking.share(query, rarity)
-            self.worded = any(share(text) >= LEAST for text in ranked.texts)
-        return Results(ranked.scores, asking.lit, signals, ranked.dated, near.far)
-
-    def _names(self, generation: Generation, query: Query, keys: Collection[int]) -> dict[int, float]:
-        """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
-        weights = {
-            stem: _rarity(generation, word.text)
-            for word in query.wanted
-            for stem in generation.keywords.stems(word.text)
-        }
-        whole = sum(weights.values())
-        found: dict[int, float] = {}
-        for key, name in generation.state.names(keys).items():
-            stems = set(generation.keywords.stems(name))
-            share = sum(weight for stem, weight in weights.items() if stem in stems) / whole if whole else 1.0
-            found[key] = share or LEAST_NAMED  # by a part of a word, or in a script without spaces
-        return found
-
-    def _hits(
-        self,
-        generation: Generation,
-        asked: tantivy.Query,
-        keys: Collection[int] | None,
-        limit: int,
-        *,
-        newest: bool = False,
-    ) -> list[Hit]:
-        """Return the best documents of the allowed sessions."""
-        hits = generation.keywords.search(asked, limit, newest=newest)
-        if keys is None or len(keys) <= FEW_KEYS:
-            return hits
-        allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
-        more = limit
-        kept = [hit for hit in hits if hit[0] in allowed]
-        while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
-            more *= 4
-            hits = generation.keywords.search(asked, more, newest=newest)
-            kept = [hit for hit in hits if hit[0] in allowed]
-        return kept[:limit]
-
-    def _near(
-        self,
-        generation: Generation,
-        said: str,
-        like: int,
-        found: Collection[tuple[int, int]],
-        keys: Collection[int] | None,
-        limit: int,
-        *,
-        filtered: bool,
-    ) -> _Near:
-        """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
-        name = self.models.usable(generation.state)
-        if not name or not said.strip():
-            return _Near()
-        vectors = generation.meaning(name).vectors()
-        if not len(vectors):
-            return _Near()
-        mean = vectors.mean(like) if like else None
-        try:
-            model = self.models.model(name)
-            # If no word matched, drop those that are no words at all: their vectors would match anything.
-            said = said if self.worded else _known(model, said)
-            if mean is None and not said:
-                return _Near()
-            query = model.embed([said])[0] if mean is None else mean
-        except (ModelError, ConfigError) as error:
-            self.trouble = f"matched by keywords only: {error.message}"
-            return _Near()
-        few = keys if keys is not None and len(keys) <= FEW_KEYS else None
-        many = keys is not None and few is None
-        nearest = vectors.search(query, limit * WIDER if many or filtered else limit, few) if limit else []
-        if many:
-            allowed = set(keys or ())
-            nearest = [item for item in nearest if item[0] in allowed]
-            nearest = nearest if filtered else nearest[:limit]
-        near = {(key, place): score for key, place, score in nearest if score >= model.far}
-        near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
-        return _Near(near, model.near, model.far, model.sure)
-
-    def _allowed(
-        self,
-        generation: Generation,
-        restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]],
-        signals: Mapping[At, Signals],
-    ) -> set[At]:
-        """Return which messages the filters allow, of the best sessions: vectors know no role and no time, words do."""
-        best = dict.fromkeys(key for key, _ in sorted(signals, key=lambda at: (-signals[at].whole, at)))
-        counts = generation.state.by_key(best.keys())
-        keys: list[int] = []
-        room = CHECKED
-        for key in best:
-            if room <= 0:
-                break
-            keys.append(key)
-            room -= counts[key][2] if key in counts else 0
-        asked = [*restrictions, (tantivy.Occur.Must, restricted_to(generation.keywords, "session", keys))]
-        hits = generation.keywords.search(tantivy.Query.boolean_query(asked), MOST, newest=True)
-        return {(key, place >> 1) for key, place, _ in hits}
-
-    def _restrictions(
-        self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
-    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        from tantivy import Occur
-
-        found: list[tuple[tantivy.Occur, tantivy.Query]] = []
-        if keys is not None and len(keys) <= FEW_KEYS:
-            found.append((Occur.Must, restricted_to(generation.keywords, "session", list(keys))))
-        if leave_out:
-            found.append((Occur.MustNot, restricted_to(generation.keywords, "session", list(leave_out))))
-        role = query.filters.get("role")
-        if role:
-            found.append((Occur.Must, restricted_to(generation.keywords, "role", [role])))
-        after, before = query.filters.get("after", ""), query.filters.get("before", "")
-        if after or before:
-            first = moment(after) if after else 0
-            last = moment(before, end=True) if before else 99991231235959
-            found.append((Occur.Must, between(generation.keywords, first, last)))
-        return found
+        finding = Finding(generation, self.models)
+        results = finding.find(query, **options)
+        self.trouble, self.worded, self.missing = finding.trouble, finding.worded, finding.missing
+        return results
 
     # ── presenting results ───────────────────────────────────────────────────────────────────────────
 
@@ -586,19 +358,3 @@ class Engine:
         sizes = {"keywords": whole - vectors, "vectors": vectors}
         embedded = generation.meaning(self.models.wanted).count()
         return Status(generation.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
-
-
-def _rarity(generation: Generation, word: str) -> float:
-    """Return the inverse document frequency of a word."""
-    searcher = generation.keywords.searcher()
-    often = min(
-        (searcher.doc_freq("body", stem) for stem in generation.keywords.stems(word)), default=searcher.num_docs
-    )
-    return math.log(1 + (searcher.num_docs - often + 0.5) / (often + 0.5))
-
-
-def _known(model: Model, said: str) -> str:
-    """Return the words that a model knows; only our own model can tell, so for others all of them."""
-    from cortext.index.search.embed import StaticModel
-
-    return model.known(said) if isinstance(model, StaticModel) else said

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cortext.index.search.engine import Engine, Results
+from cortext.index.search.engine import Engine
+from cortext.index.search.finding import Results
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
 from cortext.index.search.query import FILTERS, Query, number, parse, timestamp
