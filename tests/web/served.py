@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from tests.faces.pond import Pond
 from tests.support.cli import SCRIPTS
 
 
@@ -93,6 +94,18 @@ class Served:
         found = re.search(rf'<a href="(/c/[^"]+)">{re.escape(title)}</a>', self.get("/").text)
         assert found, title
         return unescape(found[1]).partition("?")[0]
+
+
+CLAUDE = "echo '2.1.0 (Claude Code)'"  # an installed tool: only its version is asked for
+
+
+def with_program(pond: Pond, name: str, script: str) -> dict[str, str]:
+    """Install a program that runs a script of the shell; return an environment in which it is found."""
+    program = pond.home / "programs" / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return {**pond.env, "PATH": f"{program.parent}:{pond.env['PATH']}"}
 
 
 @contextmanager

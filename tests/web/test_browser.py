@@ -19,7 +19,7 @@ from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
 from tests.support.cli import cortext
 from tests.web.room import PATIENCE, Room, browsing, until
-from tests.web.served import Served, serving
+from tests.web.served import CLAUDE, Served, serving, with_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -101,17 +101,12 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
         ),
         Message(role="tool", timestamp="2026-07-01T10:03:00.000Z", parts=[Part(TOOL_RESULT, call_id="e", output="ok")]),
     )
-    program = made.home / "programs" / "claude"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
-    program.chmod(0o755)
     return made
 
 
 @pytest.fixture(scope="module")
 def served(pond: Pond) -> Iterator[Served]:
-    env = {**pond.env, "PATH": f"{pond.home / 'programs'}:{pond.env['PATH']}"}
-    with serving(env, pond.folder) as running:
+    with serving(with_program(pond, "claude", CLAUDE), pond.folder) as running:
         yield running
 
 

@@ -21,7 +21,7 @@ from tests.support import chromium
 from tests.support.cli import cortext
 from tests.web.injections import INJECTIONS, everywhere
 from tests.web.room import PATIENCE, Room, browsing
-from tests.web.served import serving
+from tests.web.served import CLAUDE, serving, with_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Dialog, Page
@@ -66,17 +66,12 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
         store.append(name, *messages, Message(role="user", content=f"kestrel {text} kestrel"))
         named_store = Stores(str(made.folder)).workspace_store()
         add_note(named_store, store.get(name), f"a note {text}")
-    program = made.home / "programs" / "claude"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
-    program.chmod(0o755)
     return made
 
 
 @pytest.fixture(scope="module")
 def room(pond: Pond) -> Iterator[Room]:
-    env = {**pond.env, "PATH": f"{pond.home / 'programs'}:{pond.env['PATH']}"}
-    with serving(env, pond.folder) as served, browsing(served) as made:
+    with serving(with_program(pond, "claude", CLAUDE), pond.folder) as served, browsing(served) as made:
         yield made
 
 

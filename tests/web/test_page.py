@@ -17,7 +17,7 @@ from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import cortext
-from tests.web.served import Served, serving
+from tests.web.served import CLAUDE, Served, serving, with_program
 
 pytestmark = pytest.mark.req("PAGE-01", "LOOK-05")
 
@@ -68,21 +68,13 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     for number in range(25):
         home.create(Session(id=f"flock-{number}", title=f"Birds {number}"))
         home.append(f"flock-{number}", Message(role="user", content=f"a flock of {number} birds"))
-    # An installed tool: only its version is asked for.
-    programs = made.home / "programs"
-    programs.mkdir()
-    claude = programs / "claude"
-    claude.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
-    claude.chmod(0o755)
-    terminal = programs / "terminal"
-    terminal.write_text('#!/bin/sh\npwd > "$HOME/opened"\nfor word; do echo "$word" >> "$HOME/opened"; done\n')
-    terminal.chmod(0o755)
     return made
 
 
 @pytest.fixture(scope="module")
 def env(pond: Pond) -> dict[str, str]:
-    return {**pond.env, "PATH": f"{pond.home / 'programs'}:{pond.env['PATH']}", "TERMINAL": "terminal"}
+    with_program(pond, "terminal", 'pwd > "$HOME/opened"\nfor word; do echo "$word" >> "$HOME/opened"; done')
+    return with_program(pond, "claude", CLAUDE) | {"TERMINAL": "terminal"}
 
 
 @pytest.fixture(scope="module")
