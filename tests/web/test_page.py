@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import sys
 import time
@@ -202,8 +203,6 @@ def test_one_message_is_copied_as_markdown(served: Served) -> None:
 
 
 def test_a_new_message_is_announced_within_two_seconds(served: Served, pond: Pond) -> None:
-    import http.client
-
     connection = http.client.HTTPConnection(served.host, timeout=20)
     connection.request("GET", f"{served.link('Knots')}/live", headers={"Cookie": served.cookie})
     answer = connection.getresponse()
@@ -215,6 +214,22 @@ def test_a_new_message_is_announced_within_two_seconds(served: Served, pond: Pon
     connection.close()
     assert b"event: changed\n" in lines and took < 2
     assert "And the sheet bend?" in served.get(f"{served.link('Knots')}/messages?from=2").text
+
+
+@pytest.mark.parametrize("path", ["/", "knots"])
+def test_what_changed_before_a_page_follows_is_announced_too(served: Served, pond: Pond, path: str) -> None:
+    here = "/" if path == "/" else f"/c/{store_key(str(pond.folder))}/004-learn-knots"
+    shown = re.findall(r'data-state="(\w+)"', served.get(here).text)[0]
+    WorkspaceStore(str(pond.folder)).append("004-learn-knots", Message(role="user", content="And the hitch?"))
+    ends = time.monotonic() + 20
+    while shown in served.get(here).text:  # until the server knows it: only then a follower begins
+        assert time.monotonic() < ends
+    connection = http.client.HTTPConnection(served.host, timeout=20)
+    connection.request("GET", f"{here.rstrip('/')}/live?shown={shown}", headers={"Cookie": served.cookie})
+    answer = connection.getresponse()
+    lines = [answer.readline() for _ in range(4)]
+    connection.close()
+    assert b"event: changed\n" in lines
 
 
 def test_the_charts_have_a_table_behind_them(served: Served) -> None:

@@ -13,6 +13,7 @@ from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.html import message as messages
 from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
+from cortext.faces.web.live import mark_of, state_of
 from cortext.faces.web.origins import link_to
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
@@ -91,6 +92,7 @@ async def conversation(request: Request) -> Response:
         found = services.found(row)
         return {
             **_frame(services, row, branch),
+            "state": mark_of(state_of(row)),
             "cost": _cost(services, row),
             "session": mask_session(found.session),
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from cortext.errors import UsageError
 from cortext.faces.web.library import PAGE, Library
+from cortext.faces.web.live import mark_of
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
 from cortext.model.order import tag_name
@@ -65,7 +66,9 @@ async def home(request: Request) -> Response:
     """Show the whole page."""
     if "token" in request.query_params:  # a reload of the printed address, in a browser that has the key already
         return RedirectResponse("/", 303)
-    return page(request, "home.html", {**await _answer(request), **await _undo(request), "current": "home"})
+    shown_state = mark_of(await library(request).state())  # before the list is read, so that no change is missed
+    values = {**await _answer(request), **await _undo(request), "current": "home", "state": shown_state}
+    return page(request, "home.html", values)
 
 
 async def results(request: Request) -> Response:

@@ -267,6 +267,6 @@ export function startReader() {
       markTick();
     }
   }
-  follow(`${here}/live`, () => changed().catch(() => {}));
+  follow(`${here}/live?shown=${reader.dataset.state}`, () => changed().catch(() => {}));
   addCopyButtons(list);
 }

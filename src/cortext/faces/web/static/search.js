@@ -56,5 +56,5 @@ export function startSearch() {
   });
   if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
   // While a person reads results of a search, the list stays as it is.
-  follow("/live", () => { if (!$("#q").value && scrollY < 200) refresh(location.search.slice(1), true); });
+  follow(`/live?shown=${form.dataset.state}`, () => { if (!$("#q").value && scrollY < 200) refresh(location.search.slice(1), true); });
 }
