@@ -122,8 +122,11 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
 
 @pytest.mark.req("TEAM-04")
 def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings = home / ".config" / "cortext" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[store]\npatience_seconds = 0\n", encoding="utf-8")
     folder = committed_workspace(tmp_path / "work", monkeypatch)
     assert cortext("new", "plan", "Herons", cwd=folder).code == 0
     WorkspaceStore(str(folder)).append("001-plan-herons", Message(role="user", content="herons at dawn"))

@@ -1,4 +1,4 @@
-"""One move of a project and one lost conversation for each light program that is not one of the four.
+"""One move of a project and one lost conversation for three programs that are not among the four.
 
 `test_moved.py` and `test_put_back.py` have more of the four; `python -m tests.tools.matrix --moves` runs all.
 """
@@ -11,13 +11,7 @@ import pytest
 from tests.tools.matrix_moves import Case, Cases, result_of, tables
 from tests.tools.matrix_page import code_of, versions
 
-MOVED = [
-    ("qwen", "cloned"),
-    ("pi", "another user"),
-    ("copilot", "worktree"),
-    ("kimi", "another machine"),
-    ("continue", "renamed"),
-]
+MOVED = [("pi", "another user"), ("copilot", "worktree"), ("kimi", "another machine")]
 
 
 @pytest.fixture(scope="module")

@@ -270,7 +270,6 @@ def test_a_resumed_session_is_kept_and_a_deleted_one_restored(
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
-@in_any_home
 def test_the_screen_opens_with_the_conversation(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:

@@ -281,7 +281,6 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
 
 
 @pytest.mark.req("SESS-004d", "TOOL-02")
-@in_any_home
 def test_the_screen_opens_with_the_conversation_and_sends_the_prompt(world: World, tmp_path: Path) -> None:
     messages = [
         Message(role="user", content="The boat is green.", id="m1"),
