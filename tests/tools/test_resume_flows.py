@@ -22,7 +22,7 @@ from tests.tools.codex.test_real import ask
 
 # In a used home, Gemini CLI first asks the model for a title of its earlier session. Unused answers do no harm.
 ENOUGH = 6
-# These start in less than a second: they also open the moved conversation, which `tests.tools.matrix --moves` does for all.
+# These start in less than a second: they also open the moved conversation; `tests.tools.matrix --moves` does for all.
 FAST = ("claude", "codex")
 
 
