@@ -41,8 +41,8 @@ class Entry(Protocol):
 
 class Hooks(msgspec.Struct, frozen=True):
     """One hook for each event. `mark` is the comment after its command, `update` whether to replace a hook of ours that
-    is already installed, `matcher` which of the tool's own tools the event is about. Removing it removes every hook of
-    ours, or if it is `optional`, only those of its events.
+    is already installed, `matcher` which occasions of the event it is for. Removing it removes every hook of ours, or
+    if it is `optional`, only those of its events.
     """
 
     events: dict[str, Json]
