@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.tools.aider.store import TOOL, AiderStore
-from cortext.tools.base import Detected, Launch, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.shared.program import Program
+from cortext.tools.base import Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.shared.local import LocalTool
 
 if TYPE_CHECKING:
     from cortext.tools.aider.read import AiderReading
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HISTORY_TOKENS = "1000000"
 
 
-class Aider:
+class Aider(LocalTool):
     """The adapter for Aider, which has neither tool calls nor hooks.
 
     It cannot be started with a first prompt and stay open (`--message` answers and exits), so the context of a resumed
@@ -28,18 +28,14 @@ class Aider:
     name = TOOL
     title = "Aider"
     tested_version = "0.86.2"
+    command = "aider"
+    distribution = "aider-chat"
     prompt_is_public = True
     install_command = "pipx install aider-chat"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._program = Program("aider", self._environ, distribution="aider-chat")
-        self._store = AiderStore(home, {} if home != self._environ.get("HOME") else self._environ)
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
+        super().__init__(home, environ)
+        self._store = AiderStore(self.home, self.own_environ)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -123,7 +119,7 @@ class Aider:
 
         history = ["--chat-history-file", adopt(self._store, written_or_key, project), "--restore-chat-history"]
         options = ["--max-chat-history-tokens", _HISTORY_TOKENS, *(["--model", model] if model else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, *history, *options], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:

@@ -12,12 +12,12 @@ import msgspec
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
-from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder, output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
 from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.lines import note
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import field, moment, objects, word
 from cortext.tools.shared.vscode import path_of
@@ -39,23 +39,19 @@ class _Head(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Head)
 
 
-class Amp:
+class Amp(LocalTool):
     """The adapter for Amp; it only reads."""
 
     name = "amp"
     title = "Amp"
     tested_version = ""
+    command = "amp"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+        super().__init__(home, environ)
         data = self.environ.get("XDG_DATA_HOME") or os.path.join(self.home, ".local", "share")
         self.folder = os.path.join(data, "amp", "threads")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("amp", self.environ).detect(self.tested_version)
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the threads, or those of one project."""

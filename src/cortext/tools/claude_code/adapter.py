@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
@@ -16,7 +16,6 @@ from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Counts,
-    Detected,
     HookEvent,
     Launch,
     Messages,
@@ -28,7 +27,8 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ _KINDS = {
 _RECORDS_CHECKED = 64  # the first message comes well before that
 
 
-class ClaudeCode(SettingsFiles):
-    """The adapter for Claude Code. `home` and `environ` say where its folders and its executable are."""
+class ClaudeCode(SettingsFiles, LocalTool):
+    """The adapter for Claude Code."""
 
     name = "claude"
     title = "Claude Code"
     tested_version = "2.1.325"
+    command = "claude"
     folder_variables = ("CLAUDE_CONFIG_DIR",)
     commands_run = True
     records_after_answer = False
@@ -70,20 +71,11 @@ class ClaudeCode(SettingsFiles):
     install_command = "npm install -g @anthropic-ai/claude-code"
     headless_context = 200_000
 
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        self._home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._program = Program("claude", self._environ)
-
-    def detect(self) -> Detected | None:
-        """Return the executable on the PATH and the version it reports; None if there is none."""
-        return self._program.detect(self.tested_version)
-
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _config_folder(self) -> str:
-        return self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+        return self.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self.home, ".claude")
 
     @property
     def _projects(self) -> str:
@@ -216,7 +208,7 @@ class ClaudeCode(SettingsFiles):
         options = ["--model", model] if model else []
         # After "--" a prompt that begins with a dash is not taken for an option.
         prompt_arguments = ["--", prompt] if prompt else []
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "--resume", written_or_key, *options, *prompt_arguments], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
@@ -256,7 +248,7 @@ class ClaudeCode(SettingsFiles):
         """Return the names of the MCP servers of the project and of the user."""
         from cortext.tools.shared.mcp_servers import names_in, servers_of
 
-        user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
+        user = os.path.join(self.environ.get("CLAUDE_CONFIG_DIR") or self.home, ".claude.json")
         return servers_of(user, project, ".mcp.json") | names_in(user, "projects", project, "mcpServers")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
@@ -295,7 +287,7 @@ class ClaudeCode(SettingsFiles):
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session of Claude Code."""
         # Copilot, too, runs the hooks in Claude Code's settings, for its own sessions. It sets this variable for them.
-        return None if self._environ.get("COPILOT_PROJECT_DIR") else event_of(payload, _KINDS)
+        return None if self.environ.get("COPILOT_PROJECT_DIR") else event_of(payload, _KINDS)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the context as JSON for the hook's output; empty if Claude Code would not pass on all of it."""
@@ -315,7 +307,7 @@ class ClaudeCode(SettingsFiles):
 
     def program_path(self) -> str:
         """Return the path of the executable; empty if it is not installed."""
-        return self._program.path()
+        return self.program.path()
 
     def ask(self, question: Question) -> Run:
         """Return how to run Claude Code for one answer."""

@@ -7,11 +7,12 @@ sessions in the user's home folder instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
+from cortext.tools.shared.local import LocalTool
 
 HISTORY = "api_conversation_history.json"
 OLD_HISTORY = "claude_messages.json"
@@ -21,7 +22,7 @@ MESSAGES = ".messages.json"
 _CLINE, _ROO, _KILO = "saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"
 
 
-class Cline(BundleTool):
+class Cline(BundleTool, LocalTool):
     """The adapter for Cline; it only reads."""
 
     name = "cline"
@@ -30,10 +31,6 @@ class Cline(BundleTool):
     folder_variables = ("CLINE_DIR",)
     proof = "samples"
     extension = _CLINE
-
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
 
     def detect(self) -> Detected | None:
         """Return the version of the extension that an editor has; None if none has it."""

@@ -19,7 +19,6 @@ from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
-    Detected,
     HookEvent,
     Launch,
     Messages,
@@ -31,6 +30,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import Program, check_argument
 from cortext.tools.shared.settings import SettingsFiles
 
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 _UNARCHIVE = '"$0" unarchive "$1" >/dev/null && shift && exec "$0" "$@"'
 
 
-class Codex(SettingsFiles):
+class Codex(SettingsFiles, LocalTool):
     """The adapter for Codex."""
 
     name = "codex"
     title = "Codex"
     tested_version = "0.166.0"
+    command = "codex"
     folder_variables = ("CODEX_HOME",)
     commands_run = False
     records_after_answer = True
@@ -61,25 +62,19 @@ class Codex(SettingsFiles):
     headless_context = 272_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        # Codex creates a folder in its home at every start. With no home, asking for the version leaves nothing behind.
-        no_home = {"HOME": os.devnull, "CODEX_HOME": os.devnull}
-        self._program = Program("codex", self._environ, version_env=no_home)
-        default = os.path.join(home or self._environ.get("HOME") or os.path.expanduser("~"), ".codex")
-        # An explicit home takes precedence over the environment.
-        self.folder = default if home else self._environ.get("CODEX_HOME") or default
+        super().__init__(home, environ)
+        self.folder = self.own_environ.get("CODEX_HOME") or os.path.join(self.home, ".codex")
         self.sessions = os.path.join(self.folder, "sessions")
         self.archive = os.path.join(self.folder, "archived_sessions")
 
-    # ── executable ───────────────────────────────────────────────────────────────────────────────────
-
-    def detect(self) -> Detected | None:
-        """Return the executable on the PATH and the version it reports; None if there is none."""
-        return self._program.detect(self.tested_version)
+    def _find_program(self) -> Program:
+        # Codex creates a folder in its home at every start. With no home, asking for the version leaves nothing behind.
+        no_home = {"HOME": os.devnull, "CODEX_HOME": os.devnull}
+        return Program(self.command, self.environ, version_env=no_home)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to start Codex interactively with that thread open; it sends the prompt at once."""
-        program = self._program.path()
+        program = self.program.path()
         if not program:
             raise NotFound(
                 "Codex is not installed here",
@@ -92,7 +87,7 @@ class Codex(SettingsFiles):
         argv = [program, *arguments]
         if any(page.thread == written_or_key for page in codex_pages.scan(self.archive)):
             argv = ["/bin/sh", "-c", _UNARCHIVE, program, written_or_key, *arguments]
-        default = os.path.join(self._environ.get("HOME", ""), ".codex")
+        default = os.path.join(self.environ.get("HOME", ""), ".codex")
         return Launch(argv=argv, cwd=project, env={} if self.folder == default else {"CODEX_HOME": self.folder})
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
@@ -284,7 +279,7 @@ class Codex(SettingsFiles):
 
     def program_path(self) -> str:
         """Return the path of the executable; empty if it is not installed."""
-        return self._program.path()
+        return self.program.path()
 
     def ask(self, question: Question) -> Run:
         """Return how to run Codex for one answer."""

@@ -13,35 +13,32 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later, mirror_file
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Counts, Detected, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import Counts, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files
 from cortext.tools.shared.folders import changed_below
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.continue_cli.read import ContinueReading
 
 
-class Continue:
+class Continue(LocalTool):
     """The adapter for Continue."""
 
     name = "continue"
     title = "Continue"
     tested_version = "1.5.47"
+    command = "cn"
+    package = "@continuedev/cli"
     folder_variables = ("CONTINUE_GLOBAL_DIR",)
     prompt_is_public = True
     install_command = "npm install -g @continuedev/cli"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        own = self._environ.get("HOME") or os.path.expanduser("~")
-        base = self._environ.get("CONTINUE_GLOBAL_DIR") if home in (None, own) else None
-        self._folder = os.path.join(base or os.path.join(home or own, ".continue"), "sessions")
-        self._program = Program("cn", self._environ, package="@continuedev/cli")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
+        super().__init__(home, environ)
+        base = self.own_environ.get("CONTINUE_GLOBAL_DIR") or os.path.join(self.home, ".continue")
+        self._folder = os.path.join(base, "sessions")
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +121,7 @@ class Continue:
         open_next(self._folder, written_or_key)
         # A model is named by its address on Continue's hub; the others are chosen in the user's config.
         options = ["--model", model] if "/" in model else []
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "--resume", *options, *(["--", prompt] if prompt else [])], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:

@@ -11,10 +11,11 @@ import msgspec
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.hooks import all_hooks_off, text_of
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.typed import is_resume_block
 
@@ -33,12 +34,14 @@ _KINDS = {
 _TYPED = re.compile(r"/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
-class Copilot(SettingsFiles):
+class Copilot(SettingsFiles, LocalTool):
     """The adapter for GitHub Copilot CLI."""
 
     name = "copilot"
     title = "GitHub Copilot CLI"
     tested_version = "1.0.102"
+    command = "copilot"
+    package = "@github/copilot"
     folder_variables = ("COPILOT_HOME",)
     commands_run = False
     records_after_answer = False
@@ -49,16 +52,10 @@ class Copilot(SettingsFiles):
     install_command = "npm install -g @github/copilot"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        self._program = Program("copilot", self._environ, package="@github/copilot")
-        self._default = os.path.join(home or self._environ.get("HOME") or os.path.expanduser("~"), ".copilot")
-        # An explicit home takes precedence over the environment.
-        self._folder = self._default if home else self._environ.get("COPILOT_HOME") or self._default
+        super().__init__(home, environ)
+        self._default = os.path.join(self.home, ".copilot")
+        self._folder = self.own_environ.get("COPILOT_HOME") or self._default
         self._sessions = os.path.join(self._folder, "session-state")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -155,7 +152,7 @@ class Copilot(SettingsFiles):
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["-i", prompt] if prompt else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         env = {} if self._folder == self._default else {"COPILOT_HOME": self._folder}
         return Launch(argv=[program, f"--resume={written_or_key}", *options], cwd=project, env=env)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import milliseconds, objects, word
@@ -35,22 +35,15 @@ ORDER BY messages.created_at, messages.rowid
 """
 
 
-class Crush(WatchedRowTool):
+class Crush(WatchedRowTool, LocalTool):
     """The adapter for Crush; it only reads."""
 
     name = "crush"
     title = "Crush"
     tested_version = ""
+    command = "crush"
     database_name = "crush.db"
     proof = "samples"
-
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("crush", self.environ).detect(self.tested_version)
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the databases of the projects that Crush lists, and of the one that was asked for."""

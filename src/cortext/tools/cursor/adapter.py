@@ -6,35 +6,27 @@ message (`bubbleId:ID:MESSAGE`). Older versions kept them in the database of eac
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import RowTool
 
 if TYPE_CHECKING:
     import sqlite3
 
 
-class Cursor(RowTool):
+class Cursor(RowTool, LocalTool):
     """The adapter for Cursor; it only reads."""
 
     name = "cursor"
     title = "Cursor"
     tested_version = ""
+    command = "cursor"
     database_name = "state.vscdb"
     proof = "samples"
-
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("cursor", self.environ).detect(self.tested_version)
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the database of all projects, and that of each."""

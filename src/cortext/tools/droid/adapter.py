@@ -11,13 +11,13 @@ import msgspec
 from cortext.errors import CortextError
 from cortext.io import batch as newfiles
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
-from cortext.tools.base import Counts, Detected, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Counts, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of
 from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, note
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import field, moment, word
 
@@ -27,22 +27,18 @@ _SKIPPED = ("todo_state", "session_end", "tool_result", "settings")
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-class Droid:
+class Droid(LocalTool):
     """The adapter for Droid; it only reads."""
 
     name = "droid"
     title = "Droid"
     tested_version = ""
+    command = "droid"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+        super().__init__(home, environ)
         self.folder = os.path.join(self.home, ".factory", "sessions")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("droid", self.environ).detect(self.tested_version)
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions, or those of one project."""

@@ -11,7 +11,6 @@ from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
-    Detected,
     HookEvent,
     Launch,
     Messages,
@@ -24,7 +23,8 @@ from cortext.tools.base import (
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
 
 
-class GeminiCli(SettingsFiles):
+class GeminiCli(SettingsFiles, LocalTool):
     """The adapter for Gemini CLI."""
 
     name = TOOL
     title = "Gemini CLI"
     tested_version = "0.61.0"
+    command = "gemini"
+    package = "@google/gemini-cli"
     folder_variables = ("GEMINI_CLI_HOME",)
     commands_run = False
     records_after_answer = False
@@ -51,16 +53,8 @@ class GeminiCli(SettingsFiles):
     headless_context = 1_048_576
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._program = Program("gemini", self._environ, package="@google/gemini-cli")
-        self._store = GeminiStore(home, {} if home != self._environ.get("HOME") else self._environ)
-
-    # ── the program ──────────────────────────────────────────────────────────────────────────────────
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
+        super().__init__(home, environ)
+        self._store = GeminiStore(self.home, self.own_environ)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -128,7 +122,7 @@ class GeminiCli(SettingsFiles):
         """
         check_argument(prompt)
         options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         launch = Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
         path = self._prepare(written_or_key, project, gated=bool(prompt))
         if path and prompt:
@@ -193,7 +187,7 @@ class GeminiCli(SettingsFiles):
         """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""
         from cortext.tools.gemini_cli.hooks_off import hooks_off
 
-        return list(hooks_off(self._store.folder, project, self._environ))
+        return list(hooks_off(self._store.folder, project, self.environ))
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Return a hook's payload as an event; None if it is not one that we handle."""
@@ -205,7 +199,7 @@ class GeminiCli(SettingsFiles):
         if kind == "prompt":
             from cortext.tools.shared.typed import COMMAND_MARK, RESUMED
 
-            gate.wait(self._environ)
+            gate.wait(self.environ)
             event.text = text_of(payload, "prompt")
             mark = COMMAND_MARK.search(event.text)
             if mark:
@@ -252,7 +246,7 @@ class GeminiCli(SettingsFiles):
 
     def program_path(self) -> str:
         """Return the path of the program; empty if it is not installed."""
-        return self._program.path()
+        return self.program.path()
 
     def ask(self, question: Question) -> Run:
         """Return how to run the program for one answer."""

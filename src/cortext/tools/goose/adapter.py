@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
 from cortext.tools.shared.values import milliseconds
@@ -24,26 +24,22 @@ _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timest
 _LINES = ".jsonl"
 
 
-class Goose(WatchedRowTool):
+class Goose(WatchedRowTool, LocalTool):
     """The adapter for Goose; it only reads."""
 
     name = "goose"
     title = "Goose"
     tested_version = ""
+    command = "goose"
     folder_variables = ("GOOSE_PATH_ROOT",)
     database_name = "sessions.db"
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+        super().__init__(home, environ)
         root = self.environ.get("GOOSE_PATH_ROOT")
         data = self.environ.get("XDG_DATA_HOME") or os.path.join(self.home, ".local", "share")
         self.folder = os.path.join(root, "data", "sessions") if root else os.path.join(data, "goose", "sessions")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("goose", self.environ).detect(self.tested_version)
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the path of the only database."""

@@ -8,35 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Detected, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.gptme.store import TOOL, GptmeStore, is_compacted, settings_of
 from cortext.tools.shared.folders import changed_below
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.gptme.read import GptmeReading
 
 
-class Gptme:
+class Gptme(LocalTool):
     """The adapter for gptme, which has neither command files nor hooks that a project could add."""
 
     name = TOOL
     title = "gptme"
     tested_version = "0.35.1"
+    command = "gptme"
+    distribution = "gptme"
     folder_variables = ("GPTME_LOGS_HOME",)
     prompt_is_public = True
     install_command = "pipx install gptme"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._own_environ = {} if home != self._environ.get("HOME") else self._environ
-        self._program = Program("gptme", self._environ, distribution="gptme")
-        self._store = GptmeStore(home, self._own_environ)
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
+        super().__init__(home, environ)
+        self._store = GptmeStore(self.home, self.own_environ)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -101,7 +97,7 @@ class Gptme:
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "--name", written_or_key, *options], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
@@ -121,6 +117,6 @@ class Gptme:
 
         It is written into the session's settings, so that the receipt does not depend on the model.
         """
-        chosen = self._own_environ.get("TOOL_FORMAT")
+        chosen = self.own_environ.get("TOOL_FORMAT")
         chosen = chosen or settings_of(os.path.dirname(self._store.user_settings), "env").get("TOOL_FORMAT")
         return chosen if chosen in ("markdown", "xml") else "tool"

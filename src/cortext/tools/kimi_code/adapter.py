@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 
-class KimiCode(SettingsFiles):
+class KimiCode(SettingsFiles, LocalTool):
     """The adapter for Kimi Code."""
 
     name = TOOL
     title = "Kimi Code"
     tested_version = "2.1.0"
+    command = "kimi"
+    package = "@moonshot-ai/kimi-code"
     folder_variables = ("KIMI_CODE_HOME",)
     # Its screen takes no first prompt at all, so what the model should know is written into the session as its last
     # message, as for tools whose prompt is public. The user's next message is sent with it.
@@ -35,15 +37,9 @@ class KimiCode(SettingsFiles):
     install_command = "npm install -g @moonshot-ai/kimi-code"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        own = self._environ.get("HOME") or os.path.expanduser("~")
-        folder = self._environ.get("KIMI_CODE_HOME") if home in (None, own) else None
-        self._store = KimiStore(folder or os.path.join(home or own, ".kimi-code"))
-        self._program = Program("kimi", self._environ, package="@moonshot-ai/kimi-code")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
+        super().__init__(home, environ)
+        folder = self.own_environ.get("KIMI_CODE_HOME")
+        self._store = KimiStore(folder or os.path.join(self.home, ".kimi-code"))
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -104,7 +100,7 @@ class KimiCode(SettingsFiles):
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session interactively. A prompt is not sent: see `prompt_is_public`."""
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "-S", written_or_key, *(["-m", model] if model else [])], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:

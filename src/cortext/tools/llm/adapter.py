@@ -7,12 +7,12 @@ the log had a row for each answer; conversations that were held then are still i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading
+from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, text_of
 from cortext.tools.shared.values import milliseconds
@@ -57,22 +57,15 @@ FROM turns WHERE thread_id = ? ORDER BY id
 """
 
 
-class Llm(WatchedRowTool):
+class Llm(WatchedRowTool, LocalTool):
     """The adapter for llm; it only reads."""
 
     name = "llm"
     title = "llm"
     tested_version = "0.36"
+    command = "llm"
     folder_variables = ("LLM_USER_PATH",)
     database_name = "logs.db"
-
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("llm", self.environ).detect(self.tested_version)
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths where the log may be: the variable of the program, on Linux, on macOS."""

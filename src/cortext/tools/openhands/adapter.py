@@ -6,35 +6,31 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.values import word
 
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 _STATE = "base_state.json"
 
 
-class OpenHands(BundleTool):
+class OpenHands(BundleTool, LocalTool):
     """The adapter for OpenHands CLI; it only reads."""
 
     name = "openhands"
     title = "OpenHands CLI"
     tested_version = ""
+    command = "openhands"
     folder_variables = ("OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR")
     proof = "samples"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self.environ = dict(os.environ if environ is None else environ)
-        self.home = home or self.environ.get("HOME") or os.path.expanduser("~")
+        super().__init__(home, environ)
         top = self.environ.get("OPENHANDS_PERSISTENCE_DIR") or os.path.join(self.home, ".openhands")
         self.folder = self.environ.get("OPENHANDS_CONVERSATIONS_DIR") or os.path.join(top, "conversations")
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return Program("openhands", self.environ).detect(self.tested_version)
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the conversations, or those of one project."""

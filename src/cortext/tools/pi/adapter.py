@@ -7,7 +7,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
@@ -17,7 +17,6 @@ from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Counts,
-    Detected,
     HookEvent,
     Launch,
     Messages,
@@ -29,7 +28,8 @@ from cortext.tools.base import (
 from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.pi.read import PiReading
@@ -46,12 +46,14 @@ _NAME = re.compile(r"[^_]+_(?P<key>.+)\.jsonl")  # the time of creation, and the
 _KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
 
-class Pi:
-    """The adapter for Pi. `home` and `environ` say where its folders and its executable are."""
+class Pi(LocalTool):
+    """The adapter for Pi."""
 
     name = "pi"
     title = "Pi"
     tested_version = "0.87.1"
+    command = "pi"
+    package = "@earendil-works/pi-coding-agent"
     folder_variables = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR")
     commands_run = False
     records_after_answer = False
@@ -61,21 +63,12 @@ class Pi:
     session_variable = "PI_SESSION_ID"
     install_command = "npm install -g @earendil-works/pi-coding-agent"
 
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        self._home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._program = Program("pi", self._environ, package="@earendil-works/pi-coding-agent")
-
-    def detect(self) -> Detected | None:
-        """Return the executable on the PATH and its version; None if there is none."""
-        return self._program.detect(self.tested_version)
-
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _agent(self) -> str:
         """The folder of its settings and sessions."""
-        return self._environ.get("PI_CODING_AGENT_DIR") or os.path.join(self._home, ".pi", "agent")
+        return self.environ.get("PI_CODING_AGENT_DIR") or os.path.join(self.home, ".pi", "agent")
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -84,10 +77,10 @@ class Pi:
     @property
     def _chosen_folder(self) -> str:
         """The folder that the user chose for the sessions of all projects, which may be relative to each; or empty."""
-        chosen = self._environ.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.get("sessionDir")
+        chosen = self.environ.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.get("sessionDir")
         if not isinstance(chosen, str) or not chosen:
             return ""
-        return os.path.join(self._home, chosen[2:]) if chosen.startswith("~/") else chosen
+        return os.path.join(self.home, chosen[2:]) if chosen.startswith("~/") else chosen
 
     @property
     def _sessions(self) -> str:
@@ -210,7 +203,7 @@ class Pi:
         check_argument(prompt)
         # After "--" a prompt that begins with a dash is not taken for an option.
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "--session", written_or_key, *options], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
@@ -14,7 +14,6 @@ from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Counts,
-    Detected,
     HookEvent,
     Launch,
     Messages,
@@ -25,7 +24,8 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import changed_below, dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
 
 if TYPE_CHECKING:
@@ -43,12 +43,14 @@ _KINDS = {
 _RECORDS_CHECKED = 64  # the first message comes well before that
 
 
-class QwenCode(SettingsFiles):
-    """The adapter for Qwen Code. `home` and `environ` say where its folders and its executable are."""
+class QwenCode(SettingsFiles, LocalTool):
+    """The adapter for Qwen Code."""
 
     name = "qwen"
     title = "Qwen Code"
     tested_version = "0.24.4"
+    command = "qwen"
+    package = "@qwen-code/qwen-code"
     folder_variables = ("QWEN_HOME", "QWEN_RUNTIME_DIR")
     commands_run = False
     records_after_answer = False
@@ -58,25 +60,16 @@ class QwenCode(SettingsFiles):
     session_variable = "QWEN_CODE_SESSION_ID"
     install_command = "npm install -g @qwen-code/qwen-code"
 
-    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = dict(os.environ if environ is None else environ)
-        self._home = home or self._environ.get("HOME") or os.path.expanduser("~")
-        self._program = Program("qwen", self._environ, package="@qwen-code/qwen-code")
-
-    def detect(self) -> Detected | None:
-        """Return the executable on the PATH and its version; None if there is none."""
-        return self._program.detect(self.tested_version)
-
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _folder(self) -> str:
         """The folder of its settings."""
-        return self._environ.get("QWEN_HOME") or os.path.join(self._home, ".qwen")
+        return self.environ.get("QWEN_HOME") or os.path.join(self.home, ".qwen")
 
     @property
     def _projects(self) -> str:
-        return os.path.join(self._environ.get("QWEN_RUNTIME_DIR") or self._folder, "projects")
+        return os.path.join(self.environ.get("QWEN_RUNTIME_DIR") or self._folder, "projects")
 
     def _chats(self, project: str) -> str:
         return os.path.join(self._projects, dashed(os.path.realpath(project)), "chats")
@@ -177,7 +170,7 @@ class QwenCode(SettingsFiles):
         """Return how to start Qwen Code interactively with that session open."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["--prompt-interactive", prompt] if prompt else [])]
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         return Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
@@ -220,7 +213,7 @@ class QwenCode(SettingsFiles):
         user = os.path.join(self._folder, "settings.json")
         reasons = all_hooks_off([user, os.path.join(project, SETTINGS)])
         if at(read_object(user), "security", "folderTrust", "enabled") is True:
-            rules = self._environ.get("QWEN_CODE_TRUSTED_FOLDERS_PATH")
+            rules = self.environ.get("QWEN_CODE_TRUSTED_FOLDERS_PATH")
             level = trust_level(read_object(rules or os.path.join(self._folder, "trustedFolders.json")), project)
             if level in ("", "DO_NOT_TRUST"):
                 reasons.append(("it does not trust this folder", "run /trust in qwen"))

@@ -10,11 +10,12 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.program import Program, check_argument
+from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.vibe.records import CURRENT
 from cortext.tools.vibe.store import TOOL, VibeStore
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
     from cortext.tools.vibe.read import VibeReading
 
 
-class Vibe(SettingsFiles, BundleTool):
+class Vibe(SettingsFiles, BundleTool, LocalTool):
     """The adapter for Mistral Vibe."""
 
     name = TOOL
     title = "Mistral Vibe"
     tested_version = "3.0.2"
+    command = "vibe"
     folder_variables = ("VIBE_HOME",)
     commands_run = False
     records_after_answer = True
@@ -40,16 +42,10 @@ class Vibe(SettingsFiles, BundleTool):
     install_command = "uv tool install mistral-vibe"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
-        self._environ = os.environ if environ is None else environ
-        self._program = Program("vibe", self._environ)
-        self._default = os.path.join(home or self._environ.get("HOME") or os.path.expanduser("~"), ".vibe")
-        # An explicit home takes precedence over the environment.
-        self._folder = self._default if home else self._environ.get("VIBE_HOME") or self._default
+        super().__init__(home, environ)
+        self._default = os.path.join(self.home, ".vibe")
+        self._folder = self.own_environ.get("VIBE_HOME") or self._default
         self._store = VibeStore(self._folder)
-
-    def detect(self) -> Detected | None:
-        """Return the installed program and its version; None if it is not installed."""
-        return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +112,7 @@ class Vibe(SettingsFiles, BundleTool):
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
-        program = self._program.path() or self._program.command
+        program = self.program.path() or self.program.command
         env = {} if self._folder == self._default else {"VIBE_HOME": self._folder}
         if model:
             env["VIBE_ACTIVE_MODEL"] = model
