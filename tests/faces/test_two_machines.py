@@ -519,6 +519,47 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
     assert "warning" not in desk.cortext("doctor").out
 
 
+@pytest.mark.req("FLOW-05")
+def test_doctor_reports_a_setting_of_hints_whose_hook_is_not_installed(
+    desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "claude").write_text(f"#!/bin/sh\necho {ClaudeCode.tested_version}\n", encoding="utf-8")
+    (programs / "claude").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    other = tmp_path / "other"
+    assert cortext("init", str(other), "--ai", "opencode").code == 0
+    config = desk.workspace / ".workspace" / "config.toml"
+
+    def report() -> str:
+        done = cortext("doctor", cwd=tmp_path)
+        assert done.code == 0, done.err
+        return " ".join(done.out.split())
+
+    def recall(value: str) -> None:
+        config.write_text(f'[workspace]\nrecall = "{value}"\n', encoding="utf-8")
+        assert desk.cortext("trust").code == 0
+
+    recall("calls")
+    found = report()
+    assert 'warning recall = "calls" is set, but Claude Code does not report its commands yet' in found
+    assert f"do: cortext upgrade, in {desk.workspace}" in found and "no AI tool" not in found
+    assert desk.cortext("upgrade").code == 0
+    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "calls")
+    found = report()
+    assert "Claude Code does not report" not in found
+    assert 'recall = "calls" is set, but no AI tool of this workspace reports its commands' in found
+    assert f"do: cortext init --ai claude, in {other}" in found
+    monkeypatch.delenv("CORTEXT_WORKSPACE_RECALL")
+    recall("prompt")
+    found = report()
+    assert 'Claude Code starts a process before each command, which only recall = "calls" needs' in found
+    assert f"do: cortext upgrade, in {desk.workspace}" in found and "is set, but" not in found
+    config.write_text("[workspace\n", encoding="utf-8")
+    assert str(config) in report(), "a broken file of one workspace is reported, and the others are checked"
+
+
 @pytest.mark.req("FLOW-05", "TOOL-01")
 def test_doctor_reports_what_keeps_a_tool_from_running_our_hooks(
     desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
