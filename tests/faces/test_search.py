@@ -85,6 +85,8 @@ def test_search_options_filter_and_exclude(world: World) -> None:
     assert (unknown.code, "--colour" in unknown.err) == (2, True)
     nothing = cortext("search", "walrus", "--exact", cwd=world.root)
     assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")
+    nothing = cortext("search", "retry", "role:usr", "--tool", "claude", cwd=world.root)
+    assert (nothing.code, nothing.out) == (1, "Nothing was found with role:usr tool:claude.\n")
 
 
 @pytest.mark.req("FIND-01")

@@ -48,6 +48,15 @@ def world(tmp_path: Path) -> World:
         ("wie haben wir das Haus gebaut", "das Haus gebaut", False),
         ("comment avons-nous installé postgres", "installé postgres", False),
         ("qu'avons-nous décidé pour les journaux", "pour les journaux", True),
+        ("what's been decided about retries", "retries", True),
+        ("who decided on tabs", "tabs", True),
+        ("what did we decide about C", "C", True),
+        ("welche Datenbank haben wir gewählt", "Datenbank", True),
+        ("wofür haben wir uns beim Cache entschieden", "uns beim Cache", True),
+        ("worüber haben wir gesprochen, als der Cache leer war", ", als der Cache leer war", False),
+        ("qu'est-ce qu'on a décidé sur le cache", "sur le cache", True),
+        ("qu'est-ce que nous avons décidé à propos du cache", "à propos du cache", True),
+        ("pourquoi a-t-on choisi Redis", "Redis", True),
         ("decide", "decide", False),
         ("how does the parser decide", "how does the parser decide", False),
         ("what did we decide last month about retries", "retries", True),
@@ -70,6 +79,16 @@ def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: st
         ("en mars 2025", 20250301000000, 20250331235959),
         ("gestern", 20261116000000, 20261116235959),
         ("since 2024", 20240101000000, 99991231235959),
+        ("since last Friday", 20261113000000, 99991231235959),
+        ("since yesterday", 20261116000000, 99991231235959),
+        ("before yesterday", 0, 20261116000000),
+        ("on Friday", 20261113000000, 20261113235959),
+        ("am Montag", 20261116000000, 20261116235959),
+        ("this morning", 20261117000000, 20261117235959),
+        ("last night", 20261116000000, 20261117235959),
+        ("between January and March", 20260101000000, 20260331235959),
+        ("from November to February 2026", 20251101000000, 20260231235959),
+        ("zwischen 2026-01-10 und 2026-02-01", 20260110000000, 20260201235959),
     ],
 )
 def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int) -> None:
@@ -152,6 +171,21 @@ def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
     found = parse("what did we do yesterday")
     assert found.words == [] and set(found.filters) == {"after", "before"}
     assert parse("what did we do before 2025").filters == {}, "2025 may be a word"
+    for text in ("what did we do in January", "was haben wir im Januar gemacht", "since yesterday", "on Monday"):
+        found = parse(text)
+        assert found.words == [] and "after" in found.filters, text
+    assert [word.text for word in parse("January").words] == ["January"], "without `in`, it is a word"
+
+
+def test_a_date_that_no_message_has_is_not_missing(world: World) -> None:
+    world.store.create(Session(id="cache"))
+    at = "2024-01-10T10:00:00Z"
+    world.store.append("cache", Message(role="user", content="The cache is full again.", timestamp=at))
+    search = world.search()
+    assert search.search("cache in January 2024")[0].matches[0].why[-1] == "date"
+    assert note_of(search, "cache in January 2024") == ""
+    search.search("cache zebra in January 2024")
+    assert "zebra" in note_of(search, "") and "January" not in note_of(search, "")
 
 
 def test_function_words_of_other_languages_are_not_searched_for() -> None:
@@ -160,6 +194,9 @@ def test_function_words_of_other_languages_are_not_searched_for() -> None:
     assert [word.text for word in parse("install red hat").words] == ["install", "red", "hat"]
     assert [word.text for word in parse("warum hat der Server den Token abgelehnt").words][:2] == ["Server", "Token"]
     assert [word.text for word in parse("warum ist der cache nicht leer").words] == ["cache", "leer"]
+    assert [word.text for word in parse("wie loggen wir den Namen des Agenten").words] == ["loggen", "Namen", "Agenten"]
+    assert [word.text for word in parse("gibt es ein Problem mit dem Login").words] == ["Problem", "Login"]
+    assert [word.text for word in parse("qu'est-ce qui bloque le cache").words] == ["bloque", "cache"]
     assert [word.text for word in parse("les").words] == ["les"]  # there is nothing else
 
 

@@ -136,11 +136,15 @@ class Asking:
         return any_of(asked)
 
     def missing(self, query: Query) -> list[str]:
-        """Return the words of the query that occur in no message and no name, not even as a part or misspelled."""
+        """Return the words of the query that occur in no message and no name, not even as a part or misspelled.
+
+        Words that name a time are not missing: messages of that time need not have them.
+        """
         return [
             word.text.strip(ENDS)
             for word in query.wanted
             if not SIGNS.search(word.text)
+            and not _names_time(word, query)
             and not any(
                 self._searcher.doc_freq(field, term)
                 for term in self._forms.get(word.text, ())
@@ -149,8 +153,12 @@ class Asking:
         ]
 
     def share(self, query: Query, rarity: Callable[[str], float]) -> Callable[[str], float]:
-        """Return what says how much of the query is in a text, from 0 to 1; rare words count more."""
-        words = [(rarity(word.text), self._forms.get(word.text, set()), _pairs(word.text)) for word in query.wanted]
+        """Return what says how much of the query is in a text, from 0 to 1; rare words count more.
+
+        Words that name a time do not count: a text of that time need not have them.
+        """
+        wanted = [word for word in query.wanted if not _names_time(word, query)] or query.wanted
+        words = [(rarity(word.text), self._forms.get(word.text, set()), _pairs(word.text)) for word in wanted]
         whole = sum(weight for weight, _, _ in words)
 
         def of(text: str) -> float:
@@ -227,3 +235,7 @@ def between(keywords: Keywords, first: int, last: int) -> tantivy.Query:
         keywords.schema, "time", tantivy.FieldType.Unsigned, lower_bound=max(0, first), upper_bound=last
     )
     return tantivy.Query.const_score_query(query, 0.0)
+
+
+def _names_time(word: Word, query: Query) -> bool:
+    return word.text.strip(ENDS).lower() in query.calendar

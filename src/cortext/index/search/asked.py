@@ -23,12 +23,15 @@ _LEAD = re.compile(
     r"(?:(?:please\s+|can you\s+)?(?:remind me|tell me)\s+(?:of\s+|about\s+)?|do you (?:remember|know)\s+)?(?:"
     rf"(?:(?:what|which|why|how|when|where)\b(?P<object>.{{0,40}}?)\s)?(?:(?:did|do|have|had|has)\s+)?{_WE}\s+"
     rf"(?:have\s+|had\s+)?(?:ever\s+|finally\s+|already\s+)?(?:(?P<settled>{_SETTLED})|{_SAID})\b"
-    r"|what\s+(?:was|has been|were|got)\s+(?:finally\s+)?"
+    rf"|who\s+(?P<by>{_SETTLED})\b"
+    r"|what(?:\s+(?:was|has been|were|got)|['’]s\s+been)\s+(?:finally\s+)?"
     r"(?:(?P<passive>decided|agreed|settled|chosen|concluded)|said|discussed)\b"
     rf"|(?:what(?:\s+(?:was|is|were|are)|'s|’s)\s+)?(?:the|our|any|all)?\s*(?P<noun>{_NOUN})"
     r"(?:\s+(?:made|taken|reached))?(?=\s+(?:about|on|for|regarding|concerning|with))"
-    r"|(?:was|wie|wann|warum)\s+(?:haben|hatten)\s+wir\b|(?:was|wie)\s+wurde\b"
-    r"|(?:qu'|qu’|que\s|quoi\s|comment\s|pourquoi\s)?(?:avons|avions)[- ]nous\b"
+    r"|(?:was|wie|wann|warum|wieso|wofür|wogegen|worüber|worauf|welche[mnrs]?)\b(?P<german>.{0,40}?)\s"
+    r"(?:haben|hatten)\s+wir\b|(?:was|wie)\s+wurde\b"
+    r"|(?:qu['’]|que\s|quoi\s|comment\s|pourquoi\s)?(?:avons|avions)[- ]nous\b"
+    r"|qu['’]est-ce\s+(?:qu['’]on\s+a|que\s+nous\s+avons)\b|(?:pourquoi|comment|quand)\s+a-t-on\b"
     r")",
     re.IGNORECASE,
 )
@@ -37,8 +40,8 @@ _LINK = re.compile(
 )
 # In German and French, the verb that says whether it is about a decision comes at the end.
 _TAIL = re.compile(
-    r"\s*\b(?:(?P<settled>entschieden|beschlossen|vereinbart|festgelegt|décidé|convenu|choisi)|"
-    r"besprochen|gesagt|dit|discuté)\b[\s?.!]*",
+    r"\s*\b(?:(?P<settled>entschieden|beschlossen|vereinbart|festgelegt|gewählt|geeinigt|décidé|convenu|choisi)|"
+    r"besprochen|gesprochen|gesagt|dit|discuté)\b[\s?.!]*",
     re.IGNORECASE,
 )
 
@@ -60,6 +63,8 @@ _MONTH_NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for na
 _MONTH = "|".join(sorted(_MONTH_NUMBERS, key=len, reverse=True))
 _ALSO_WORDS = ("may", "march", "mar", "mars", "jan", "jun", "juli")  # in small letters, these are often something else
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_GERMAN_DAYS = ("montag", "dienstag", "mittwoch", "donnerstag", "freitag", "samstag", "sonntag")
+_WEEKDAY = "|".join((*_WEEKDAYS, *_GERMAN_DAYS))
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _FOREIGN_UNITS = {
     "tag": "day", "tage": "day", "tagen": "day", "woche": "week", "wochen": "week", "monat": "month",
@@ -75,9 +80,11 @@ _AGO = re.compile(
     rf"{_ALONE}(?:({_COUNT})\s+({_UNIT})s?\s+ago|(?:vor|il y a)\s+({_COUNT})\s+({_FOREIGN})){_ENDS}", re.IGNORECASE
 )
 _LAST = re.compile(
-    rf"{_ALONE}(?:(last|past|previous|this)\s+(?:(\d{{1,3}})\s+)?({_UNIT})s?|(today|yesterday|heute|gestern|aujourd'hui)"
+    rf"{_ALONE}(?:(since|before|after|until|seit|vor|depuis|avant)\s+)?"
+    rf"(?:(last|past|previous|this)\s+(?:(\d{{1,3}})\s+)?({_UNIT})s?"
+    r"|(today|yesterday|this\s+(?:morning|afternoon|evening)|last\s+night|heute|gestern|aujourd'hui|ce\s+matin)"
     rf"|(?:(letzte[nrs]?|vorige[nrs]?|diese[nrs]?)\s+({_FOREIGN})|(?:la|le|l')\s*({_FOREIGN})\s+(?:dernière|dernier|passée?))"
-    rf"|last\s+({'|'.join(_WEEKDAYS)})|(recently|lately|neulich|kürzlich|récemment)){_ENDS}",
+    rf"|(?:last|letzten)\s+({_WEEKDAY})|(recently|lately|neulich|kürzlich|récemment)){_ENDS}",
     re.IGNORECASE,
 )
 _DAY = re.compile(
@@ -88,6 +95,12 @@ _DAY = re.compile(
 _IN_MONTH = re.compile(
     rf"\b(in|during|since|before|after|until|by|of|im|seit|vor|nach|en|depuis|avant|après)\s+({_MONTH})\b"
     r"(?:,?\s+(\d{4}))?",
+    re.IGNORECASE,
+)
+_ON_WEEKDAY = re.compile(rf"\b(on|since|before|after|until|am|seit|vor)\s+({_WEEKDAY})\b", re.IGNORECASE)
+_LIMIT = rf"(?:({_MONTH})(?:,?\s+(\d{{4}}))?|((?:19|20)\d\d-\d\d(?:-\d\d)?))"
+_BETWEEN = re.compile(
+    rf"\b(?:between|from|zwischen|von|entre|de)\s+{_LIMIT}\s+(?:and|to|until|und|bis|et|à)\s+{_LIMIT}(?![\w-])",
     re.IGNORECASE,
 )
 _WRITTEN = re.compile(
@@ -101,7 +114,7 @@ _RELEASE = re.compile(
     rf"{_ENDS}(?!\s+(?:notes?|branch|candidate|script|process|build|pipeline)\b)",
     re.IGNORECASE,
 )
-_SOMETHING = re.compile(r"\w{2}")
+_SOMETHING = re.compile(r"\w")
 _NUMBERS = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ein": 1, "einem": 1, "einer": 1,
     "zwei": 2, "drei": 3, "vier": 4, "fünf": 5, "sechs": 6, "un": 1, "une": 1, "deux": 2, "trois": 3, "quatre": 4,
@@ -120,18 +133,23 @@ Released = Callable[[str], int]  # when a version was released (empty: the newes
 class Asked(NamedTuple):
     """What a question asks for: its subject, whether a decision is wanted, and when (two sortable times).
 
-    `unclear` is what sounds like a time ("before the release"), but is none that is known.
+    `unclear` is what sounds like a time ("before the release"), but is none that is known. `calendar` is what names the
+    time in words of the subject ("in March"): a message may have them, too.
     """
 
     subject: str
     decision: bool
     when: tuple[int, int] | None
     unclear: str = ""
+    calendar: str = ""
 
 
 def asked(text: str, released: Released = lambda version: 0) -> Asked:
-    """Return what a question asks for. If nothing would be left of it, the subject is the whole text."""
-    span = when(text)
+    """Return what a question asks for. If nothing would be left of it, the subject is the whole text.
+
+    Only "what did we talk about yesterday" has no subject.
+    """
+    span, calendar = _named_time(text, time.time())
     subject = _LAST.sub(" ", _AGO.sub(" ", text)).strip()
     unclear = ""
     release = _RELEASE.search(subject) if span is None else None
@@ -143,16 +161,18 @@ def asked(text: str, released: Released = lambda version: 0) -> Asked:
         else:
             unclear = release[0]
     if not _SOMETHING.search(subject):
-        return Asked(text, False, span, unclear)
+        return Asked(text, False, span, unclear, text if len(text.split()) > 1 else "")  # "since yesterday"
     lead = _LEAD.match(subject)
     if not lead:
-        return Asked(subject, False, span, unclear)
+        return Asked(subject, False, span, unclear, calendar)
     rest = subject[lead.end() :]
     tail = _TAIL.search(rest)
-    decision = any((lead["settled"], lead["passive"], lead["noun"], tail is not None and tail["settled"]))
+    decision = any((lead["settled"], lead["by"], lead["passive"], lead["noun"], tail is not None and tail["settled"]))
     rest = _TAIL.sub(" ", _LINK.sub(" ", rest, count=1) if _LINK.match(rest) else rest)
-    rest = f"{lead['object'] or ''} {rest}".strip()
-    return Asked(rest if _SOMETHING.search(rest) else subject, decision, span, unclear)
+    rest = f"{lead['object'] or lead['german'] or ''} {rest}".strip()
+    if not _SOMETHING.search(rest) and (decision or span is None):
+        rest = subject
+    return Asked(rest, decision, span, unclear, calendar)
 
 
 def subject_of(text: str) -> str:
@@ -165,45 +185,81 @@ def when(text: str, now: float | None = None) -> tuple[int, int] | None:
 
     "before the release" names none: only dates do (see `asked`).
     """
-    now = time.time() if now is None else now
+    return _named_time(text, time.time() if now is None else now)[0]
+
+
+def _named_time(text: str, now: float) -> tuple[tuple[int, int] | None, str]:
+    """Return the span, and the words that name it if these may also be in messages."""
     ago = _AGO.search(text)
     if ago:
         count = _NUMBERS.get((ago[1] or ago[3]).lower()) or int(ago[1] or ago[3])
         days = _days(ago[2] or ago[4])
         slack = max(1.0, 0.3 * count * days)  # "two weeks ago" is rarely meant to the day
-        return _at(now - (count * days + slack) * 86_400), _at(now - (count * days - slack) * 86_400)
+        return (_at(now - (count * days + slack) * 86_400), _at(now - (count * days - slack) * 86_400)), ""
     last = _LAST.search(text)
     if last:
-        return _relative(last, now)
+        return _relative(last, now), ""
+    between = _BETWEEN.search(text)
+    if between:
+        return _limits(between, now), between[0]
     for day in _DAY.finditer(text):
         name = day[2] or day[3]
         if name not in _ALSO_WORDS or day[5]:  # "step 2 may fail" is no date
             month = _month(name)
-            return _span(int(day[5]) if day[5] else _latest(month, now), month, int(day[1] or day[4]))
+            return _span(int(day[5]) if day[5] else _latest(month, now), month, int(day[1] or day[4])), day[0]
     named = _IN_MONTH.search(text)
     if named:
         month = _month(named[2])
-        return _bounded(named[1], _span(int(named[3]) if named[3] else _latest(month, now), month))
+        return _bounded(named[1], _span(int(named[3]) if named[3] else _latest(month, now), month)), named[0]
+    weekday = _ON_WEEKDAY.search(text)
+    if weekday:
+        return _bounded(weekday[1], _last_weekday(weekday[2], now)), weekday[0]
     written = _WRITTEN.search(text)
     if written:
         pieces = [int(piece) for piece in (written[2] or written[4]).split("-")]
-        return _bounded(written[1] or written[3] or "in", _span(*pieces))
-    return None
+        return _bounded(written[1] or written[3] or "in", _span(*pieces)), written[2] or written[4]
+    return None, ""
+
+
+def _limits(between: re.Match[str], now: float) -> tuple[int, int]:
+    """Return the span from the first to the last of two months or days."""
+    first_month, first_year, first_day, last_month, last_year, last_day = between.groups()
+    if last_day:
+        last = _span(*map(int, last_day.split("-")))
+    else:
+        last = _span(int(last_year) if last_year else _latest(_month(last_month), now), _month(last_month))
+    if first_day:
+        first = _span(*map(int, first_day.split("-")))
+    else:
+        year = int(first_year) if first_year else last[0] // 10_000_000_000
+        first = _span(year, _month(first_month))
+        if not first_year and first > last:
+            first = _span(year - 1, _month(first_month))
+    return first[0], last[1]
 
 
 def _relative(found: re.Match[str], now: float) -> tuple[int, int]:
-    word, count, unit, day, german, german_unit, french_unit, weekday, recent = found.groups()
+    bound, word, count, unit, day, german, german_unit, french_unit, weekday, recent = found.groups()
     if day:
-        return _whole_day(now - (86_400 if day.lower() in ("yesterday", "gestern") else 0))
+        day = day.lower()
+        span = _whole_day(now - (86_400 if day in ("yesterday", "gestern") or day.endswith("night") else 0))
+        span = (span[0], _whole_day(now)[1]) if day.endswith("night") else span
+        return _bounded(bound or "in", span)
     if weekday:
-        today = time.gmtime(now).tm_wday
-        return _whole_day(now - ((today - _WEEKDAYS.index(weekday.lower()) - 1) % 7 + 1) * 86_400)
+        return _bounded(bound or "in", _last_weekday(weekday, now))
     if recent:
         return _at(now - RECENT * 86_400), _at(now)
     days = int(count or 1) * _days(unit or german_unit or french_unit)
     # "Last month" may mean the last thirty days or the calendar month before: up to twice as far back.
     is_this = (word or german or "").lower().startswith(("this", "diese"))
-    return _at(now - (days if is_this or count else 2 * days) * 86_400), _at(now)
+    span = _at(now - (days if is_this or count else 2 * days) * 86_400), _at(now)
+    return _bounded(bound, span) if bound and bound.lower() != "after" else span
+
+
+def _last_weekday(name: str, now: float) -> tuple[int, int]:
+    """Return the last such day before today."""
+    days = _WEEKDAYS if name.lower() in _WEEKDAYS else _GERMAN_DAYS
+    return _whole_day(now - ((time.gmtime(now).tm_wday - days.index(name.lower()) - 1) % 7 + 1) * 86_400)
 
 
 def _days(unit: str) -> int:

@@ -41,7 +41,8 @@ class Query:
     """A parsed query; `said` is its text for the comparison by meaning, `asked` the question as typed.
 
     `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
-    order what is found. `unclear` is what sounds like a time, but is none that is known.
+    order what is found. `unclear` is what sounds like a time, but is none that is known. `calendar` are the words that
+    name the time.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Query:
         decision: bool = False,
         when: tuple[int, int] | None = None,
         unclear: str = "",
+        calendar: Collection[str] = (),
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
+        self.calendar = calendar
         self.asked, self.decision, self.when, self.unclear = asked, decision, when, unclear
 
     @property
@@ -86,9 +89,11 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     empty = STOP | (function := function_words(set(WORD.findall(plain.lower()))))
     said = [word.text for word in words if not word.excluded and word.text.lower() not in function]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word, empty)]
-    if wanted.when is not None and not significant and not found:
+    calendar = frozenset(WORD.findall(wanted.calendar.lower()))
+    if wanted.when is not None and not found and _is_only_time(significant, calendar):
         span = zip(("after", "before"), wanted.when, strict=True)  # "what did we do yesterday": all of that time
-        found, words = {name: _written(at, ".000Z") for name, at in span if at not in EVER}, []
+        found = {name: _written(at, ".000Z") for name, at in span if at not in EVER}
+        words, significant = [], []
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
@@ -100,6 +105,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
         decision=wanted.decision,
         when=wanted.when,
         unclear=wanted.unclear,
+        calendar=calendar,
     )
 
 
@@ -137,6 +143,13 @@ def _word(piece: _Piece) -> Word | None:
 
 def _is_stop(word: Word, empty: Collection[str]) -> bool:
     return not word.begins and all(piece in empty for piece in WORD.findall(word.text.lower()))
+
+
+def _is_only_time(words: Iterable[Word], calendar: Collection[str]) -> bool:
+    """Whether nothing is left of a question but the time it names; a number may be something else."""
+    left = [piece for word in words if not word.phrase for piece in WORD.findall(word.text.lower())]
+    named = not left or any(piece.isalpha() for piece in left)
+    return named and all(piece in calendar for piece in left) and not any(word.phrase or word.must for word in words)
 
 
 def _is_valid_filter(name: str, value: str) -> bool:

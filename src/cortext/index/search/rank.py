@@ -61,13 +61,14 @@ def rerank(
     said = [messages[at] for at in best]
     texts = [searchable(message) for message in said]
     signals = [found[at] for at in best]
+    is_dated = [_is_dated(query.when, message) for message in said]
+    of_that_time = {at for at, holds in zip(best, is_dated, strict=True) if holds}
     if len(best) < 2:
-        return Reranked(scores, texts=texts, cosine=max((one.meaning for one in signals), default=0.0))
+        return Reranked(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
-    dated = np.array([_is_dated(query.when, message) for message in said])
     decided = np.array([decides(text) for text in texts])
-    bonus = DATED * dated + DECIDED * decided + np.array([one.name for one in signals])
+    bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
     untrained = _untrained(signals, said, texts, near)
     new = untrained + bonus
@@ -82,7 +83,7 @@ def rerank(
     first = np.argsort(-new, kind="stable")[:JUDGED].tolist()
     return Reranked(
         scores,
-        {at for at, is_dated in zip(best, dated.tolist(), strict=True) if is_dated},
+        of_that_time,
         [texts[row] for row in first],
         max(signals[row].meaning for row in first),
     )

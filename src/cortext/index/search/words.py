@@ -44,19 +44,19 @@ STOP = frozenset(
 FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",
-        "aber alle als auch auf aus bei bist dann dass dem denn der dies diese dieser dieses doch dort durch ein "
-        "eine einem einen einer eines er für gegen haben habe hatte hatten hier ich ihr ihre ist ja jetzt kann "
-        "kein keine können mit muss nach nicht noch nur ob oder ohne sehr sein seine sich sie sind soll über um "
-        "und uns unser unter viel vom von vor wann warum weil welche welcher welches wenn wer werden wie wieder "
-        "wir wird wo wurde wurden zu zum zur zwischen afin ainsi alors après au aux avec avant avoir avons avez ce "
-        "cela ces cet cette ceux chez dans de depuis donc dont elle elles en encore entre est était et être eux "
-        "faut ici il ils je la là le les leur leurs lors lui mais même mon ne notre nous ont ou où pendant peut "
-        "pour pourquoi quand que quel quelle quelles quels qui quoi sa sans ses sont sous ta tes toi tous tout "
-        "toute toutes très tu un une vos votre vous algo como cual cuando cuándo cómo del desde donde dónde ella "
-        "ellos eran eres esa ese eso esta está están este esto estos fue hasta las lo los más muy nada nosotros "
-        "para pero por porque qué quien quién sobre sus también tiene todos una uno unos ya che chi cosa dei della "
-        "delle di dove gli hanno ho loro nel nella perché più quale quando quello questa questo sono het een niet "
-        "maar naar ook waar waarom wanneer wat welke zijn heeft hebben hoe worden wordt não uma foi ele ela isso "
+        "aber alle als auch auf aus bei bist dann dass dem denn der dies diese dieser dieses doch dort durch ein eine "
+        "einem einen einer eines er für gegen haben habe hatte hatten hier ich ihr ihre ist ja jetzt kann kein keine "
+        "können mit muss nach nicht noch nur ob oder ohne sehr sein seine sich sie sind soll über um und uns unser "
+        "unter viel vom von vor wann warum weil welche welcher welches wenn wer werden wie wieder wir wird wo wofür "
+        "wogegen wohin womit worauf worüber wozu wurde wurden zu zum zur zwischen afin ainsi alors après au aux avec "
+        "avant avoir avons avez ce cela ces cet cette ceux chez dans de depuis donc dont elle elles en encore entre "
+        "est était et être eux faut ici il ils je la là le les leur leurs lors lui mais même mon ne notre nous ont ou "
+        "où pendant peut pour pourquoi quand que quel quelle quelles quels qui quoi qu sa sans ses sont sous ta tes "
+        "toi tous tout toute toutes très tu un une vos votre vous algo como cual cuando cuándo cómo del desde donde "
+        "dónde ella ellos eran eres esa ese eso esta está están este esto estos fue hasta las lo los más muy nada "
+        "nosotros para pero por porque qué quien quién sobre sus también tiene todos una uno unos ya che chi cosa dei "
+        "della delle di dove gli hanno ho loro nel nella perché più quale quando quello questa questo sono het een "
+        "niet maar naar ook waar waarom wanneer wat welke zijn heeft hebben hoe worden wordt não uma foi ele ela isso "
         "são seu também pelo pela",
     )
 )
@@ -68,7 +68,7 @@ def _listed(text: str) -> frozenset[str]:
 
 # Function words of a language that are something else in English or code, and words by which that language is known.
 _GERMAN = (
-    _listed("das den die im am hat war man was wo so als bin bis da ins wen"),
+    _listed("das den des die es im am gab gibt gemacht hat mir war man was wo so als bin bis da ins wen"),
     _listed(
         "aber auch auf aus bei dem denn der diese dieser dieses durch eine einem einen einer für haben ich ist kann "
         "können mit nach nicht noch oder sich sind über und uns unser unter von wann warum welche welcher wenn werden "
@@ -76,7 +76,7 @@ _GERMAN = (
     ),
 )
 _FRENCH = (
-    _listed("des du sur par comment son on pas plus a au si ma me te se sa va fait faire"),
+    _listed("à des du sur par propos comment son on pas plus a au si ma me te se sa va fait faire"),
     _listed(
         "après avec avons avez cette ces dans depuis elle elles est était et être il ils je la le les leur mais même "
         "notre nous ont où pendant peut pour pourquoi quand quel quelle quelles quels qui quoi sont sous tous tout "

@@ -86,6 +86,12 @@ def note_of(search: Search, query: str) -> str:
     return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
 
 
+def nothing_of(search: Search) -> str:
+    """Return what is said if the last query found nothing: its filters may be the reason."""
+    filters = [f"{name}:{terminal.line(value)}" for name, value in search.filters.items()]
+    return f"Nothing was found with {' '.join(filters)}." if filters else "Nothing was found."
+
+
 def _quoted(text: str) -> str:
     text = terminal.line(" ".join(text.split()))
     return f'"{text if len(text) <= 60 else text[:59] + "…"}"'
@@ -107,6 +113,7 @@ class Search:
     ) -> None:
         self._listing = listing
         self._released = released  # when a version of the project was released
+        self.filters: dict[str, str] = {}  # of the last query
         self.unclear = ""  # what sounds like a time in the last query, but is none that is known
         self._engine = Engine(folder, listing.sources, models)
         self._left_out = LeftOut(listing)
@@ -220,7 +227,7 @@ class Search:
 
     def _parsed(self, text: str, filters: Mapping[str, str] | None) -> Query:
         query = parse(text, filters, lambda version: number(self._released(version)))
-        self.unclear = query.unclear
+        self.unclear, self.filters = query.unclear, query.filters
         return query
 
     def naming(self, text: str, *, limit: int) -> list[Row]:

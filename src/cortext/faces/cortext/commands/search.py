@@ -71,7 +71,9 @@ def run(arguments: list[str]) -> int:
             print(note)
         print_found(found)
     else:
-        print("Nothing was found.")
+        from cortext.services.library.search import nothing_of
+
+        print(nothing_of(search))
     return report_missing(search.listing.missing) or (0 if found or options.json else 1)
 
 
