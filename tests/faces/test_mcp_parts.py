@@ -17,7 +17,7 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
 from cortext.model import tokens
-from cortext.model.message import Message
+from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.text.decisions import decisions_in, topic_words
@@ -261,6 +261,39 @@ def test_a_search_returns_as_many_messages_per_session_as_asked_for(herons: Cont
     assert [len(one["passages"]) for one in answer.data["results"]] == [10, 10]
     three = call(herons, "search_sessions", {"query": "young herons", "top_k": 2, "messages_per_session": 3})
     assert [len(one["passages"]) for one in three.data["results"]] == [3, 3]
+
+
+@pytest.mark.req("FIND-08")
+@pytest.mark.parametrize("tool", ["search_workspace", "search_sessions"])
+def test_short_messages_fill_a_search_too(herons: Context, monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
+    monkeypatch.setenv("CORTEXT_MCP_TOKENS", "3000")
+    answer = call(herons, tool, {"query": "young herons"})
+    sent = tokens.estimate(json.dumps(answer.data, separators=(",", ":")))
+    assert 2_600 < max(sent, tokens.estimate(answer.text)) <= 3_000
+
+
+@pytest.mark.req("FIND-08")
+def test_a_message_without_text_is_no_passage(tmp_path: Path) -> None:
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    store.create(Session(id="001-plan-birds", title="Birds", status="paused"))
+    store.append(
+        "001-plan-birds",
+        Message(role="user", content="How many herons are at the pond?"),
+        Message(role="assistant", parts=[Part("thinking", text="")]),
+        Message(role="assistant", content="There are seven herons at the pond."),
+    )
+    context = Context(str(tmp_path), lambda: None)
+    for tool, named in (("get_context", "topic"), ("search_sessions", "query")):
+        (found,) = call(context, tool, {named: "herons at the pond"}).data["results"]
+        assert [part["seq"] for part in found["passages"]] == [0, 2], tool
+    seen: list[int] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        answer = call(context, "get_context", {"topic": "herons at the pond", "max_results": 1, "cursor": cursor})
+        seen += [part["seq"] for one in answer.data["results"] for part in one["passages"]]
+        cursor = answer.data["next_cursor"]
+    assert sorted(seen) == [0, 2]
 
 
 @pytest.mark.req("FIND-08")

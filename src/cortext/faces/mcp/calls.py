@@ -18,6 +18,7 @@ from cortext.faces.mcp import answers, dates
 
 _LARGEST = 10**9
 _MOST_IDS = 100
+PER_SESSION = 10  # messages of one session at most: the best of every session come first, and as many as fit
 
 Query = Annotated[str, Meta(description="what to look for")]
 Topic = Annotated[str, Meta(description="the topic, in a few words")]
@@ -117,7 +118,9 @@ class SearchSessions(Call, frozen=True):
 
     query: Query
     top_k: Annotated[int, Meta(description="how many sessions", ge=1, le=50)] = 5
-    messages_per_session: Annotated[int, Meta(description="how many messages per session", ge=1, le=10)] = 3
+    messages_per_session: Annotated[
+        int, Meta(description="at most this many messages per session; by default as many as fit", ge=1, le=10)
+    ] = PER_SESSION
     after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
     before: Annotated[str, Meta(description="only what was said until then")] = ""
     tag: Tag = ""

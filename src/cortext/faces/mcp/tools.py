@@ -67,6 +67,7 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
         query,
         filters=filters,
         limit=start + limit + 1,
+        per_session=calls.PER_SESSION,
         leave_out=given.leave_out,
     )
     return _found(context, recall, found, start, limit, query, "in this workspace")

@@ -77,7 +77,7 @@ class Recall:
         *,
         filters: Mapping[str, str],
         limit: int,
-        per_session: int = 3,
+        per_session: int,
         leave_out: Collection[str] = (),
     ) -> list[Found]:
         """Return the best sessions with their best messages, for `passages`: their texts may have secrets."""

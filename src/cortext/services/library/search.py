@@ -211,16 +211,20 @@ class Search:
         check = self._check(query, leave_out)
         count: dict[tuple[str, str], int] = {}
         found: list[Found] = []
+        wordless: list[Found] = []  # in a session that was found by its title, for example an image
         for item in ranking.best:
             row = item[1]
             if per_session and count.get((row.root, row.id), 0) >= per_session:
                 continue
             matches = self._matches([item], 1, ranking, check)
-            if matches:
+            if matches and matches[0].snippet:
                 count[row.root, row.id] = count.get((row.root, row.id), 0) + 1
                 found.append(Found(row, matches, matches[0].score))
+            elif matches:
+                wordless.append(Found(row, matches, matches[0].score))
             if len(found) == limit:
                 break
+        found = found or wordless[:1]
         served = self._served(query, limit, per_session or limit, exact, leave_out)
         single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
         return _merged(self._near_enough(found), single, limit)
