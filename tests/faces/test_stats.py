@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.commands.stats import chart
+from cortext.model.message import Message
+from cortext.model.session import Session
 from cortext.services.library.listing import Row
-from cortext.services.library.stats import Stats, ranked
+from cortext.services.library.stats import Stats, Tally, last_days, ranked
+from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import BOAT, HERONS, KNOTS, TANK, WALK, Pond, make_pond
 from tests.support.cli import cortext
+from tests.web.served import serving
 
 ALL = len(HERONS) + len(BOAT) + len(WALK) + len(KNOTS) + len(TANK)
 
@@ -65,13 +69,39 @@ def test_no_sessions_and_invalid_options_are_handled(tmp_path: Path) -> None:
     assert cortext("stats", "--days", "0", cwd=nowhere.folder, env=nowhere.env).code == 2
 
 
+@pytest.mark.req("LOOK-01", "PAGE-01")
+def test_a_conversation_counts_on_every_day_on_which_something_was_said(tmp_path: Path) -> None:
+    """As on the page: a message counts on its own day, not on the last one of its conversation."""
+    pond = make_pond(tmp_path)
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="020-plan-weir", type="plan", title="Weir"))
+    said = {"2026-07-01": 3, "2026-07-02": 1, "2026-07-09": 2}
+    texts = ("stone upon stone", "and more stone than that")
+    for day, count in said.items():
+        stamps = [f"{day}T10:00:0{number}.000Z" for number in range(count)]
+        store.append("020-plan-weir", *(Message(role="user", content=texts[count % 2], timestamp=at) for at in stamps))
+    counts = cortext("stats", "--json", "--days", "3650", "--here", cwd=pond.folder, env=pond.env).json
+    days = {day["day"]: day for day in counts["days"] if day["sessions"]}
+    assert {day: days[day]["messages"] for day in said} == said
+    assert all(days[day]["sessions"] == 1 for day in said)
+    assert "2026-02-01" not in days  # of another store
+    for measure in ("messages", "tokens"):
+        assert sum(day[measure] for day in days.values()) == counts[measure] > 0
+    with serving(pond.env, pond.folder) as served:
+        served.open()
+        page = served.activity("/see?days=365").text
+    shown = dict(re.findall(r'<th scope="row">(2026-07-\d\d)</th><td class="n">1</td><td class="n">(\d+)', page))
+    assert {day: int(count) for day, count in shown.items()} == said
+
+
 def test_days_are_counted_back_from_today_in_utc() -> None:
     noon = 1_772_712_000.0  # 2026-03-05 12:00 UTC
     rows = [_row(last_active=f"2026-03-0{day}T23:59:59Z", tool="claude") for day in (1, 3, 5, 5)]
-    stats = Stats(rows, 3, noon)
-    assert {day: tally.sessions for day, tally in stats.days.items()} == {
-        "2026-03-03": 1, "2026-03-04": 0, "2026-03-05": 2,
-    }  # fmt: skip
+    busy = Tally()
+    busy.add(rows[0])
+    days = last_days(3, {"2026-03-02": busy, "2026-03-05": busy}, noon)
+    assert {day: tally.sessions for day, tally in days.items()} == {"2026-03-03": 0, "2026-03-04": 0, "2026-03-05": 1}
+    stats = Stats(rows, days)
     assert stats.total.as_dict() == {"sessions": 4, "messages": 12, "tokens": 120}
     assert [name for name, _ in ranked(stats.tools)] == ["claude"]
 

@@ -165,6 +165,27 @@ def test_a_branch_is_one_click_away(room: Room) -> None:
         assert page.locator(".branches a[aria-current]").count() == 1
 
 
+def test_forks_are_a_tree_to_switch_between(room: Room, pond: Pond) -> None:
+    """From a fork to what it was forked from, to another fork of that, and to a fork of a fork: each is one click."""
+    store = WorkspaceStore(str(pond.folder))
+    store.create(Session(id="011-plan-weir", type="plan", title="The weir"))
+    store.append("011-plan-weir", *(Message(role="user", content=f"stone {number}") for number in range(3)))
+    ids = {"The weir": "011-plan-weir"}
+    for before, title in (("The weir", "Higher"), ("The weir", "Lower"), ("Lower", "Lower still")):
+        ids[title] = cortext("fork", ids[before], "--json", cwd=pond.folder, env=pond.env).json["id"]
+        assert cortext("title", ids[title], title, cwd=pond.folder, env=pond.env).code == 0
+    with room.page() as page:
+        room.open(page, "The weir")
+        shown = page.locator(".forks a > span")
+        assert shown.all_inner_texts() == ["The weir", "Higher", "Lower", "Lower still"]
+        assert page.locator(".forks ul ul a > span").all_inner_texts() == ["Lower still"]
+        for title in ("Lower still", "Higher", "The weir"):
+            page.locator(".forks a").filter(has=page.locator(f"span:text-is('{title}')")).click()
+            page.wait_for_selector(f"h1:text-is('{title}')")
+            assert page.locator(".forks a[aria-current] > span").all_inner_texts() == [title]
+            assert shown.count() == 4
+
+
 def test_a_new_message_appears_within_two_seconds(room: Room, pond: Pond) -> None:
     with room.page() as page:
         room.open(page, "Knots")

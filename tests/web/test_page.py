@@ -277,6 +277,10 @@ def test_a_conversation_is_renamed_stopped_and_forked(served: Served, pond: Pond
     forked = served.post(f"{here}/fork", {"at": "1"})
     page = served.get(forked.headers["location"])
     assert "Knots and bends (fork)" in page.words and f'forked from <a href="{here}">004-learn-knots</a>' in page.text
+    fork = forked.headers["location"].partition("?")[0]
+    for address in (here, fork):  # each shows the other
+        tree = served.get(address).text.partition('<ul class="branches forks">')[2].partition("<h2>")[0]
+        assert re.findall(r'href="([^"]+)"', tree) == [here, fork]
     assert served.post(f"{here}/fork", {"at": "x"}).status == 400
     rows = cortext("list", "--json", cwd=pond.folder, env=env).json
     assert {row["title"]: row["status"] for row in rows}["Knots and bends"] == "completed"

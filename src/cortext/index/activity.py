@@ -16,18 +16,23 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS active (
     number INTEGER PRIMARY KEY, root TEXT, id TEXT, fingerprint TEXT, created_at TEXT, UNIQUE (root, id))""",
     """CREATE TABLE IF NOT EXISTS said (
-    number INTEGER, day TEXT, model TEXT, messages INTEGER, PRIMARY KEY (number, day, model)) WITHOUT ROWID""",
+    number INTEGER, day TEXT, model TEXT, messages INTEGER, tokens INTEGER,
+    PRIMARY KEY (number, day, model)) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS used_file (
     number INTEGER, path TEXT, changed INTEGER, read INTEGER, last TEXT, PRIMARY KEY (number, path)) WITHOUT ROWID""",
 )
 
 
 class Said(NamedTuple):
-    """Messages of a day; `model` is the one that wrote them, or empty. Without a time, the day is empty."""
+    """Messages of a day; `model` is the one that wrote them, or empty. Without a time, the day is empty.
+
+    `tokens` is the size of these messages, as in the list.
+    """
 
     day: str
     model: str
     messages: int
+    tokens: int
 
 
 class UsedFile(NamedTuple):

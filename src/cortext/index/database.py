@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import files as fsio
 
-SCHEMA = 12
+SCHEMA = 13
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -25,13 +25,13 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
 -- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
 -- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks; `starred` and `archived`
--- are 0 or 1.
+-- are 0 or 1; `parent` is the id of the session that it was forked from, or empty.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
     straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
     project TEXT DEFAULT '', repository TEXT DEFAULT '',
-    tags TEXT DEFAULT '', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0,
+    tags TEXT DEFAULT '', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0, parent TEXT DEFAULT '',
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -40,6 +40,7 @@ CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
 CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_active DESC);
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
 CREATE INDEX IF NOT EXISTS session_in_use ON session (root) WHERE status = 'active';
+CREATE INDEX IF NOT EXISTS session_by_parent ON session (root, parent) WHERE parent != '';
 -- Sessions that have been removed.
 CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;
 -- One row: the number of batches so far, and the identity of this database (a recreated one gets another).
@@ -189,7 +190,7 @@ def _open(path: str) -> Database:
     connection = open_database(path)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version in (8, 9, 10):
+        if version in (8, 9, 10, 12):
             version = _migrate(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("unsupported schema version")
@@ -228,6 +229,14 @@ def _migrate(connection: Database) -> int:
             connection.execute(statement)
         connection.execute("UPDATE session SET signs = '' WHERE kind = 'workspace'")  # git may have brought tags
         connection.execute("UPDATE store SET signs = '{}'")
+        version = 12
+    if version == 12:
+        connection.execute("ALTER TABLE session ADD COLUMN parent TEXT DEFAULT ''")
+        connection.execute("CREATE INDEX session_by_parent ON session (root, parent) WHERE parent != ''")
+        connection.execute("UPDATE session SET signs = ''")
+        connection.execute("UPDATE store SET scanned = 0")
+        for table in ("active", "said", "used_file"):  # made again with the size of what was said
+            connection.execute(f"DROP TABLE IF EXISTS {table}")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA
     connection.execute("COMMIT")

@@ -43,13 +43,14 @@ MANY = 5_000  # sessions, the newest, whose files are looked at each time; those
 NEWEST = 200  # the same for a quick refresh
 LOOK_AGAIN = 2.0  # seconds for which a process that looked at the files of all sessions only refreshes quickly
 IN_USE = ("status", "active")
+SEVERAL = ("tool", "type", "agent")  # columns for which a filter may name several values, separated by commas
 _READ = 17  # columns that are read from the files of a session; its batch and what is derived follow
 PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a session
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
-    "straight", "project", "repository", "tags", "starred", "archived",
+    "straight", "project", "repository", "tags", "starred", "archived", "parent",
 )  # fmt: skip
 
 # What a table shows if the column is empty; the properties of `Row` do the same for one session.
@@ -81,6 +82,7 @@ class _Fields(NamedTuple):
     tags: str = ""  # separated by blanks
     starred: int = 0
     archived: int = 0
+    parent: str = ""  # the session that it was forked from
 
 
 class Row(_Fields):
@@ -264,6 +266,16 @@ class SessionIndex:
                 found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
 
+    def forks(self, root: str, names: Sequence[str]) -> list[Row]:
+        """Return the sessions that were forked from one of these in the same store, the oldest first."""
+        found: list[Row] = []
+        for start in range(0, len(names), AT_ONCE):
+            batch = names[start : start + AT_ONCE]
+            condition = f"root = ? AND parent != '' AND parent IN ({','.join('?' * len(batch))})"
+            rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM session WHERE {condition}", (root, *batch))
+            found += map(Row._make, rows)
+        return sorted(found, key=lambda row: (row.created_at, row.id))
+
     def fingerprints(self, root: str, names: Collection[str]) -> dict[str, str]:
         """Return the fingerprints of the sessions of a store that have one of these ids."""
         condition = f"root = ? AND id IN ({','.join('?' * len(names))})"
@@ -428,7 +440,7 @@ class _Refresh:
                     derived = (self._only_asks(session), *derived_fields(root, kind, session))
                     rows.append((*_row(root, kind, session), *derived))
                 except (UnsafePath, OSError):
-                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0))
+                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0, ""))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
@@ -460,7 +472,7 @@ class _Refresh:
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
         self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
         self.database.executemany(
-            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 24)})",
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 25)})",
             ((*row[:_READ], changed, *row[_READ:]) for row in rows),
         )
 
@@ -468,6 +480,11 @@ class _Refresh:
         ids = self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,)).fetchall()
         self._put((), [(self.source.root, row[0]) for row in ids])
         self.database.execute("DELETE FROM store WHERE root = ?", (self.source.root,))
+
+
+def several(value: str) -> list[str]:
+    """Return the values that a filter names."""
+    return [piece for part in value.split(",") if (piece := part.strip())] or [value]
 
 
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
@@ -485,6 +502,10 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
         elif column == "tag":
             conditions.append("instr(' ' || tags || ' ', ' ' || ? || ' ') > 0")
             values.append(value)
+        elif column in SEVERAL and "," in value:
+            names = several(value)
+            conditions.append(f"{column} IN ({','.join('?' * len(names))})")
+            values += names
         elif (column, value) == IN_USE:
             conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
         else:
@@ -551,8 +572,8 @@ def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
 
 
-def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, str, int, int]:
-    """Return the last columns of a row: project, repository, tags, starred, archived.
+def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, str, int, int, str]:
+    """Return the last columns of a row: project, repository, tags, starred, archived, parent.
 
     The project is the folder that a session was held in, which for a workspace is that itself.
     """
@@ -560,7 +581,10 @@ def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, st
     folder = root if kind == "workspace" else project if isinstance(project, str) else ""
     order = order_of(session.extra)
     recorded = json.dumps(repository) if isinstance(repository, dict) else ""
-    return _text(folder), recorded, " ".join(order.tags), int(order.starred), int(order.archived)
+    forked = session.extra.get("forked_from")
+    parent = forked.get("session") if isinstance(forked, dict) else None
+    tags, parent = " ".join(order.tags), parent if isinstance(parent, str) and is_id(parent) else ""
+    return _text(folder), recorded, tags, int(order.starred), int(order.archived), parent
 
 
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:

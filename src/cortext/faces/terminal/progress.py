@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 from cortext.faces.terminal.style import columns
+
+MANY = 200  # things to do that justify a progress bar
 
 
 class Progress:
@@ -47,3 +51,22 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
+
+
+@contextmanager
+def progress_of_many(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function to call with what is done and the total; it shows a bar if there is much to do."""
+    bars: list[Progress] = []
+
+    def progress(done: int, total: int) -> None:
+        if total < MANY:
+            return
+        if not bars:
+            bars.append(Progress(label, total))
+        bars[0].step()
+
+    try:
+        yield progress
+    finally:
+        for bar in bars:
+            bar.end()

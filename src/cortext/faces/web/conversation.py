@@ -21,6 +21,7 @@ from cortext.model.message import Message
 from cortext.model.order import Order, order_of
 from cortext.services.cost.report import row_cost
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
+from cortext.services.library.forks import Fork, family
 from cortext.services.library.listing import Row
 from cortext.services.library.windows import Ask, Window, Windows
 from cortext.services.text.masking import mask_messages, mask_session
@@ -90,6 +91,7 @@ async def conversation(request: Request) -> Response:
         start = _start(windows, at, number(request, "from"))
         window = windows.window(start, SHOWN)
         found = services.found(row)
+        side = _side(services, row, windows, branch)
         return {
             **_frame(services, row, branch),
             "state": mark_of(state_of(row)),
@@ -100,9 +102,9 @@ async def conversation(request: Request) -> Response:
             "find": wanted,
             "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
             "note": request.query_params.get("note", "")[:500],
-            **_side(row, windows, branch),
+            **side,
+            "parent": _parent(row, side["forks"]),
             "order": _order(found.session.extra),
-            "forked_from": _forked_from(services, row, found.session.extra),
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
             **_steps(row, branch, window),
@@ -116,15 +118,17 @@ async def side(request: Request) -> Response:
     row = await _row(request)
     services = library(request)
     branch = number(request, "branch")
-    return page(
-        request, "side.html", await services.in_reader(lambda: _side(row, services.windows(row, branch), branch))
-    )
+
+    def made() -> dict[str, Any]:
+        return _side(services, row, services.windows(row, branch), branch)
+
+    return page(request, "side.html", await services.in_reader(made))
 
 
-def _side(row: Row, windows: Windows, branch: int) -> dict[str, Any]:
+def _side(services: Library, row: Row, windows: Windows, branch: int) -> dict[str, Any]:
     """Return what the side of the page shows."""
     asks = [_entry(row, branch, ask) for ask in windows.asks(ASKS)]
-    return {"asks": asks, "branches": _branches(row, windows, branch)}
+    return {"asks": asks, "branches": _branches(row, windows, branch), "forks": _forks(services, row)}
 
 
 def _cost(services: Library, row: Row) -> str:
@@ -205,14 +209,27 @@ def _order(extra: dict[str, Any]) -> Order:
     return found._replace(notes=tuple(note._replace(text=shown(note.text)) for note in found.notes))
 
 
-def _forked_from(services: Library, row: Row, extra: dict[str, Any]) -> tuple[str, str]:
+def _forks(services: Library, row: Row) -> list[dict[str, Any]]:
+    """Return the tree of forks that the conversation is in; empty if it is neither a fork nor has any."""
+
+    def entry(fork: Fork) -> dict[str, Any]:
+        return {
+            "link": address(fork.row),
+            "current": fork.row.id == row.id,
+            "name": shown(fork.row.name),
+            "messages": fork.row.message_count,
+            "time": clock.short(fork.row.created_at),
+            "inside": [entry(each) for each in fork.forks],
+        }
+
+    top = family(services.reading(row.root), row)
+    return [entry(top)] if top is not None else []
+
+
+def _parent(row: Row, forks: list[dict[str, Any]]) -> tuple[str, str]:
     """Return the id of the conversation that this one was forked from, and its address if it is still there."""
-    forked = extra.get("forked_from")
-    name = forked.get("session") if isinstance(forked, dict) else None
-    if not isinstance(name, str):
-        return "", ""
-    known = services.reading(row.root).index.named([(row.root, name)]).get((row.root, name))
-    return shown(name), address(known) if known is not None else ""
+    is_there = bool(forks) and not forks[0]["current"]
+    return shown(row.parent), address(row._replace(id=row.parent)) if is_there else ""
 
 
 async def pieces(request: Request) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -17,8 +17,7 @@ from cortext.faces.web.library import PAGE, Library
 from cortext.faces.web.live import mark_of
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
-from cortext.model.order import tag_name
-from cortext.services.library.finder import ARCHIVED, STARRED, Entry, Listed, Question
+from cortext.services.library.finder import Entry, Listed, Question, split_tags
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 from cortext.wiring import tools
@@ -29,6 +28,7 @@ MOST_FOUND = 100
 MOST_QUERY = 500  # characters
 MOST_SHOWN = 5_000  # conversations that "more" leads to; further ones are found by filters
 FILTERS = ("tool", "project", "type", "status", "tag", "after", "before")
+SEVERAL = ("tool", "type", "tag")  # may be given several times, or with several values
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 PERIODS = (
     ("", "any time"),
@@ -79,28 +79,24 @@ async def results(request: Request) -> Response:
 async def _answer(request: Request) -> dict[str, Any]:
     asked = request.query_params
     text = asked.get("q", "")[:MOST_QUERY]
-    question = Question(text, *(asked.get(name, "")[:MOST_QUERY] for name in ("tool", "type", "status")))
-    question = question._replace(
-        **{name: asked.get(name, "")[:MOST_QUERY] for name in ("project", "tag", "after", "before")}
-    )
+    filters = {name: ",".join(filter(None, asked.getlist(name)))[:MOST_QUERY] for name in SEVERAL}
+    filters = {name: filters.get(name, asked.get(name, "")[:MOST_QUERY]) for name in FILTERS}
+    question = Question(text, **filters)
     if question.status and question.status not in STATUSES:
         raise UsageError(f"unknown status {question.status!r}", hint=f"use one of {', '.join(STATUSES)}")
-    if question.tag not in ("", STARRED, ARCHIVED) and question.tag.startswith("#"):
-        tag_name(question.tag)  # raises if it cannot be one
-    elif question.tag not in ("", STARRED, ARCHIVED):
-        raise UsageError(f"unknown tag {question.tag[:60]!r}", hint="use #name, starred or archived")
+    split_tags(question.tag)  # raises if it is invalid
     step, most = (FOUND, MOST_FOUND) if text.strip() else (PAGE, MOST_SHOWN)
     limit = min(max(step, number(request, "show", step)), most)
     services = library(request)
     found = await services.find(question, limit + 1, request.is_disconnected)
     entries = found.entries if found is not None else []
-    given = {name: value for name in ("q", *FILTERS) if (value := asked.get(name, ""))}
+    given = {name: value for name, value in {"q": text, **filters}.items() if value}
     more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(entries) and limit < most else ""
     ago = clock.Ago()
     return {
         "q": text,
-        "filters": {name: asked.get(name, "") for name in FILTERS},
-        "filtered": any(asked.get(name) for name in FILTERS),
+        "filters": filters,
+        "filtered": any(filters.values()),
         "waiting": services.progress or "Building the search index" if found is None else "",
         "again": f"/?{urlencode(given)}",
         "cards": [_card(services, entry, ago, searched=bool(text.strip())) for entry in entries[:limit]],
@@ -108,20 +104,28 @@ async def _answer(request: Request) -> dict[str, Any]:
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
         "missing": found.missing if found is not None else "",
-        "choices": _choices(found) if found is not None else {},
+        "choices": _choices(found, filters) if found is not None else {},
         "periods": PERIODS,
         "statuses": STATUSES,
     }
 
 
-def _choices(found: Listed) -> dict[str, list[tuple[str, str]]]:
-    """Return the values of the filters, each with its name for people."""
-    return {
-        "tool": [(name, tools.title(name)) for name in found.tools],
-        "type": [(name, name) for name in found.types],
-        "project": [(path, short_path(path)) for path in found.projects[:MOST_PROJECTS]],
-        "tag": [(name, name) for name in found.tags],
+def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the values of the filters, each with its name for people; among them those that are chosen now."""
+    names: dict[str, tuple[Sequence[str], Callable[[str], str]]] = {
+        "tool": (found.tools, tools.title),
+        "type": (found.types, str),
+        "project": (found.projects[:MOST_PROJECTS], short_path),
+        "tag": (found.tags, str),
     }
+    choices = {}
+    for name, (values, named) in names.items():
+        chosen = filters[name]
+        known = [*([chosen] if chosen and chosen not in values else []), *values]
+        choices[name] = [
+            (value, ", ".join(map(named, value.split(","))) if name in SEVERAL else named(value)) for value in known
+        ]
+    return choices
 
 
 def short_path(path: str) -> str:

@@ -26,7 +26,7 @@ from cortext.faces.web.pages import address, library, page, shown
 from cortext.model.amounts import amount
 from cortext.services.cost.report import DAY, UNKNOWN, Ledger, Priced, Report, report
 from cortext.services.library.activity import FileWork, Work, work
-from cortext.services.library.stats import NO_TOOL, Stats, Tally
+from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -67,6 +67,8 @@ def read(stores: Stores, note: Note) -> Seen:
     calls = _together(Ledger(listing, prices, note).calls())
     reports = {by: report(calls, by) for by in SUMS}
     for table, by in ((done.days, "day"), (done.models, "model")):
+        for tally in table.values():
+            tally.tokens = 0  # the page shows those that the tools recorded
         for entry in reports[by].entries:
             table.setdefault(entry.name, Tally()).tokens = entry.tokens.total
     return Seen(done, reports, prices.days(reports["model"].models))
@@ -103,7 +105,7 @@ async def see(request: Request) -> Response:
     seen, is_current = await background.get(state) if rows else (None, True)
 
     def made() -> dict[str, Any]:
-        stats = Stats(rows, 0)
+        stats = Stats(rows)
         longest = sorted(rows, key=lambda row: (-row.message_count, row.id))[:LONGEST]
         return {
             "current": "see",
@@ -137,8 +139,7 @@ def _progress(background: Background[Seen]) -> str:
 def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
     """Return the parts of the page that come from the messages."""
     now = time.time()
-    stats = Stats((), YEAR, now)  # a row for every day
-    days = {day: seen.work.days.get(day, tally) for day, tally in stats.days.items()}
+    days = last_days(YEAR, seen.work.days, now)
     of_day = {day: int(getattr(tally, measure)) for day, tally in days.items()}
     bars = [charts.Bar(day, value) for day, value in of_day.items()][-span:]
     unit = NAMES[measure]

@@ -7,8 +7,7 @@ messages themselves. The logs are read when this is first asked for, and again i
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -32,15 +31,15 @@ class FileWork(msgspec.Struct, kw_only=True):
 
 
 class Work(msgspec.Struct, kw_only=True):
-    """The activity in all sessions. A session counts on every day on which something was said in it."""
+    """The activity in sessions. A session counts on every day on which something was said in it."""
 
     days: dict[str, Tally]
     models: dict[str, Tally]
     files: list[FileWork]  # those that were changed most first
 
 
-def work(listing: Listing, progress: Progress | None = None) -> Work:
-    """Return the activity in the sessions of a listing, which is up to date."""
+def work(listing: Listing, progress: Progress | None = None, only: Sequence[Row] | None = None) -> Work:
+    """Return the activity in the sessions of a listing, which is up to date, or in some of them."""
     rows = listing.rows()
     index = listing.index.activity()
 
@@ -52,6 +51,7 @@ def work(listing: Listing, progress: Progress | None = None) -> Work:
     days: dict[str, Tally] = {}
     models: dict[str, Tally] = {}
     seen: set[tuple[str, str, str]] = set()
+    rows = rows if only is None else [*only]
     for row, said in index.said(rows):
         day = said.day or row.last_active[:10]
         for table, name in ((days, day), (models, said.model)):
@@ -59,6 +59,7 @@ def work(listing: Listing, progress: Progress | None = None) -> Work:
                 continue
             tally = table.setdefault(name, Tally())
             tally.messages += said.messages
+            tally.tokens += said.tokens
             if (name, row.root, row.id) not in seen:
                 seen.add((name, row.root, row.id))
                 tally.sessions += 1
@@ -87,7 +88,7 @@ def _whole(path: str, project: str) -> str:
 
 def activity_in(messages: Iterable[Message]) -> Activity:
     """Return the activity in one session. Only calls that wait for their results are kept in memory."""
-    said: Counter[tuple[str, str]] = Counter()
+    said: dict[tuple[str, str], list[int]] = {}
     files: dict[str, UsedFile] = {}
     waiting: dict[str, tuple[Part, str]] = {}
 
@@ -101,7 +102,9 @@ def activity_in(messages: Iterable[Message]) -> Activity:
 
     for message in messages:
         day = message.timestamp[:10]
-        said[day, message.model if message.role == ASSISTANT else ""] += 1
+        counts = said.setdefault((day, message.model if message.role == ASSISTANT else ""), [0, 0])
+        counts[0] += 1
+        counts[1] += message.tokens or 0
         for part in message.parts or ():
             if part.type == TOOL_CALL and part.id:
                 waiting[part.id] = (part, day)
@@ -112,4 +115,4 @@ def activity_in(messages: Iterable[Message]) -> Activity:
                 note(call, part, called)
     for call, day in waiting.values():
         note(call, None, day)
-    return Activity([Said(*key, count) for key, count in said.items()], list(files.values()))
+    return Activity([Said(*key, *counts) for key, counts in said.items()], list(files.values()))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
+from cortext.model.order import tag_name
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Match, Search
 from cortext.services.library.search_times import timestamps
@@ -24,14 +25,17 @@ ASK_AGAIN = 15.0  # seconds after which a server is asked again that did not ans
 
 
 class Question(NamedTuple):
-    """A query and filters. `after` and `before` are as a person writes them: 7d, yesterday, 2026-11-15."""
+    """A query and filters. `after` and `before` are as a person writes them: 7d, yesterday, 2026-11-15.
+
+    Several tools or types, of which one must be it, are separated by commas; so are tags, all of which must be there.
+    """
 
     text: str = ""
     tool: str = ""
     type: str = ""
     status: str = ""
     root: str = ""
-    tag: str = ""  # a tag with #, or STARRED or ARCHIVED
+    tag: str = ""  # tags with #, STARRED, ARCHIVED
     project: str = ""
     after: str = ""
     before: str = ""
@@ -62,6 +66,8 @@ class Finder:
     """Lists and searches. Used by one thread at a time, because its databases are not made for more.
 
     A `quick` one looks only at what is likely to have changed: for callers that let another one look at everything.
+    Without `any_project`, only folders that conversations were held in can be asked for: for callers whose questions
+    must never reach the file system.
     """
 
     def __init__(
@@ -73,9 +79,11 @@ class Finder:
         *,
         fresh: float = FRESH,
         quick: bool = False,
+        any_project: bool = False,
     ) -> None:
         self._make_listing, self._make_search = listing, search
         self._progress, self._later, self._fresh, self._quick = progress, later, fresh, quick
+        self._any_project = any_project
         self._listing: Listing | None = None
         self._search: Search | None = None
         self._listed_at = -math.inf
@@ -116,8 +124,7 @@ class Finder:
                 each.missing.clear()
             self._asked_at = time.monotonic()
         self._note_values(listing)
-        if question.project and question.project not in self._values[4]:
-            # Only folders that conversations were held in: what is asked never reaches the file system.
+        if question.project and not self._any_project and question.project not in self._values[4]:
             raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
         if question.text.strip():
             entries = self._searched(question, limit or MOST_FOUND)
@@ -147,6 +154,7 @@ class Finder:
 
     def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
         times = timestamps(question.after, question.before)
+        tags, flags = split_tags(question.tag)
         rows = listing.rows(
             root=question.root,
             kind=question.type,
@@ -157,9 +165,9 @@ class Finder:
             after=times["after"],
             before=times["before"],
             projects=listing.projects_of(question.project) if question.project else None,
-            tags=[question.tag[1:]] if question.tag.startswith("#") else (),
-            starred=True if question.tag == STARRED else None,
-            archived=question.tag == ARCHIVED,
+            tags=tags,
+            starred=True if STARRED in flags else None,
+            archived=ARCHIVED in flags,
         )
         return [Entry(row) for row in rows]
 
@@ -175,13 +183,27 @@ class Finder:
         timestamps(question.after, question.before)  # raises if one is invalid
         names = ("tool", "type", "status", "project", "after", "before")
         filters = {name: getattr(question, name) for name in names} | {"workspace": question.root}
-        filters["tag" if question.tag.startswith("#") else "is"] = question.tag.removeprefix("#")
+        tags, flags = split_tags(question.tag)
+        filters |= {"tag": ",".join(tags), "is": ",".join(flags)}
         given = {name: value for name, value in filters.items() if value}
         found = self._search.search(typed(question.text), filters=given, limit=limit, fresh=False)
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((item.score for item in found), default=0.0)
         relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
         return [Entry(item.session, item.matches) for item in relevant]
+
+
+def split_tags(text: str) -> tuple[list[str], list[str]]:
+    """Return the tags of a filter, and which of STARRED and ARCHIVED it asks for. Raises UsageError if it is none."""
+    tags, flags = [], []
+    for piece in filter(None, text.split(",")):
+        if piece in (STARRED, ARCHIVED):
+            flags.append(piece)
+        elif piece.startswith("#"):
+            tags.append(tag_name(piece))
+        else:
+            raise UsageError(f"unknown tag {piece[:60]!r}", hint="use #name, starred or archived")
+    return tags, flags
 
 
 def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:

@@ -11,7 +11,7 @@ from functools import partial
 
 from cortext.index.search.models import Models
 from cortext.index.search.query import Query, timestamp
-from cortext.index.sessions import Row
+from cortext.index.sessions import SEVERAL, Row, several
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
@@ -181,7 +181,7 @@ def _rank(hit: Hit) -> tuple[float, str]:
 def _where(query: Query) -> list[tuple[str, str]]:
     """Return the filters of a query that the server itself can apply."""
     wanted = session_filters(query)
-    where: list[tuple[str, str]] = [(name, wanted[name]) for name in ("type", "tool", "agent") if name in wanted]
+    where: list[tuple[str, str]] = [(name, wanted[name]) for name in SEVERAL if "," not in wanted.get(name, ",")]
     if wanted.get("status") in (PAUSED, COMPLETED):  # whether a session is interrupted depends on its lease
         where.append(("status", wanted["status"]))
     filters = query.filters
@@ -201,4 +201,4 @@ def _matches_filters(query: Query, row: Row) -> bool:
     wanted = session_filters(query)
     wanted.pop("project", "")
     order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
-    return is_in_order(row, **order) and all(getattr(row, name) == value for name, value in wanted.items())
+    return is_in_order(row, **order) and all(getattr(row, name) in several(value) for name, value in wanted.items())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
+from operator import attrgetter
 from typing import Protocol
 
-from cortext.index.sessions import Row
+from cortext.index.sessions import SEVERAL, Row, several
 from cortext.model.session import Session
 from cortext.services.library.json_views import row_of
 from cortext.store.base import Store
@@ -26,8 +28,19 @@ class ServerSource:
         """Return the sessions with these properties, the newest first."""
         if any(name == "damage" for name, _ in where):
             return [self.row(self.store.get(session_id)) for session_id in self.store.miscounted()]
-        return [self.row(session) for session in self.store.listed(where, limit=limit, order=order)]
+        ways = product(*([(name, each) for each in _values(name, value)] for name, value in where))
+        found = [session for way in ways for session in self.store.listed(way, limit=limit, order=order)]
+        rows = [self.row(session) for session in found]
+        if any(len(_values(*pair)) > 1 for pair in where):
+            rows.sort(key=attrgetter(order, "id"), reverse=True)
+            rows = rows[:limit] if limit > 0 else rows
+        return rows
 
     def row(self, session: Session) -> Row:
         """Return a session as a row of the list."""
         return row_of(session, self.root, self.kind)
+
+
+def _values(name: str, value: str) -> list[str]:
+    """Return the values that a filter names; a server is asked for each of several."""
+    return several(value) if name in SEVERAL else [value]

@@ -1,9 +1,9 @@
-"""Statistics over the list of sessions: counts by day, tool, type and status."""
+"""Statistics over the list of sessions: counts by tool, type, status and project, with the days from `activity`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from cortext.model import clock
 from cortext.services.library.listing import Row
@@ -34,11 +34,10 @@ class Tally:
 
 
 class Stats:
-    """The counts of these sessions. A session counts on the day of its last activity."""
+    """The counts of these sessions; `days` are those of what was said on each day (see `activity.Work`)."""
 
-    def __init__(self, rows: Iterable[Row], days: int, now: float | None = None) -> None:
-        today = int((time.time() if now is None else now) // DAY)
-        self.days = {clock.from_epoch((today - back) * DAY)[:10]: Tally() for back in range(days - 1, -1, -1)}
+    def __init__(self, rows: Iterable[Row], days: Mapping[str, Tally] | None = None) -> None:
+        self.days = days or {}
         self.total = Tally()
         self.tools: dict[str, Tally] = {}
         self.types: dict[str, Tally] = {}
@@ -50,9 +49,6 @@ class Stats:
 
     def _count(self, row: Row) -> None:
         self.total.add(row)
-        day = self.days.get(row.last_active[:10])
-        if day is not None:
-            day.add(row)
         # A session without an AI tool was held in one of our own programs.
         for name, table in (
             (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, NO_TOOL), self.tools),
@@ -80,6 +76,13 @@ class Stats:
                 for name, table in (("tools", self.tools), ("types", self.types), ("statuses", self.statuses))
             },
         }
+
+
+def last_days(count: int, found: Mapping[str, Tally], now: float | None = None) -> dict[str, Tally]:
+    """Return the last days until today (in UTC), the oldest first, each with what was found."""
+    today = int((time.time() if now is None else now) // DAY)
+    names = (clock.from_epoch((today - back) * DAY)[:10] for back in range(count - 1, -1, -1))
+    return {name: found.get(name) or Tally() for name in names}
 
 
 def ranked(table: dict[str, Tally]) -> list[tuple[str, Tally]]:

@@ -83,7 +83,9 @@ class Browser:
         self._output = create_output()
         self._preview_key: tuple[object, ...] = ()
         self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
-        finder = Finder(lambda: Stores(folder).listing(), lambda: Stores(folder).search(), self._progress, later)
+        finder = Finder(
+            lambda: Stores(folder).listing(), lambda: Stores(folder).search(), self._progress, later, any_project=True
+        )
         reader = Reader(folder)
         self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
@@ -249,6 +251,8 @@ class Browser:
             if name == "tag" and not value and not state.choices[name]:
                 continue  # nothing has a tag
             spans.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
+        more = (("project", os.path.basename(question.project)), ("after", question.after), ("before", question.before))
+        spans += [("class:on", f"  {name}: {terminal.line(value)}") for name, value in more if value]
         here = terminal.line(os.path.basename(question.root)) if question.root else "all"
         spans.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
         return spans

@@ -28,9 +28,9 @@ def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> Non
     """Add the options for the filters, except some."""
     about = "only conversations about the project in this folder (default: the current one), wherever it was held"
     options = {
-        "type": {"help": "only conversations of this type (brainstorm, debug, …)"},
+        "type": {"help": "only conversations of this type (brainstorm, debug, …), or of one of several: plan,debug"},
         "status": {"choices": STATUSES, "help": "only sessions with this status"},
-        "tool": {"help": "only sessions of this AI tool (see `cortext tools`)"},
+        "tool": {"help": "only sessions of this AI tool (see `cortext tools`), or of one of several: claude,codex"},
         "agent": {"help": "only sessions with this agent"},
         "workspace": {"help": "only this workspace or store, by its name or folder"},
         "project": {"nargs": "?", "const": ".", "default": "", "metavar": "PATH", "help": about},

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from cortext.services.library.search import Search
 
 FILTERS = {
-    "tool": "only sessions of this AI tool (see `cortext tools`)",
-    "type": "only conversations of this type (brainstorm, debug, …)",
+    "tool": "only sessions of this AI tool (see `cortext tools`), or of one of several: claude,codex",
+    "type": "only conversations of this type (brainstorm, debug, …), or of one of several",
     "status": "only sessions with this status",
     "agent": "only sessions with this agent",
     "role": "only messages of this role (user, assistant, tool, system)",

@@ -7,7 +7,7 @@ import time
 from glob import iglob
 
 from cortext.config.trust import settings_of
-from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.progress import progress_of_many
 from cortext.model import clock
 from cortext.services.capture import uncaptured
 from cortext.services.library.listing import Listing
@@ -15,7 +15,6 @@ from cortext.services.workspace import notices
 from cortext.wiring.stores import WORKSPACE, Stores
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
-MANY = 200  # changed sessions that justify a progress bar
 
 
 def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
@@ -71,22 +70,8 @@ def _not_committed(roots: list[str]) -> list[str]:
 def fresh_listing(stores: Stores) -> Listing:
     """Return the list, brought up to date behind a progress bar if that takes a while."""
     listing = stores.listing()
-    bar: Progress | None = None
-
-    def progress(done: int, total: int) -> None:
-        nonlocal bar
-        if total >= MANY:
-            if bar is None:
-                from cortext.faces.terminal.progress import Progress
-
-                bar = Progress("Reading sessions", total)
-            bar.step()
-
-    try:
+    with progress_of_many("Reading sessions") as progress:
         listing.refresh(progress)
-    finally:
-        if bar is not None:
-            bar.end()
     if listing.scan_due:
         from cortext.faces.cortext.commands import refresh
 

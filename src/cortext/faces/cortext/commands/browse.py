@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
+from cortext.faces.cortext.commands._filters import add_filters
 from cortext.faces.terminal.args import Help
+
+if TYPE_CHECKING:
+    from cortext.services.library.finder import Question
+    from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -16,11 +22,34 @@ def parser() -> ArgumentParser:
         formatter_class=Help,
         description="Browse all conversations on one screen: type to search, read the selected one beside the list, "
         "and press Enter to resume it in its AI tool (Ctrl-O: in another). The keys are shown at the bottom.",
-        epilog="example:  cortext browse retry budget",
+        epilog="examples:  cortext browse retry budget  ·  cortext browse --tool claude,codex --after 7d",
     )
     made.add_argument("words", nargs="*", help="the first search")
-    made.add_argument("--here", action="store_true", help="only the current workspace")
+    add_filters(made, without=("agent", "workspace"))
     return made
+
+
+def asked(options: Namespace, stores: Stores) -> Question:
+    """Return the first question."""
+    import os
+
+    from cortext.services.library.finder import ARCHIVED, STARRED, Question, split_tags
+
+    flags = [name for name, on in ((STARRED, options.starred), (ARCHIVED, options.archived)) if on]
+    given = [f"#{tag}" for value in options.tag for tag in value.split(",")]
+    question = Question(
+        text=" ".join(options.words),
+        tool=options.tool or "",
+        type=options.type or "",
+        status=options.status or "",
+        root=stores.here() if options.here else "",
+        tag=",".join([*given, *flags]),
+        project=os.path.abspath(os.path.expanduser(options.project)) if options.project else "",
+        after=options.after,
+        before=options.before,
+    )
+    split_tags(question.tag)  # raises if one is invalid
+    return question
 
 
 def run(arguments: list[str]) -> int:
@@ -32,12 +61,11 @@ def run(arguments: list[str]) -> int:
         )
     from cortext.faces.cortext.browse.screen import Browser
     from cortext.faces.cortext.commands._finding import index_later
-    from cortext.services.library.finder import Question
     from cortext.wiring import tools
     from cortext.wiring.stores import Stores
 
     stores = Stores()
-    question = Question(text=" ".join(options.words), root=stores.here() if options.here else "")
+    question = asked(options, stores)
     writers = tuple(writer.name for writer in tools.native_writers())
     chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(question)
     if chosen is None:

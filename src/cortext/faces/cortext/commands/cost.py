@@ -12,7 +12,7 @@ from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wa
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json, report_missing
-from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
@@ -25,7 +25,6 @@ from cortext.services.library.listing import Listing
 from cortext.services.library.search_times import timestamps
 from cortext.wiring.stores import Stores
 
-MANY = 200  # sessions to read that justify a progress bar
 MOST_UNPRICED = 5  # models named below the table
 HEADS = ("CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
 
@@ -107,19 +106,8 @@ def _week_from(text: str) -> int:
 
 def read_ledger(listing: Listing, prices: Prices) -> Ledger:
     """Return the calls of all sessions, read behind a progress bar if that takes a while."""
-    bar: Progress | None = None
-
-    def progress(done: int, total: int) -> None:
-        nonlocal bar
-        if total >= MANY:
-            bar = bar or Progress("Reading token counts", total)
-            bar.step()
-
-    try:
+    with progress_of_many("Reading token counts") as progress:
         return Ledger(listing, prices, progress)
-    finally:
-        if bar is not None:
-            bar.end()
 
 
 def prices_json(prices: Prices) -> dict[str, object]:

@@ -8,10 +8,12 @@ from argparse import ArgumentParser
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model.amounts import amount
-from cortext.services.library.stats import Stats, Tally, ranked
+from cortext.services.library.activity import work
+from cortext.services.library.stats import Stats, Tally, last_days, ranked
 from cortext.wiring.stores import Stores
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -27,8 +29,8 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext stats",
         formatter_class=Help,
-        description="Count sessions, messages and tokens by day, tool and type. A session counts on the day of its "
-        "last activity (in UTC).",
+        description="Count sessions, messages and tokens by day, tool and type. A session counts on every day (in UTC) "
+        "on which something was said in it; for that, all sessions are read once.",
         epilog="example:  cortext stats --days 90",
     )
     made.add_argument("--days", type=count, default=30, metavar="N", help="the last N days (default: 30)")
@@ -43,8 +45,11 @@ def run(arguments: list[str]) -> int:
     if not 1 <= options.days <= MOST_DAYS:
         raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
     stores = Stores()
-    rows = fresh_listing(stores).rows(root=stores.here() if options.here else "")
-    stats = Stats(rows, options.days)
+    listing = fresh_listing(stores)
+    rows = listing.rows(root=stores.here() if options.here else "")
+    with progress_of_many("Reading messages") as progress:
+        said = work(listing, progress, rows)
+    stats = Stats(rows, last_days(options.days, said.days))
     if options.json:
         print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
         return 0
@@ -99,7 +104,7 @@ def _print_days(stats: Stats) -> None:
         print(_counted("DAY", some) if some else f"No activity in {amount(len(days), 'day')}.")
         return
     most = max(tally.sessions for tally in days.values())
-    print(f"Sessions by the day they were last active, {amount(len(days), 'day')} (highest: {most}):")
+    print(f"Sessions by the days on which something was said, {amount(len(days), 'day')} (highest: {most}):")
     names, tallies = list(days), list(days.values())
     room = screen - 2
     for start in range(0, len(names), room):

@@ -55,6 +55,12 @@ export function startSearch() {
     refresh(new URL(more.href).search.slice(1)); // in the address, so that the next change keeps it
   });
   if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
-  // While a person reads results of a search, the list stays as it is.
-  follow(`/live?shown=${form.dataset.state}`, () => { if (!$("#q").value && scrollY < 200) refresh(location.search.slice(1), true); });
+  // While a person reads results of a search, or further down, the list stays as it is; at its top it catches up.
+  const atTop = () => !$("#q").value && scrollY < 200;
+  function renew() {
+    delete results.dataset.old;
+    refresh(location.search.slice(1), true);
+  }
+  follow(`/live?shown=${form.dataset.state}`, () => { if (atTop()) renew(); else results.dataset.old = ""; });
+  addEventListener("scroll", () => { if ("old" in results.dataset && atTop()) renew(); }, { passive: true });
 }

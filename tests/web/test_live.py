@@ -1,0 +1,144 @@
+"""What a tool writes appears on open pages: through a real hook and a real `cortext watch`, with many conversations."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
+
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.stores import Stores
+from tests.faces.test_watch import watching
+from tests.support import chromium
+from tests.support.claude_talk import ClaudeTalk
+from tests.web.room import Room, browsing, until
+from tests.web.served import Served, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = [
+    pytest.mark.req("PAGE-01", "LOOK-05"),
+    pytest.mark.skipif(chromium.program() is None, reason="no Chromium here: python -m tests.support.chromium"),
+]
+
+MANY = 2_000  # conversations
+PROMISED = 2.0  # seconds from the capture of a message to the page
+TRIES = 3  # of which the best counts: a busy machine only adds to it
+LAST = "What do the herons eat in winter?"
+
+
+@pytest.fixture
+def talk(tmp_path: Path, home: Path) -> ClaudeTalk:
+    """Return a conversation in Claude Code, captured by its hooks, beside many others in the home store."""
+    project = tmp_path / "pond"
+    project.mkdir()
+    talk = ClaudeTalk(project, real_time=True)
+    talk.say("How many herons are there?", "Seventeen.")
+    store = WorkspaceStore(Stores(str(project)).location("home").root)
+    with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
+        for number in range(MANY):
+            at = f"2025-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00.000Z"
+            name = f"{number:04}-plan-topic"
+            store.create(Session(id=name, type="plan", title=f"Topic {number}", created_at=at))
+            store.append(name, Message(role="user", content=f"About topic {number}", timestamp=at))
+    return talk
+
+
+@pytest.fixture
+def served(talk: ClaudeTalk) -> Iterator[Served]:
+    with serving(os.environ, talk.project) as running:
+        yield running
+
+
+@pytest.fixture
+def room(served: Served) -> Iterator[Room]:
+    with browsing(served) as made:
+        yield made
+
+
+def _seconds(capture: Callable[[], object], *seen: Callable[[], object]) -> list[float]:
+    """Return how long each of these took to be seen after something was captured."""
+    capture()
+    began = time.monotonic()
+    times = []
+    for each in seen:
+        each()
+        times.append(time.monotonic() - began)
+    return times
+
+
+def _processor(process: int) -> float:
+    """Return the seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _text(page: Page, text: str) -> Callable[[], object]:
+    return lambda: page.wait_for_selector(f"text={text}")
+
+
+def test_what_is_captured_appears_on_open_pages(room: Room, served: Served, talk: ClaudeTalk) -> None:
+    """In the conversation and in the list, which has thousands of others, without a reload; from a hook and a watch."""
+    with room.page() as reader, room.page() as home:
+        home.goto(f"{room.base}/")
+        home.wait_for_selector("html[data-ready]")
+        assert f"{MANY + 1:,} conversations" in home.locator(".count").inner_text()
+        room.open(reader, "How many herons are there?")
+        for page in (reader, home):
+            page.evaluate("window.stays = true")
+
+        def in_list(count: int) -> Callable[[], object]:
+            return lambda: home.wait_for_selector(f".card:first-child .facts :text-is('{count} messages')")
+
+        captured: list[list[float]] = []
+        for number in range(TRIES):
+            answer = f"By the hook, {number}."
+            talk.prompt(f"Question {number}?")
+            seen = (_text(reader, answer), in_list(4 + 2 * number))
+            captured.append(_seconds(lambda answer=answer: talk.answer(answer), *seen))  # type: ignore[misc]
+        said = 2 + 2 * TRIES
+        with watching(talk.project) as watcher:
+            watcher.next()  # it has looked at everything
+            for number in range(TRIES):
+                answer = f"By the watch, {number}."
+
+                def written(answer: str = answer) -> None:
+                    talk.write("", answer)
+                    watcher.messages(1)
+
+                said += 1
+                captured.append(_seconds(written, _text(reader, answer), in_list(said)))
+            assert watcher.end(signal.SIGTERM) == 0
+        for way in (captured[:TRIES], captured[TRIES:]):
+            assert min(max(times) for times in way) < PROMISED, captured
+        assert reader.locator("[data-count]").inner_text() == f"{said} messages"
+        for page in (reader, home):
+            assert page.evaluate("window.stays"), "it was loaded again"
+        # Two open pages ask all the time: that must not mean that the files of all conversations are looked at.
+        used, began = _processor(served.process), time.monotonic()
+        reader.wait_for_timeout(4_000)
+        share = (_processor(served.process) - used) / (time.monotonic() - began)
+        assert share < 0.25, f"{share:.0%} of a processor while nothing happens"
+
+
+def test_a_list_that_was_scrolled_catches_up_at_its_top(room: Room, talk: ClaudeTalk) -> None:
+    """Nothing moves under a reader's eyes; but what came meanwhile is there when he returns."""
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        page.wait_for_selector("html[data-ready]")
+        page.evaluate("scrollTo(0, 1500)")
+        talk.say(LAST, "Fish.")
+        until(page, "document.querySelector('#results').dataset.old === ''")
+        first = ".card:first-child .facts"
+        assert "2 messages" in page.locator(first).inner_text()
+        page.evaluate("scrollTo(0, 0)")
+        page.wait_for_selector(f"{first} :text-is('4 messages')")
