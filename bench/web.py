@@ -2,10 +2,12 @@
 
 A long conversation is also opened once cold, and scrolled in a browser.
 
-python -m bench.web [--many 10000] [--long 10000] [--rounds 60] [--realtime 0]
+python -m bench.web [--many 10000] [--long 10000] [--rounds 60] [--realtime 0] [--messages 0]
 
 With `--realtime 1` only the server runs under `chrt -f 10` (as root): other processes stay out of the measurement.
-The first page in a browser is measured too, if Chromium and Playwright are installed.
+The first page in a browser is measured too, if Chromium and Playwright are installed. With `--messages 1000000`, only
+the search is measured, in the synthetic history of `bench.search` (kept in .cache/corpus): queries that are not
+repeated, of five kinds.
 """
 
 from __future__ import annotations
@@ -19,12 +21,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlencode, urlsplit
 
-from bench.common import arguments, in_turns, print_table, texts, work_folder
+from bench.common import CACHE, arguments, in_turns, print_table, texts, work_folder
 from bench.faces import home_environment, session
 from bench.list import fill
+from bench.search import WARM_UP, prepared, questions
+from bench.search_corpus import make
 from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.store.files.workspace import WorkspaceStore
@@ -34,23 +39,65 @@ WORDS = ("retry budget", "clear error", "topic 4711", "three tries", "why does t
 
 
 def main() -> None:
-    options = arguments(__doc__ or "", many=10_000, long=10_000, rounds=60, realtime=0)
+    options = arguments(__doc__ or "", many=10_000, long=10_000, rounds=60, realtime=0, messages=0)
+    if options.messages:
+        million(options.messages, options.rounds, realtime=bool(options.realtime))
+        return
     with work_folder() as base:
         folder, home = os.path.join(base, "folder"), os.path.join(base, "home")
         os.mkdir(home)
         fill(folder, options.many)
         long_id = add_long(folder, options.many + 1, options.long)
-        prefix = ["chrt", "-f", "10"] if options.realtime else []
-        command = [*prefix, sys.executable, "-m", "cortext.faces.cortext.main", "web", "--no-open", "--json"]
-        process = subprocess.Popen(command, cwd=folder, env=home_environment(home), stdout=subprocess.PIPE, text=True)
-        try:
-            assert process.stdout is not None
-            started = json.loads(process.stdout.readline())
-            link = f"/c/{store_key(folder)}/{long_id}"
-            measure(started["address"], started["process"], link, options.long, options.rounds)
-        finally:
-            process.terminate()
-            process.wait()
+        with served(folder, home, realtime=bool(options.realtime)) as (address, process):
+            measure(address, process, f"/c/{store_key(folder)}/{long_id}", options.long, options.rounds)
+
+
+@contextmanager
+def served(folder: str, home: str, *, realtime: bool) -> Iterator[tuple[str, int]]:
+    """Run the server in this folder and home; yield its address and its process."""
+    prefix = ["chrt", "-f", "10"] if realtime else []
+    command = [*prefix, sys.executable, "-m", "cortext.faces.cortext.main", "web", "--no-open", "--json"]
+    process = subprocess.Popen(command, cwd=folder, env=home_environment(home), stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        started = json.loads(process.stdout.readline())
+        yield started["address"], started["process"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def million(messages: int, rounds: int, *, realtime: bool) -> None:
+    """Print how long the page takes to search in very many messages."""
+    folder = os.path.join(CACHE, "corpus")
+    make(folder, messages, messages // 50)
+    home = prepared(folder, keep=True)
+    with served(folder, home, realtime=realtime) as (address, process):
+        parts = urlsplit(address)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=600)
+        connection.request("GET", f"{parts.path}?{parts.query}")
+        answer = connection.getresponse()
+        answer.read()
+        headers = {"Cookie": (answer.getheader("set-cookie") or "").partition(";")[0]}
+
+        def asked(text: str) -> float:
+            begin = time.perf_counter()
+            connection.request("GET", f"/results?{urlencode({'q': text})}", headers=headers)
+            found = connection.getresponse().read()
+            seconds = time.perf_counter() - begin
+            if b"data-again" in found:
+                time.sleep(1)
+                return asked(text)
+            time.sleep(0.02)
+            return seconds
+
+        rows = []
+        for kind, queries in questions(rounds + WARM_UP).items():
+            ordered = sorted([asked(text) * 1000 for text in queries][WARM_UP:])
+            rows.append((kind, f"{ordered[len(ordered) // 2]:.0f}", f"{ordered[int(len(ordered) * 0.95)]:.0f}", "150"))
+        print(f"{messages:,} messages, {rounds} queries of each kind; load {os.getloadavg()[0]:.1f}\n")
+        print_table(("search, ms", "p50", "p95", "target p95"), rows)
+        print(f"memory of the server: {resident(process)} MB")
 
 
 def add_long(folder: str, number: int, count: int) -> str:
@@ -124,10 +171,15 @@ def measure(address: str, process: int, link: str, long: int, rounds: int) -> No
         p50, p95 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
         rows.append((name, f"{p50:.0f}", f"{p95:.0f}", f"{ordered[-1]:.0f}", f"{TARGETS[name]}"))
     print_table(("page, ms", "p50", "p95", "most", "target p95"), rows)
-    with open(f"/proc/{process}/status", encoding="utf-8") as status:
-        resident = next(line for line in status if line.startswith("VmRSS:"))
-    print(f"memory of the server: {int(resident.split()[1]) // 1024} MB")
+    print(f"memory of the server: {resident(process)} MB; load {os.getloadavg()[0]:.1f}")
     in_browser(parts.netloc, cookie, link)
+
+
+def resident(process: int) -> int:
+    """Return the megabytes of memory that a process has."""
+    with open(f"/proc/{process}/status", encoding="utf-8") as status:
+        line = next(line for line in status if line.startswith("VmRSS:"))
+    return int(line.split()[1]) // 1024
 
 
 SCROLL = """() => {

@@ -165,6 +165,7 @@ def test_the_calls_of_one_tool_are_those_that_it_made_wherever_they_are() -> Non
     for tool in by_tool:
         assert _cost("--tool", tool)["total"]["calls"] == 1, tool
     assert _cost("--tool", "codex")["total"]["input"] == 40
+    assert _cost("--tool", "codex,aur")["total"]["calls"] == 2
 
 
 @pytest.mark.req("COST-01")

@@ -11,6 +11,7 @@ import pytest
 from cortext.errors import StoreUnreachable
 from cortext.index.sessions import Row
 from cortext.model.message import ASSISTANT, Message
+from cortext.model.session import Origin, Session
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Ledger
 from cortext.services.library.listing import Listing
@@ -93,3 +94,33 @@ def test_a_call_in_two_sessions_of_a_server_belongs_to_the_older_one(
     assert [priced.row.id for priced in ledger.calls()] == ["b"]
     younger, older = server.kept
     assert ledger.by_session([younger]) == {} and ledger.by_session([older])[ROOT, "b"].calls == 1
+
+
+class Equal:
+    """A store that compares each filter with one value, as a server does."""
+
+    def __init__(self, *sessions: Session) -> None:
+        self.sessions = sessions
+
+    def listed(self, where: Sequence[tuple[str, str]], *, limit: int = 0, order: str = "last_active") -> list[Session]:
+        found = [each for each in self.sessions if all(_has(each, *pair) for pair in where)]
+        found.sort(key=lambda session: session.last_active, reverse=True)
+        return found[: limit or None]
+
+
+def _has(session: Session, name: str, value: str) -> bool:
+    return (session.origin.tool if name == "tool" else getattr(session, name)) == value
+
+
+@pytest.mark.req("ORDER-01")
+def test_a_server_is_asked_for_each_of_several_values(tmp_path: Path) -> None:
+    made = [
+        Session(id=f"{tool}-{kind}", type=kind, last_active=f"2026-11-0{day}", origin=Origin(tool=tool))
+        for day, (tool, kind) in enumerate(
+            (("claude", "plan"), ("codex", "debug"), ("gemini", "plan"), ("codex", "plan"), ("claude", "learn")), 1
+        )
+    ]
+    listing = Listing(str(tmp_path), [], {}, [ServerSource(ROOT, "home", Equal(*made))])  # type: ignore[arg-type]
+    found = [row.id for row in listing.rows(tool="claude,codex", kind="plan,debug")]
+    assert found == ["codex-plan", "codex-debug", "claude-plan"]
+    assert [row.id for row in listing.rows(tool="claude, codex", limit=2)] == ["claude-learn", "codex-plan"]

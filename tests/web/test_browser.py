@@ -356,6 +356,27 @@ def test_a_secret_is_revealed_by_a_click(room: Room) -> None:
         page.wait_for_selector(f"text={SECRET}")
 
 
+def test_what_is_found_in_a_conversation_stays_at_hand_and_is_marked(room: Room) -> None:
+    """Whoever follows the first hit still sees the others, and where the words stand; also in a call, which opens."""
+    marks = "[...CSS.highlights.get('found')].map(range => range.toString().toLowerCase())"
+    with room.page() as page:
+        room.open(page, "Herons at the pond")
+        page.locator("#find").fill("HERON.LOG")
+        page.locator("#find").press("Enter")
+        page.wait_for_selector("html[data-ready] .finds a")
+        page.locator(".finds a").first.click()
+        page.wait_for_selector("html[data-ready] details.fold[open]")
+        assert page.locator(".finds a[aria-current]").count() == page.locator(".finds a").count() == 1
+        assert set(page.evaluate(marks)) == {"heron.log"}
+        room.open(page, "A very long one")
+        page.locator("#find").fill("turn 1")
+        page.locator("#find").press("Enter")
+        page.wait_for_selector("html[data-ready] .finds a")
+        before = len(page.evaluate(marks))
+        page.mouse.wheel(0, 20_000)
+        until(page, f"[...CSS.highlights.get('found')].length > {before}")  # in what was loaded since
+
+
 def test_a_tag_is_added_found_and_removed(room: Room) -> None:
     with room.page() as page:
         room.open(page, "The leaking boat")

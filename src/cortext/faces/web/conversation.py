@@ -100,7 +100,7 @@ async def conversation(request: Request) -> Response:
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
             "find": wanted,
-            "finds": [_entry(row, branch, each) for each in windows.search(wanted, FINDS)] if wanted else [],
+            "finds": [_entry(row, branch, each, wanted) for each in windows.search(wanted, FINDS)] if wanted else [],
             "note": request.query_params.get("note", "")[:500],
             **side,
             "parent": _parent(row, side["forks"]),
@@ -171,9 +171,10 @@ def _steps(row: Row, branch: int, window: Window) -> dict[str, str]:
     }
 
 
-def _entry(row: Row, branch: int, ask: Ask) -> dict[str, str | int]:
+def _entry(row: Row, branch: int, ask: Ask, find: str = "") -> dict[str, str | int]:
+    """Return a message as the side of the page lists it; the link to one that was found keeps what was looked for."""
     text = ask.text if len(ask.text) <= CHARACTERS else f"{ask.text[: CHARACTERS - 1]}…"
-    link = _Addresses(row, branch).message(ask.seq)
+    link = address(row, at=ask.seq, branch=branch if branch >= 0 else "", find=find) + f"#m{ask.seq}"
     return {"seq": ask.seq, "text": text or "(no text)", "link": link, "time": clock.short(ask.timestamp)}
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.index.calls import Call, calls_in
+from cortext.index.sessions import several
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import Message
@@ -175,7 +176,7 @@ def report(
     everything: Iterable[Priced] | None = None,
     week_from: int = windows.MONDAY,
 ) -> Report:
-    """Return the sums of these calls by day, model and so on; `tool` and `model` leave out all others.
+    """Return the sums of these calls by day, model and so on; `tool` (or several) and `model` leave out all others.
 
     `everything` are the calls that decide where windows begin (None: these calls); `week_from` is a moment at which the
     weekly window of a tool begins that does not record it.
@@ -184,7 +185,9 @@ def report(
         raise UsageError(f"unknown kind {by!r}", hint=f"use one of {', '.join(KINDS)}")
     calls = list(calls)
     wanted = [
-        priced for priced in calls if (not tool or priced.tool == tool) and (not model or priced.call.model == model)
+        priced
+        for priced in calls
+        if (not tool or priced.tool in several(tool)) and (not model or priced.call.model == model)
     ]
     total = Entry(name="total")
     unpriced: dict[str, int] = {}

@@ -49,7 +49,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--until", "--before", default="", help="only calls until then")
     about = "when a week-window begins: 2026-11-12 09:00, in UTC (default: the setting cost.week_from, or Monday)"
     made.add_argument("--week-from", default="", metavar="TIME", help=about)
-    made.add_argument("--tool", default="", help="only calls of this AI tool (see `cortext tools`)")
+    about = "only calls of this AI tool (see `cortext tools`), or of one of several: claude,codex"
+    made.add_argument("--tool", default="", help=about)
     made.add_argument("--model", default="", help="only calls of this model, by its full name")
     add_filters(made, without=("after", "before", "tool"))
     made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N lines; of times, the newest")

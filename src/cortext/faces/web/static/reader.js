@@ -2,6 +2,7 @@
 
 import { $, $$, follow, get, isTyping, parsed, say } from "./common.js";
 import { addCopyButtons } from "./copying.js";
+import { startMarking } from "./marking.js";
 
 const COUNT = 40; // messages that are loaded at a time
 const MOST = 240; // messages in the document; the farthest are removed
@@ -269,4 +270,5 @@ export function startReader() {
   }
   follow(`${here}/live?shown=${reader.dataset.state}`, () => changed().catch(() => {}));
   addCopyButtons(list);
+  startMarking(list, $("#find").value);
 }
