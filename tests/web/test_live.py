@@ -19,6 +19,7 @@ from cortext.wiring.stores import Stores
 from tests.faces.test_watch import watching
 from tests.support import chromium
 from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import cortext
 from tests.web.room import Room, browsing, until
 from tests.web.served import Served, serving
 
@@ -37,7 +38,7 @@ LAST = "What do the herons eat in winter?"
 
 
 @pytest.fixture
-def talk(tmp_path: Path, home: Path) -> ClaudeTalk:
+def talk(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> ClaudeTalk:
     """Return a conversation in Claude Code, captured by its hooks, beside many others in the home store."""
     project = tmp_path / "pond"
     project.mkdir()
@@ -45,7 +46,7 @@ def talk(tmp_path: Path, home: Path) -> ClaudeTalk:
     talk.say("How many herons are there?", "Seventeen.")
     store = WorkspaceStore(Stores(str(project)).location("home").root)
     with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
-        for number in range(MANY):
+        for number in range(request.param):
             at = f"2025-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00.000Z"
             name = f"{number:04}-plan-topic"
             store.create(Session(id=name, type="plan", title=f"Topic {number}", created_at=at))
@@ -86,6 +87,7 @@ def _text(page: Page, text: str) -> Callable[[], object]:
     return lambda: page.wait_for_selector(f"text={text}")
 
 
+@pytest.mark.parametrize("talk", [MANY], indirect=True)
 def test_what_is_captured_appears_on_open_pages(room: Room, served: Served, talk: ClaudeTalk) -> None:
     """In the conversation and in the list, which has thousands of others, without a reload; from a hook and a watch."""
     with room.page() as reader, room.page() as home:
@@ -107,7 +109,8 @@ def test_what_is_captured_appears_on_open_pages(room: Room, served: Served, talk
             captured.append(_seconds(lambda answer=answer: talk.answer(answer), *seen))  # type: ignore[misc]
         said = 2 + 2 * TRIES
         with watching(talk.project) as watcher:
-            watcher.next()  # it has looked at everything
+            while not cortext("watch", "--status", "--json", cwd=talk.project).json["running"]:
+                assert watcher.process.poll() is None
             for number in range(TRIES):
                 answer = f"By the watch, {number}."
 
@@ -130,6 +133,7 @@ def test_what_is_captured_appears_on_open_pages(room: Room, served: Served, talk
         assert share < 0.25, f"{share:.0%} of a processor while nothing happens"
 
 
+@pytest.mark.parametrize("talk", [60], indirect=True)
 def test_a_list_that_was_scrolled_catches_up_at_its_top(room: Room, talk: ClaudeTalk) -> None:
     """Nothing moves under a reader's eyes; but what came meanwhile is there when he returns."""
     with room.page() as page:
