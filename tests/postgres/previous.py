@@ -1,7 +1,8 @@
-"""The release before this one, from this repository's history, as a process that takes one command per line.
+"""An earlier build, from this repository's history, as a process that takes one command per line.
 
 `previous_release` builds its wheel and returns the folder where it is unpacked. As a script (run with that package):
-arguments URL and space; a line `append ID TEXT`, `create ID`, `list`, `find WORD` or `due` is answered with one line.
+arguments URL and space; a line `append ID TEXT`, `create ID`, `list`, `find WORD`, `due` or `share ID NAME` is answered
+with one line.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import zipfile
 from pathlib import Path
 from typing import Self
 
-COMMIT = "d22c8d2"  # the last one with tables of version 5
+COMMIT = "d22c8d2"  # the release before: the last one with tables of version 5
+VERSION_7 = "7a487de1"  # a build of this release with tables of version 7, before their shares had the owner in the key
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def previous_release(folder: Path) -> Path | None:
-    """Unpack the wheel of the release before; None if this copy of the repository has no history."""
-    done = subprocess.run(["git", "-C", str(_REPOSITORY), "archive", COMMIT], capture_output=True, check=False)
+def previous_release(folder: Path, commit: str = COMMIT) -> Path | None:
+    """Unpack the wheel of the release before, or of another commit; None if this copy has no history."""
+    done = subprocess.run(["git", "-C", str(_REPOSITORY), "archive", commit], capture_output=True, check=False)
     if done.returncode:
         return None
     sources, package = folder / "sources", folder / "package"
@@ -34,7 +36,7 @@ def previous_release(folder: Path) -> Path | None:
 
 
 class Previous:
-    """A running process of the release before."""
+    """A running process of an earlier build."""
 
     def __init__(self, package: Path, url: str, space: str) -> None:
         self._process = subprocess.Popen(
@@ -68,7 +70,7 @@ def main(url: str, space: str) -> None:
     from cortext.store.postgres import schema
     from cortext.store.postgres.store import PostgresStore
 
-    assert max(schema.migrations()) == 5, "this is not the release before"
+    assert max(schema.migrations()) < 8, "this is not an earlier build"
     store = PostgresStore(url, space)
     for line in sys.stdin:
         command, *rest = line.split()
@@ -79,6 +81,8 @@ def main(url: str, space: str) -> None:
                 answer = str(store.append(rest[0], Message(role="user", content=" ".join(rest[1:])))[0].seq)
             elif command == "find":
                 answer = " ".join(hit.message.content for hit in store.find(rest[0]))
+            elif command == "share":
+                answer = store.shares().share(rest[0], rest[1]).grantee
             elif command == "due":
                 answer = " ".join(sorted(row[0] for row in store.chores().due("embed")))
             else:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cortext.config.load import server_address
 from cortext.errors import ConfigError, StoreUnreachable
+from cortext.faces.cortext.commands import complete_words, cost, list_, stats, status, tag
 from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
 from cortext.model.message import Message
@@ -15,6 +17,8 @@ from cortext.model.session import Session
 from cortext.services.library.finder import Finder, Question
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.store.postgres import connection
+from cortext.store.postgres import search as postgres_search
 from cortext.store.postgres.store import PostgresStore
 from cortext.wiring.stores import Stores
 from tests.support.cli import Ran, committed_workspace, cortext
@@ -135,8 +139,20 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         done = cortext(*words, cwd=folder)
         assert done.code == 9 and "001-plan-herons" in done.out, done
         assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
-    cost = cortext("cost", cwd=folder)
-    assert cost.code == 9 and "sessions are missing" in cost.err and "No tokens are recorded" in cost.out, cost
+    for words, shown in (
+        (("cost",), "No tokens are recorded"),
+        (("stats",), "1 session, 1 message"),
+        (("stats", "--json"), '"sessions": 1'),
+        (("tag",), ""),
+        ((), "1 conversation in all"),
+        (("resume", "--list"), "001-plan-herons"),
+        (("resume", "--list", "--json"), "001-plan-herons"),
+    ):
+        done = cortext(*words, cwd=folder)
+        assert done.code == 9 and shown in done.out and done.err.count("sessions are missing") == 1, done
+        assert "yet" not in done.out or "recorded yet" in done.out, "nobody knows what is on the server"
+    completed = cortext("complete-words", "show", "", cwd=folder)
+    assert (completed.code, completed.out, completed.err) == (0, "001-plan-herons\n", "")
     context = Context(str(folder), lambda: None)
     calls: list[tuple[str, dict[str, object]]] = [("list_sessions", {}), ("search_sessions", {"query": "herons dawn"})]
     for tool, arguments in [*calls, *calls]:
@@ -169,6 +185,72 @@ def test_a_list_is_bounded_if_there_is_a_server(url: str, monkeypatch: pytest.Mo
     assert "only the first" not in ran("list", "--all").err
     before = ran("list", "--limit", "1", "--before", "2026-01-01T00:01:30Z", "--json").json
     assert [row["id"] for row in before] == ["s089"], "the server itself selects by time"
+    by_title = ran("list", "--sort", "title", "--limit", "2", "--json").json
+    assert [row["id"] for row in by_title] == ["s000", "s001"]
+
+
+@pytest.mark.req("TEAM-04")
+def test_no_command_reads_many_sessions_of_a_server_in_one_statement(
+    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = PostgresStore(url, "home")
+    for number in range(120):
+        moment = f"2026-01-01T{number % 24:02d}:00:00Z"
+        store.create(Session(id=f"s{number:03d}", title=f"Title {999 - number}", last_active=moment))
+    store.close()
+    largest = 0
+    query = connection.Connections.query
+
+    def counted(self: connection.Connections, text: str, *values: object, breaks: int = 0) -> list[tuple[Any, ...]]:
+        nonlocal largest
+        rows = query(self, text, *values, breaks=breaks)
+        largest = max(largest, len(rows))
+        return rows
+
+    monkeypatch.setattr(connection.Connections, "query", counted)
+    monkeypatch.setattr(postgres_search, "_PAGE", 10)
+    monkeypatch.setattr("cortext.faces.cortext.commands.status.SERVED", 10)
+    monkeypatch.setattr("cortext.faces.cortext.commands.complete_words.NEWEST", 10)
+    for run, arguments, shown in (
+        (stats.run, [], "120 sessions"),
+        (cost.run, [], "No tokens are recorded"),
+        (tag.run, [], "No tags yet"),
+        (list_.run, ["--project", "/nowhere"], "No session matches"),
+        (list_.run, ["--sort", "title", "--limit", "2", "--columns", "id"], "s119\ns118\n"),
+        (list_.run, ["--limit", "0", "--columns", "id"], "s119\ns095\n"),
+        (complete_words.run, ["show", "s07"], "s071\n"),
+    ):
+        assert run(arguments) == 0
+        assert shown in capsys.readouterr().out
+        assert largest <= 54, (run, arguments)
+    assert status.run([]) == 0 and "At least 10 conversations in all" in capsys.readouterr().out
+    assert largest <= 70, "without the archive, a list asks for a little more than it shows"
+
+
+@pytest.mark.req("TEAM-04")
+def test_a_session_that_becomes_active_between_two_pages_is_not_missed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(url, "home")
+    for number in range(6):
+        store.create(Session(id=f"s{number}", last_active=f"2026-01-01T0{number}:00:00Z"))
+    monkeypatch.setattr(postgres_search, "_PAGE", 2)
+    query = store.connections.query
+    others = iter(["s0", "s5"])
+
+    def interrupted(text: str, *values: object) -> list[tuple[Any, ...]]:
+        rows = query(text, *values)
+        if "last_hour, session_id" in text:
+            for name in others:
+                PostgresStore(url, "home").append(name, Message(role="user", content="now"))
+                break
+        return rows
+
+    monkeypatch.setattr(store.connections, "query", interrupted)
+    found = store.listed()
+    assert sorted(session.id for session in found) == [f"s{number}" for number in range(6)]
+    assert [session.id for session in found][:2] == ["s5", "s0"] and found[1].message_count == 1
+    store.close()
 
 
 @pytest.mark.parametrize(

@@ -119,16 +119,35 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             team.sql(statement, *values, role=team.ben)
-    # A share that names a session of somebody else shares nothing; in the way of a real one, it is named.
+    # A share that names a session of somebody else shares nothing, and is not in the way of a real one.
     forged = "INSERT INTO cortext.shares VALUES (%s, %s, %s, %s, true, '')"
     team.sql(forged, name, life, team.ben, team.ben, role=team.ben)
     assert team.sql("SELECT * FROM cortext.sessions", role=team.ben) == []
-    with pytest.raises(ConfigError, match="somebody else stored a share") as caught:
-        store.shares().share(name, team.ben)
-    team.sql(caught.value.hint.partition(": ")[2])
     assert store.shares().share(name, team.ben).owner == team.ann
-    store.shares().unshare(name, team.ben)
+    assert team.sql("SELECT session_id FROM cortext.sessions", role=team.ben) == [(name,)]
+    assert store.shares().unshare(name, team.ben) == [team.ben]
+    rows = "SELECT owner FROM cortext.shares WHERE session_id = %s AND grantee = %s"
+    assert team.sql(rows, name, team.ben) == [(team.ben,)], "each takes back only what is theirs"
     store.close()
+
+
+@pytest.mark.req("TEAM-01")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_row_that_somebody_else_stored_first_is_not_taken_over(kind: str, team: Team, open_team: Team) -> None:
+    crew = team if kind == "policies" else open_team
+    name = new_space()
+    ann, ben = fill(crew, crew.ann, name, "larch"), crew.store(crew.ben)
+    life = crew.sql("SELECT life FROM cortext.sessions WHERE session_id = %s", name)[0][0]
+    crew.sql("INSERT INTO cortext.shares VALUES (%s, %s, %s, %s, true, '')", name, life, crew.group, crew.ben)
+    assert not ann.shares().share(name, crew.group).can_write
+    rows = "SELECT owner, can_write FROM cortext.shares WHERE session_id = %s"
+    assert set(crew.sql(rows, name)) == {(crew.ann, False), (crew.ben, True)}
+    # The same update of the same bot, received by the processes of two owners.
+    for store in (ben, ann):
+        assert [taken.chat for taken in store.updates(8).take([(1, name, {"text": "hello"})])] == [name]
+        assert store.updates(8).take([(1, name, {"text": "hello"})]) == []
+    for store in (ann, ben):
+        store.close()
 
 
 @pytest.mark.req("TEAM-01")
@@ -319,7 +338,7 @@ def test_who_may_write_a_shared_session_can_neither_take_nor_change_what_is_ther
 @pytest.mark.parametrize("kind", ["policies", "statements alone"])
 def test_a_writer_that_is_open_ends_with_its_share(kind: str, team: Team, open_team: Team) -> None:
     crew = team if kind == "policies" else open_team
-    ann, ben = crew.store(crew.ann), crew.shared(crew.ben)
+    ann, ben, at_once = crew.store(crew.ann), crew.shared(crew.ben), crew.store(crew.ann, lock_timeout=0.0)
     shares = ann.shares()
     ends: tuple[Callable[[str], object], ...] = (shares.unshare, lambda name: shares.share(name, crew.ben))
     for end in ends:
@@ -328,15 +347,22 @@ def test_a_writer_that_is_open_ends_with_its_share(kind: str, team: Team, open_t
         shares.share(name, crew.ben, write=True)
         with ben.open(name) as writer:
             writer.append(Message(role=USER, content="while shared"))
+            with pytest.raises(SessionBusy, match=rf" of {crew.ben} since"):
+                at_once.append(name, Message(role=USER, content="too early"))
             end(name)
+            at_once.append(name, Message(role=USER, content="of ann"))
             with pytest.raises((NotShared, SessionNotFound)):
                 writer.append(Message(role=USER, content="too late"))
             with pytest.raises((NotShared, SessionNotFound)):
                 writer.update(Change(title="too late"))
-        assert [message.content for message in ann.read(name)] == ["about alder", "while shared"]
+        shares.share(name, crew.ben, write=True)
+        with ann.open(name) as own:
+            shares.unshare(name)
+            own.append(Message(role=USER, content="still open"))
+        stored = [message.content for message in ann.read(name)]
+        assert stored == ["about alder", "while shared", "of ann", "still open"]
         assert ann.get(name).title == "title alder"
-        shares.unshare(name)
-    for store in (ann, ben):
+    for store in (ann, ben, at_once):
         store.close()
 
 
@@ -421,6 +447,13 @@ def test_a_person_shares_a_session_and_another_continues_a_copy(
     run(team.ann, "unshare", name, code=1)
     run(team.ben, "search", "juniper", "--workspace", "shared", code=1)
     assert "about juniper" in run(team.ben, "show", copy).out, "the copy stays"
+    run(team.ann, "delete", name)
+    kept = run(team.ann, "share", name, "--json").json["audit"]
+    assert [{**entry, "deleted_at": ""} for entry in kept][: len(shown["audit"])] == shown["audit"]
+    assert all(entry["deleted_at"] for entry in kept)
+    assert f"{team.ben}  fork" in run(team.ann, "share", name).out
+    assert "moved to the trash" in run(team.ann, "share", name).out
+    assert "no conversation matches" in run(team.ben, "share", name, code=1).err, "an audit is its owner's"
     monkeypatch.setenv("HOME", str(homes[team.ann]))
     assert "only sessions on a server can be shared" in cortext("share").err
 

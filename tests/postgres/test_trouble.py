@@ -25,10 +25,10 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PASSWORD, Postgres, as_role, new_space, shared
 
 
-@pytest.fixture
-def pooler() -> Iterator[PgBouncer]:
+@pytest.fixture(params=["this Debian's", "with prepared statements"])
+def pooler(request: pytest.FixtureRequest) -> Iterator[PgBouncer]:
     try:
-        made = PgBouncer(shared())
+        made = PgBouncer(shared(), supporting=request.param == "with prepared statements")
     except NotToBeHad as error:
         pytest.skip(str(error))
     with made:
@@ -37,7 +37,7 @@ def pooler() -> Iterator[PgBouncer]:
 
 @pytest.mark.req("TEAM-04")
 def test_eight_workers_behind_a_pooler_lose_and_repeat_nothing(pooler: PgBouncer) -> None:
-    """Debian 12's PgBouncer has no prepared statements in transaction mode; newer ones get none either."""
+    """Debian 12's PgBouncer has no prepared statements in transaction mode; newer ones have, and get none either."""
     store = PostgresStore(pooler.url, new_space())
     store.create(Session(id="talk"))
     failures: list[BaseException] = []

@@ -16,7 +16,7 @@ from cortext.model.session import Session
 from cortext.store.postgres import admin, connection
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.store import PostgresStore
-from tests.postgres.previous import Previous, previous_release
+from tests.postgres.previous import COMMIT, VERSION_7, Previous, previous_release
 from tests.postgres.team import Team
 from tests.support.cli import cortext
 from tests.support.postgres import PASSWORD, as_role, new_space, shared
@@ -24,7 +24,16 @@ from tests.support.postgres import PASSWORD, as_role, new_space, shared
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = previous_release(tmp_path_factory.mktemp("previous"))
+    return unpacked(tmp_path_factory.mktemp("previous"), COMMIT)
+
+
+@pytest.fixture(scope="module")
+def package_7(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("version-7"), VERSION_7)
+
+
+def unpacked(folder: Path, commit: str) -> Path:
+    found = previous_release(folder, commit)
     if found is None:
         assert not os.environ.get("CI"), "CI must fetch the history: these tests may not be left out there"
         pytest.skip("this copy of the repository has no history")
@@ -63,6 +72,41 @@ def test_the_release_before_and_this_one_work_side_by_side(package: Path) -> Non
     new.append("during", Message(role="user", content="finished"))
     assert [message.content for message in new.read("during")] == ["maple", "together", "again", "finished"]
     assert new.check("during") == [] and new.server().schema == max(postgres_schema.migrations())
+    new.close()
+
+
+@pytest.mark.req("TEAM-03")
+def test_a_build_before_the_owners_of_shares_works_until_the_migration_is_finished(package_7: Path) -> None:
+    url = shared().database()
+    with psycopg.connect(url, autocommit=True) as connected:
+        for name in ("ann", "ben"):
+            connected.execute(
+                f"DO $$BEGIN CREATE ROLE {name}; EXCEPTION WHEN duplicate_object THEN NULL; END$$".encode()
+            )
+    with Previous(package_7, url, "home") as old:
+        assert old("create", "talk") == "talk" and old("share", "talk", "ann") == "ann"
+        # Its tables serve this one too: both share, and see what the other shared.
+        new = PostgresStore(url)
+        assert new.shares().share("talk", "ben", write=True).can_write
+        assert not new.shares().share("talk", "ben").can_write
+        assert new.shares().unshare("talk", "ann") == ["ann"] and old("share", "talk", "ann") == "ann"
+        done = cortext("store", "migrate", url)
+        assert done.code == 0 and "cortext store migrate --finish" in done.out, done
+        assert old("share", "talk", "ann") == "ann"
+        with psycopg.connect(url, autocommit=True) as connected:
+            connected.execute("UPDATE cortext.shares SET owner = 'eve' WHERE grantee = 'ann'")
+        with pytest.raises(ConfigError, match="somebody else stored a share") as caught:
+            new.shares().share("talk", "ann")
+        assert "cortext store migrate --finish" in caught.value.hint
+        done = cortext("store", "migrate", url, "--finish")
+        assert done.code == 0 and "--finish" not in done.out, done
+        assert old("share", "talk", "ann").startswith("error: "), "it stores nothing under a key that is gone"
+    assert new.shares().share("talk", "ann").owner == new.scope.owner
+    with Previous(package_7, url, "home") as too_old:
+        assert "newer cortext" in too_old("list")
+    fresh = shared().database()
+    PostgresStore(fresh).create(Session(id="talk"))
+    assert shape(url) == shape(fresh)
     new.close()
 
 

@@ -15,6 +15,13 @@ from pathlib import Path
 from tests.support.installing import refusal
 
 _SECONDS = 300
+_SOURCES = """\
+Types: deb
+URIs: http://deb.debian.org/debian
+Suites: {}
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
 
 
 class NotToBeHad(RuntimeError):
@@ -22,10 +29,11 @@ class NotToBeHad(RuntimeError):
 
 
 @contextmanager
-def unpacked(folder: Path, packages: Sequence[str], *, with_missing: bool = False) -> Iterator[Path]:
+def unpacked(folder: Path, packages: Sequence[str], *, with_missing: bool = False, release: str = "") -> Iterator[Path]:
     """Unpack packages into a temporary folder below `folder`; the caller renames it, what remains is deleted.
 
-    `with_missing` adds the packages they depend on that this machine does not have.
+    `with_missing` adds the packages they depend on that this machine does not have. `release` is the name of a Debian
+    release that they are taken from, by default this machine's.
     """
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise NotToBeHad(f"the tests fetch {packages[0]} with apt-get and dpkg-deb (Debian), which are missing")
@@ -33,14 +41,14 @@ def unpacked(folder: Path, packages: Sequence[str], *, with_missing: bool = Fals
     try:
         root = staging / "root"
         root.mkdir()
-        for package in _download(packages, staging, with_missing=with_missing):
+        for package in _download(packages, staging, with_missing=with_missing, release=release):
             _run(["dpkg-deb", "-x", str(package), str(root)], staging)
         yield root
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _download(packages: Sequence[str], staging: Path, *, with_missing: bool) -> list[Path]:
+def _download(packages: Sequence[str], staging: Path, *, with_missing: bool, release: str) -> list[Path]:
     """Download the packages; apt's lists and cache are in the staging folder, so no root is needed."""
     for folder in ("lists/partial", "cache/archives/partial", "packages"):
         (staging / folder).mkdir(parents=True)
@@ -56,6 +64,10 @@ def _download(packages: Sequence[str], staging: Path, *, with_missing: bool) -> 
         "-oAcquire::https::Timeout=20",
         "-oAcquire::Languages=none",
     ]
+    if release:
+        (staging / "sources").mkdir()
+        Path(staging, "sources", "one.sources").write_text(_SOURCES.format(release), encoding="utf-8")
+        apt += ["-oDir::Etc::SourceList=/dev/null", f"-oDir::Etc::SourceParts={staging / 'sources'}"]
     _run([*apt, "update"], staging)
     if with_missing:
         _run([*apt, "install", "--download-only", "--no-install-recommends", "-y", *packages], staging)

@@ -76,6 +76,7 @@ class AuditEntry(NamedTuple):
     action: str
     grantee: str
     detail: str
+    deleted_at: str  # when the session was moved to the trash; empty if it is not there
 
 
 class Shares(Protocol):
@@ -94,7 +95,10 @@ class Shares(Protocol):
         """Return what others share with this owner, newest first."""
 
     def audit(self, session_id: str) -> list[AuditEntry]:
-        """Return what was done with the shares of a session and through them, oldest first."""
+        """Return what was done with the shares of sessions with this id and through them, oldest first.
+
+        There may be several: those in the trash count too.
+        """
 
 
 @runtime_checkable
@@ -128,7 +132,7 @@ class ServerQueries(Protocol):
     def listed(
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
-        """Return the sessions that match all (name, value) filters, newest first.
+        """Return the sessions that match all (name, value) filters, newest first, or by title from A to Z.
 
         The filters: type, status, tool, agent; after and before (the last activity); named (a piece of its id, title,
         type or summary), other_tool (from any tool but this).

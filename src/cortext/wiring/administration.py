@@ -25,7 +25,7 @@ def migrate(
 ) -> dict[str, int]:
     """Migrate the tables and let `role` use them; return what was done. With `dry_run`, only report the statements."""
     from cortext.store.postgres import admin
-    from cortext.store.postgres.schema import Step
+    from cortext.store.postgres.schema import Step, migrations
 
     if dry_run:
         done = [step.statement for step in admin.pending(address, finish=finish)]
@@ -45,7 +45,7 @@ def migrate(
     admin.run(address, [granted])
     for statement in granted:
         report(statement)
-    finished = found.version == found.applied
+    finished = found.version == max(migrations())
     return {"statements": count + len(granted), "version": found.applied, "finished": finished, "dry_run": False}
 
 

@@ -31,6 +31,7 @@ from cortext.store.assistant import FACT
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 MAX_BUTTONS = 10  # under a list
+NEWEST = 1_000  # sessions whose ids are completed
 
 
 class Hit(msgspec.Struct):
@@ -90,7 +91,7 @@ class Commands:
     def _ids(self, name: str, beginning: str) -> list[Choice]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
-        rows = self._sessions.rows(0) if name == "delete" else self._sessions.listing().rows()
+        rows = self._sessions.rows(NEWEST) if name == "delete" else self._sessions.listing().rows(limit=NEWEST)
         matching = [row for row in rows if row.id.startswith(beginning.lower())]
         return [Choice(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
@@ -201,7 +202,10 @@ class Commands:
 
         hits = []
         search = self._assistant.search()
-        for found in search.search(rest, limit=8, per_session=1):
+        with search.listing.partly() as missing:
+            results = search.search(rest, limit=8, per_session=1)
+        gone = [f"Sessions are missing: {error.message}." for error in missing.values()]
+        for found in results:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
@@ -211,8 +215,8 @@ class Commands:
                 snippet, highlights = masked.snippet, list(masked.highlights)
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
-            return Answer(f"Nothing found for: {rest}")
-        return Answer(above=note_of(search, rest), hits=hits)
+            return Answer(f"Nothing found for: {rest}", above=" ".join(gone))
+        return Answer(above=" ".join(filter(None, [*gone, note_of(search, rest)])), hits=hits)
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -222,8 +223,9 @@ class Listing:
 
         `status` may also be one that is shown but not stored (interrupted, damaged). `roots` are the stores to list
         (None: all), `projects` the folders that sessions were held in (None: any), `after` and `before` timestamps of
-        the last activity. Without `asking`, chats that only ran our own commands are left out. Sessions must have all
-        `tags`; None means that it does not matter whether they are starred or archived.
+        the last activity. Titles are ordered from A to Z, everything else descending. Without `asking`, chats that only
+        ran our own commands are left out. Sessions must have all `tags`; None means that it does not matter whether
+        they are starred or archived.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -239,10 +241,11 @@ class Listing:
         }
         hidden = set(self.abandoned(spawn_roots)) if spawn_roots else set()
         hidden |= set() if asking else set(self._index.asking(roots))
-        needed = ("id", "root", "status", order) if served or spawn_roots or status or hidden else (order,)
+        by_title = order == "title"
+        needed = ("id", "root", "status", order) if served or spawn_roots or status or hidden or by_title else (order,)
         fetched = tuple(dict.fromkeys((*columns, *needed)))
         index_of = {name: index for index, name in enumerate(fetched)}
-        most = limit + len(hidden) if limit > 0 and not status else 0
+        most = limit + len(hidden) if limit > 0 and not status and not by_title else 0
         held_in = [*_in_projects(projects), *_in_order(tags, starred, archived)]
         found = self._index.cells(fetched, roots, [*times, *wanted, *held_in], limit=most, order=order)
         if hidden:
@@ -270,7 +273,10 @@ class Listing:
             for server in served:
                 rows = self.from_server(server, [*times, *stored_so], order=order)
                 found += map(attrgetter(*fetched), chosen(rows))
-        if served or status == INTERRUPTED:
+        if by_title:
+            title, name = index_of["title"], index_of["id"]
+            found.sort(key=lambda cells: ((cells[title] or cells[name]).casefold(), cells[name]))
+        elif served or status == INTERRUPTED:
             found.sort(key=itemgetter(index_of[order], index_of["id"]), reverse=True)
         if spawn_roots:
             self._show_interrupted(found, index_of, spawn_roots)
@@ -298,6 +304,16 @@ class Listing:
                 raise
             self.missing[address] = error
             return None
+
+    @contextmanager
+    def partly(self) -> Iterator[dict[str, StoreUnreachable]]:
+        """Leave out servers that do not answer while this is open; it yields `missing`, which is filled meanwhile."""
+        self.partial = True
+        self.missing.clear()
+        try:
+            yield self.missing
+        finally:
+            self.partial = False
 
     def is_missing(self, root: str) -> bool:
         """Whether this store is on a server that did not answer (see `partial`)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from cortext.errors import UsageError
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.lifecycle import fork
-from cortext.store.server_capabilities import ReadsShared, Share, Shares, SharesSessions
+from cortext.store.server_capabilities import AuditEntry, ReadsShared, Share, Shares, SharesSessions
 
-__all__ = ["Share", "Shares", "continued", "shares_of"]
+__all__ = ["AuditEntry", "Share", "Shares", "continued", "shares_of"]
 
 
 def continued(found: Found, home: NamedStore) -> Found:

@@ -67,7 +67,7 @@ class Leases:
     def acquire(self, session_id: str, timeout: float | None) -> Lease:
         """Wait until the session is free and return a lease on it; SessionBusy, SessionNotFound."""
         # The token identifies us if the query is retried after a lost answer.
-        holder, token = holder_name(), f"{_namespace()}/{os.getpid()}/{secrets.token_hex(8)}"
+        holder, token = f"{holder_name()}{self._scope.whose}", f"{_namespace()}/{os.getpid()}/{secrets.token_hex(8)}"
 
         def attempt() -> Lease | None:
             values = (holder, token, clock.now(), self.seconds, *self._scope.writable(session_id), token)

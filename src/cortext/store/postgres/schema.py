@@ -2,8 +2,8 @@
 administrator (`migrate`), and every other process says what to run.
 
 Migrations are numbered, and published ones never change. A release expands the tables (0006) so that the release before
-it keeps working, and contracts them (0007) when no process of that one is left. So two numbers are stored: `version`,
-the oldest release that the tables still serve, and `applied`, the last migration.
+it keeps working, and contracts them (0007, 0008) when no process of that one is left. So two numbers are stored:
+`version`, the oldest release that the tables still serve, and `applied`, the last migration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cortext.store.postgres.driver import Connection, psycopg
 
 FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 NEEDED = 6  # the migration that this release needs
-CONTRACTS = (7,)  # migrations that the release before cannot work with
+CONTRACTS = (7, 8)  # migrations that the release before cannot work with
 # Engines that are refused, by how they introduce themselves.
 _UNSUPPORTED = {"CockroachDB": "CockroachDB", "-YB-": "YugabyteDB"}
 # The tables whose rows have an owner, and the key by which rows without one are found.

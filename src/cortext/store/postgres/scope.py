@@ -18,6 +18,7 @@ LIVE = "<live>"
 LISTED = "<listed>"
 WRITABLE = "<writable>"
 HELD = "<held>"
+THROUGH_SHARE = " of "  # in the name of a holder, before a person who writes through a share
 _NAMES_SECONDS = 60.0  # how long the groups of a role are remembered
 
 Values = tuple[object, ...]
@@ -39,6 +40,11 @@ class Own:
     def owner(self) -> str:
         """Who these sessions belong to."""
         return self.connections.owner
+
+    @property
+    def whose(self) -> str:
+        """What is added to the name of a process that holds a session."""
+        return ""
 
     def sql(self, template: str) -> str:
         """Return a statement with the conditions of this scope."""
@@ -91,6 +97,10 @@ class Shared(Own):
         super().__init__(connections, "shared")
         self._names: list[str] = []
         self._asked = 0.0
+
+    @property
+    def whose(self) -> str:
+        return f"{THROUGH_SHARE}{self.owner}"
 
     def one(self, session_id: str) -> Values:
         return session_id, self.names(), self.owner, session_id

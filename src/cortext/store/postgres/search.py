@@ -33,10 +33,11 @@ _ORDERS = {
     "last_active": "last_hour DESC, last_active DESC, session_id DESC",
     "created_at": "created_at DESC, session_id DESC",
     "message_count": "message_count DESC, session_id DESC",
-    "title": "title DESC, session_id DESC",
+    # From A to Z by what a list shows: the title, or the id.
+    "title": "lower(CASE title WHEN '' THEN session_id ELSE title END) COLLATE \"C\", session_id",
 }
 _LONGEST = 2000  # characters of a query
-_PAGE = 500  # sessions that are counted in one statement
+_PAGE = 500  # sessions that are read or counted in one statement
 _ALL_WORDS = "plainto_tsquery('simple', %s)"
 _ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery"
 
@@ -85,17 +86,35 @@ def conditions(where: Where) -> Conditions:
 
 
 def listed(scope: Own, where: Where, *, limit: int, order: str) -> Rows:
-    """Return the columns SESSION of the sessions that match all filters."""
+    """Return the columns SESSION of the sessions that match all filters; without a limit all of them, unordered."""
     if order not in _ORDERS or any(name not in _FILTERS for name, _ in where):
         raise UsageError(f"a server cannot list by {', '.join([order, *(name for name, _ in where)])}")
     conditions = "".join(f" AND {_FILTERS[name]}" for name, _ in where)
-    query = f"SELECT {SESSION} FROM cortext.sessions WHERE {LISTED}{conditions} ORDER BY {_ORDERS[order]}"
     given = [_name_pattern(value) if name == "named" else value for name, value in where]
-    values: list[object] = [*scope.all(), *map(storable, given)]
-    if limit > 0:
-        query += " LIMIT %s"
-        values.append(limit)
-    return scope.connections.query(scope.sql(query), *values)
+    values = (*scope.all(), *map(storable, given))
+    if limit <= 0:
+        return _in_pages(scope, conditions, values)
+    query = f"SELECT {SESSION} FROM cortext.sessions WHERE {LISTED}{conditions} ORDER BY {_ORDERS[order]} LIMIT %s"
+    return scope.connections.query(scope.sql(query), *values, limit)
+
+
+def _in_pages(scope: Own, conditions: str, values: tuple[object, ...]) -> Rows:
+    """Return the same for all sessions, in statements of a bounded size.
+
+    The oldest come first: a session that becomes active meanwhile comes again in a later page, and none is missed.
+    """
+    query = f"""
+    SELECT {SESSION}, last_hour FROM cortext.sessions
+    WHERE {LISTED}{conditions} AND (last_hour, session_id) > (%s, %s) ORDER BY last_hour, session_id LIMIT {_PAGE}
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    last = ("", "")
+    while rows := scope.connections.query(scope.sql(query), *values, *last):
+        found |= {row[0]: row[:-1] for row in rows}
+        if len(rows) < _PAGE:
+            break
+        last = rows[-1][-1], rows[-1][0]
+    return list(found.values())
 
 
 def find(scope: Own, text: str, limit: int, where: Where = ()) -> Rows:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -210,7 +211,12 @@ class PostgresStore:
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
         rows = postgres_search.listed(self.scope, where, limit=limit, order=order)
-        return [self._session(row) for row in rows]
+        found = [self._session(row) for row in rows]
+        if limit <= 0 and order == "title":
+            found.sort(key=lambda session: ((session.title or session.id).casefold(), session.id))
+        elif limit <= 0:
+            found.sort(key=attrgetter(order, "id"), reverse=True)
+        return found
 
     def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
         rows = postgres_search.find(self.scope, text, limit, where)

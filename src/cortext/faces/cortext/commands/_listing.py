@@ -15,6 +15,7 @@ from cortext.services.workspace import notices
 from cortext.wiring.stores import WORKSPACE, Stores
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
+SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 
 
 def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:

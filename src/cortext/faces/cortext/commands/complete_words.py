@@ -12,6 +12,7 @@ _TAKES_SESSION = (
     "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",
     "tag", "star", "note", "archive",
 )  # fmt: skip
+NEWEST = 1_000  # sessions whose ids and tags are offered, if some are on a server
 
 
 def run(arguments: list[str]) -> int:
@@ -58,14 +59,19 @@ def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    return [cells[0] for cells in fresh_listing(Stores()).cells(("id",))]
+    listing = fresh_listing(Stores())
+    listing.partial = True
+    return [cells[0] for cells in listing.cells(("id",), limit=NEWEST if listing.servers else 0)]
 
 
 def _tags() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    return sorted({tag for row in fresh_listing(Stores()).rows() for tag in row.tag_names})
+    listing = fresh_listing(Stores())
+    listing.partial = True
+    rows = listing.rows(limit=NEWEST if listing.servers else 0)
+    return sorted({tag for row in rows for tag in row.tag_names})
 
 
 def _types() -> list[str]:

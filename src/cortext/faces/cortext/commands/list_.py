@@ -10,7 +10,7 @@ from typing import Any
 
 from cortext.faces.cortext.commands._columns import NAMES, chosen_columns, own_table, shown_tags
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
-from cortext.faces.cortext.commands._listing import listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count_or_none
 from cortext.faces.terminal.style import columns, folded, rows_of_screen
@@ -24,7 +24,6 @@ from cortext.wiring.stores import Stores
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
-SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 # Fields of a session that the table shows.
 SHOWN = (
     "id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "tags", "starred",
@@ -64,18 +63,14 @@ def run(arguments: list[str]) -> int:
     listing.partial = True
     is_limited = listing.servers and not options.all
     limit = options.limit if options.limit is not None else SERVED if is_limited else 0
-    by_title = options.sort == "title"
     wanted: Wanted = {
         **wanted_of(options, stores, listing),
-        "limit": 0 if by_title else limit,
+        "limit": limit,
         "order": ORDERS[options.sort],
         "asking": options.all,
     }
-    if by_title or options.json or names:
+    if options.json or names:
         rows = listing.rows(**wanted)
-        if by_title:  # from A to Z; the other orders are descending
-            rows.sort(key=lambda row: (row.name.casefold(), row.id))
-            rows = rows[:limit] if limit > 0 else rows
         if options.json:
             print_rows(rows)
             return _report_missing(listing)

@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
@@ -64,6 +65,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = Stores()
     listing, notes = listing_with_notes(stores)
+    listing.partial = not options.what and not options.in_tool  # a name is not resolved among half of the sessions
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
@@ -72,15 +74,17 @@ def run(arguments: list[str]) -> int:
         found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False, archived=False)
         if found:
             print_table(found, listing, stores.workspace)
-        else:
+        elif not listing.missing:
             print(_nothing_found(options))
-        return 0
+        return report_missing(listing.missing)
     # A chat that only asked for a conversation is not listed, but can be named; so is one in the archive.
     archived = None if options.what else False
     rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what), archived=archived)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
-        return _list(rows, options)
+        _list(rows, options, is_all=not listing.missing)
+        return report_missing(listing.missing)
+    report_missing(listing.missing)
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     return resume_one(stores, listing, rows, options)
@@ -95,14 +99,14 @@ def _nothing_found(options: Namespace) -> str:
     )
 
 
-def _list(rows: list[Row], options: Namespace) -> int:
+def _list(rows: list[Row], options: Namespace, *, is_all: bool) -> None:
     if options.json:
         from cortext.faces.cortext.commands.list_ import print_rows
 
         print_rows(rows)
-    elif not rows:
+    elif not rows and is_all:
         print(_nothing_found(options))
-    else:
+    elif rows:
         print("Conversations that you can resume:\n")
         for number, row in enumerate(rows, 1):
             print(f"{number}. [{terminal.line(row.shown_type)}] {paint(terminal.line(row.name), 'bold')}")
@@ -112,4 +116,3 @@ def _list(rows: list[Row], options: Namespace) -> int:
             print()
         shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
         print("Continue one with `cortext resume NUMBER`, or by its id, or by words from its title.")
-    return 0

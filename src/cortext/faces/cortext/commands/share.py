@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.errors import UsageError
+from cortext.errors import AmbiguousId, NotFound, SessionNotFound, UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import print_json
@@ -12,8 +12,9 @@ from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.library.sharing import Share, Shares, shares_of
-from cortext.services.library.stores import Found
+from cortext.services.library.resolve import resolve_trashed
+from cortext.services.library.sharing import AuditEntry, Share, Shares, shares_of
+from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import Stores
 
 
@@ -44,10 +45,11 @@ def run(arguments: list[str]) -> int:
                 "no session was named", kept="nothing was changed", hint="use cortext share ID --with NAME"
             )
         return _list(shares_of(stores.home_store()), as_json=options.json)
+    if not options.grantee:
+        named_store, session_id = _meant(stores, options.session)
+        return _show(shares_of(named_store), session_id, as_json=options.json)
     found = which(stores, options.session, words=False)
     shares = shares_of(found.named_store)
-    if not options.grantee:
-        return _show(shares, found, as_json=options.json)
     made = shares.share(found.session.id, options.grantee, write=options.write)
     if options.json:
         print_json(made._asdict())
@@ -81,14 +83,35 @@ def _table(found: list[Share]) -> str:
     return table(("ID", "OWNER", "WITH", "MAY", "SINCE", "TITLE"), rows, styles=("cyan",))
 
 
-def _show(shares: Shares, found: Found, *, as_json: bool) -> int:
-    given = [each for each in shares.given() if each.session_id == found.session.id]
-    audit = shares.audit(found.session.id)
+def _meant(stores: Stores, wanted: str) -> tuple[NamedStore, str]:
+    """Return the store and the id of a session, which may be in the trash: what was done with it is still known."""
+    try:
+        found = which(stores, wanted, words=False)
+        return found.named_store, found.session.id
+    except SessionNotFound as error:
+        items = [(each, item) for each in stores.all() for item in each.store.trash()]
+        try:
+            named_store, item = resolve_trashed(items, wanted, here=stores.workspace, hint=error.hint)
+        except AmbiguousId:
+            raise
+        except NotFound:
+            raise error from None
+        return named_store, item.session_id
+
+
+def _details(entry: AuditEntry) -> str:
+    trash = f"(moved to the trash {clock.ago(entry.deleted_at)})" if entry.deleted_at else ""
+    return " ".join(filter(None, (entry.grantee, entry.detail, trash)))
+
+
+def _show(shares: Shares, session_id: str, *, as_json: bool) -> int:
+    given = [each for each in shares.given() if each.session_id == session_id]
+    audit = shares.audit(session_id)
     if as_json:
         print_json({"shares": [each._asdict() for each in given], "audit": [each._asdict() for each in audit]})
         return 0
-    print(_table(given) if given else terminal.line(f"{found.session.id} is not shared."))
+    print(_table(given) if given else terminal.line(f"{session_id} is not shared."))
     if audit:
-        rows = [(each.at, each.actor, each.action, " ".join(filter(None, each[3:]))) for each in audit]
+        rows = [(each.at, each.actor, each.action, _details(each)) for each in audit]
         print(table(("AT", "WHO", "DID", ""), rows))
     return 0

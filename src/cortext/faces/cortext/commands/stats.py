@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
@@ -46,16 +47,21 @@ def run(arguments: list[str]) -> int:
         raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
     stores = Stores()
     listing = fresh_listing(stores)
+    listing.partial = True
     rows = listing.rows(root=stores.here() if options.here else "")
     with progress_of_many("Reading messages") as progress:
         said = work(listing, progress, rows)
     stats = Stats(rows, last_days(options.days, said.days))
     if options.json:
         print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
-        return 0
-    if not stats.total.sessions:
+    elif stats.total.sessions:
+        _print(stats)
+    elif not listing.missing:
         print("No sessions yet. `cortext import` imports what your AI tools have stored.")
-        return 0
+    return report_missing(listing.missing)
+
+
+def _print(stats: Stats) -> None:
     total = stats.total
     since = f", since {stats.first[:10]}" if stats.first else ""
     counts = f"{amount(total.sessions, 'session')}, {amount(total.messages, 'message')}, about {total.tokens:,} tokens"
@@ -64,7 +70,6 @@ def run(arguments: list[str]) -> int:
     for name, counted in (("TOOL", stats.tools), ("TYPE", stats.types), ("STATUS", stats.statuses)):
         print()
         print(_counted(name, ranked(counted)))
-    return 0
 
 
 def _counted(name: str, counts: list[tuple[str, Tally]]) -> str:

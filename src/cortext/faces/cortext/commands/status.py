@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cortext.faces.cortext.commands._listing import listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
+from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -15,13 +16,17 @@ def run(arguments: list[str]) -> int:
     """Print a short overview."""
     stores = Stores()
     listing, notes = listing_with_notes(stores)
+    listing.partial = True
     for line in notes:
         print(terminal.line(f"Note: {line}"))
     if stores.workspace:
         print(f"{paint('Workspace', 'bold')} {terminal.line(stores.workspace)}")
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
-    rows = listing.rows(archived=False)
+    limit = SERVED if listing.servers else 0
+    rows = listing.rows(archived=False, limit=limit)
+    if not rows and listing.missing:
+        return report_missing(listing.missing)
     if not rows:
         print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
         print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")
@@ -31,6 +36,6 @@ def run(arguments: list[str]) -> int:
     for label, some in (("active ", active[:5]), (paint("earlier", "dim"), earlier[:3])):
         for row in some:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
-    total = f"{amount(len(rows), 'conversation')} in all"
+    total = f"{'At least ' if 0 < limit == len(rows) else ''}{amount(len(rows), 'conversation')} in all"
     print(f"{total}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} shows more.")
-    return 0
+    return report_missing(listing.missing)

@@ -10,7 +10,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._order import add_options, change
 from cortext.faces.cortext.commands._which import HELP_ID, which_row
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.table import table
 from cortext.model.order import TAG
 from cortext.safety import terminal
@@ -64,7 +64,9 @@ def _print_tags_of(wanted: str, *, as_json: bool) -> int:
 
 def _print_all(*, as_json: bool) -> int:
     counts: dict[str, int] = {}
-    for row in fresh_listing(Stores()).rows():
+    listing = fresh_listing(Stores())
+    listing.partial = True
+    for row in listing.rows():
         for tag in row.tag_names:
             counts[tag] = counts.get(tag, 0) + 1
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -72,6 +74,6 @@ def _print_all(*, as_json: bool) -> int:
         print_json([{"tag": tag, "sessions": count} for tag, count in ranked])
     elif ranked:
         print(table(("TAG", "SESSIONS"), [(tag, str(count)) for tag, count in ranked]))
-    else:
+    elif not listing.missing:
         print("No tags yet. Add one: cortext tag ID TAG")
-    return 0
+    return report_missing(listing.missing)

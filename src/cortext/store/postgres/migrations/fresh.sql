@@ -123,7 +123,7 @@ CREATE TABLE IF NOT EXISTS cortext.updates (
     token text NOT NULL,
     done_at text,
     owner text NOT NULL DEFAULT CURRENT_USER,
-    PRIMARY KEY (chat, bot, number)
+    CONSTRAINT updates_of_owner PRIMARY KEY (chat, bot, number, owner)
 );
 CREATE INDEX IF NOT EXISTS updates_waiting ON cortext.updates (bot, number) WHERE done_at IS NULL;
 
@@ -150,7 +150,7 @@ CREATE TABLE IF NOT EXISTS cortext.shares (
     owner text NOT NULL DEFAULT CURRENT_USER,
     can_write boolean NOT NULL DEFAULT false,
     shared_at text NOT NULL,
-    PRIMARY KEY (session_id, life, grantee)
+    CONSTRAINT shares_of_owner PRIMARY KEY (session_id, life, grantee, owner)
 );
 CREATE INDEX IF NOT EXISTS shares_with ON cortext.shares (grantee);
 
