@@ -36,6 +36,28 @@ def pooler(request: pytest.FixtureRequest) -> Iterator[PgBouncer]:
 
 
 @pytest.mark.req("TEAM-04")
+@pytest.mark.parametrize("supporting", [False, True])
+def test_one_of_the_two_poolers_supports_prepared_statements(supporting: bool) -> None:
+    """Two clients that share one session of the server both prepare a statement; the driver names both the same."""
+    try:
+        pooler = PgBouncer(shared(), size=1, supporting=supporting)
+    except NotToBeHad as error:
+        pytest.skip(str(error))
+    with pooler:
+        connected = [psycopg.connect(pooler.url, autocommit=True, prepare_threshold=0) for _ in range(2)]
+        if not supporting and not pooler.version.startswith("1.18."):
+            pytest.skip(f"another Debian, with PgBouncer {pooler.version}")
+        assert connected[0].execute("SELECT 1 + %s", (1,)).fetchone() == (2,)
+        if supporting:
+            assert connected[1].execute("SELECT 2 + %s", (1,)).fetchone() == (3,)
+        else:
+            with pytest.raises(psycopg.errors.DuplicatePreparedStatement):
+                connected[1].execute("SELECT 2 + %s", (1,))
+        for each in connected:
+            each.close()
+
+
+@pytest.mark.req("TEAM-04")
 def test_eight_workers_behind_a_pooler_lose_and_repeat_nothing(pooler: PgBouncer) -> None:
     """Debian 12's PgBouncer has no prepared statements in transaction mode; newer ones have, and get none either."""
     store = PostgresStore(pooler.url, new_space())
