@@ -72,7 +72,7 @@ def _shape(fork: Fork | None) -> object:
 
 
 def test_a_family_is_a_tree_from_the_first_conversation(listing: Listing) -> None:
-    tree = ("001", [("002", []), ("003", [("004", [])])])
+    tree: object = ("001", [("002", []), ("003", [("004", [])])])
     for name in ("001-oak", "002-fork", "003-fork", "004-fork"):
         assert _shape(family(listing, _row(listing, name))) == tree, name
 
