@@ -1,6 +1,7 @@
-"""The long versions of the fault tests (about ten minutes on two cores).
+"""The long versions of the fault tests (about twenty minutes on two cores).
 
-python -m tests.postgres.long [suite] [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    (default: all but suite)
+python -m tests.postgres.long [suite] [kills] [cuts] [bots] [webhooks] [takeovers] [copy] [recall]
+                                                                                                (default: all but suite)
 
 With CORTEXT_TEST_URL=postgresql://user:password@host/database they use that server, which is not stopped: a Citus or
 Patroni cluster, a managed one. `suite` runs the conformance suite, the state machine and tests/postgres there. Its role
@@ -22,6 +23,7 @@ from pathlib import Path
 from tests.postgres.bots import serve
 from tests.postgres.copies import copy_with_kills
 from tests.postgres.faults import run_with_faults
+from tests.postgres.million import recall as recall_of
 from tests.postgres.proxy import Proxy
 from tests.postgres.webhooks import serve as serve_webhooks
 from tests.support.postgres import Postgres, Remote
@@ -90,6 +92,10 @@ def copy(server: Postgres) -> str:
     return "copy of 100,000 messages killed 20 times: identical"
 
 
+def recall(server: Postgres) -> str:
+    return recall_of(server, 1_000_000)
+
+
 LONG: dict[str, Callable[[Postgres], str]] = {
     "suite": suite,
     "kills": kills,
@@ -98,6 +104,7 @@ LONG: dict[str, Callable[[Postgres], str]] = {
     "webhooks": webhooks,
     "takeovers": takeovers,
     "copy": copy,
+    "recall": recall,
 }
 
 

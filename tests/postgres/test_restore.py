@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import msgspec
+import psycopg
 import pytest
 
 from cortext.model.message import Message
@@ -17,7 +18,7 @@ from cortext.store.assistant import Fact
 from cortext.store.postgres.store import PostgresStore
 from tests.postgres.team import Team
 from tests.support.cli import SCRIPTS
-from tests.support.postgres import Postgres, shared
+from tests.support.postgres import Postgres, needs_vectors, shared
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
@@ -80,3 +81,35 @@ def test_the_restore_drill_of_the_manual_brings_back_every_session(tmp_path: Pat
     with_change.rewrite("talk-2", lambda record: {**record, "content": str(record["content"]).replace("19", "18")})
     assert digest(with_change) != expected[team.ann]
     with_change.close()
+
+
+def statements(heading: str) -> list[str]:
+    """Return the SQL statements of a section of the page."""
+    section = PAGE.read_text(encoding="utf-8").partition(f"### {heading}")[2].partition("\n### ")[0]
+    found = re.search(r"```sql\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    lines = [line for line in found[1].splitlines() if not line.startswith("--")]
+    return [statement for statement in "\n".join(lines).split(";\n") if statement.strip()]
+
+
+@pytest.mark.req("TEAM-03")
+def test_the_queries_of_the_manual_run_and_remove_only_what_is_old_in_the_trash() -> None:
+    needs_vectors()
+    team = Team(policies=True)
+    ann = team.store(team.ann)
+    for name in ("kept", "new in the trash", "old in the trash"):
+        name = name.replace(" ", "-")
+        ann.create(Session(id=name))
+        ann.append(name, Message(role="user", content="hello"))
+        ann.annotate(name, {"type": "embedding", "message_id": "m", "model": "m", "vector": [0.5, 0.5]})
+        ann.shares().share(name, team.ben)
+        if name != "kept":
+            ann.delete(name)
+    team.sql("UPDATE cortext.sessions SET deleted_at = '2024-01-01' WHERE session_id = 'old-in-the-trash'")
+    with psycopg.connect(team.url, autocommit=True) as connection:
+        for statement in [*statements("Monitoring"), *statements("Retention")]:
+            connection.execute(statement.encode())
+    for table in ("sessions", "messages", "notes", "vectors", "shares", "audit"):
+        rows = team.sql(f"SELECT DISTINCT session_id FROM cortext.{table} ORDER BY 1")
+        assert rows == [("kept",), ("new-in-the-trash",)], table
+    ann.close()

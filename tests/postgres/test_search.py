@@ -13,6 +13,7 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.store.postgres import search
 from cortext.store.postgres.store import PostgresStore
+from tests.postgres.million import recall
 from tests.support import postgres
 
 
@@ -154,6 +155,12 @@ def test_the_best_match_is_found_among_any_number_of_matches(store: PostgresStor
         store.space,
     )
     assert [hit.message.id for hit in found] == [row[0] for row in exact]
+
+
+@pytest.mark.req("TEAM-04")
+def test_the_ten_best_of_many_messages_are_those_of_an_exact_scan() -> None:
+    """`python -m tests.postgres.long recall` runs the same with a million messages."""
+    assert "equal those of an exact scan" in recall(postgres.shared(), 5_000)
 
 
 @pytest.mark.req("STORE-14")

@@ -217,7 +217,9 @@ def test_unused_connections_are_closed() -> None:
 
 
 @pytest.mark.req("TEAM-04")
-@pytest.mark.parametrize("table", ["sessions", "messages", "claims", "facts"])
+@pytest.mark.parametrize(
+    "table", ["sessions", "messages", "notes", "claims", "chats", "updates", "facts", "shares", "audit"]
+)
 def test_a_missing_grant_is_named_as_the_statement_that_repairs_it(table: str) -> None:
     server = shared()
     url = server.database()
@@ -242,8 +244,12 @@ def use(store: PostgresStore) -> None:
     name = new_space()
     store.create(Session(id=name))
     store.append(name, Message(role="user", content="hello"))
+    store.annotate(name, {"type": "comment", "message_id": "m", "text": "hello"})
     store.claims().claim("t", name, 1.0)
+    store.chats().activate("cli", name)
+    store.updates(7).take([(1, name, {"text": "hello"})])
     assert store.facts().all() == []
+    store.shares().share(name, "pg_monitor")
 
 
 @pytest.mark.req("TEAM-04")
