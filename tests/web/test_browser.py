@@ -179,6 +179,7 @@ def test_forks_are_a_tree_to_switch_between(room: Room, pond: Pond) -> None:
         shown = page.locator(".forks a > span")
         assert shown.all_inner_texts() == ["The weir", "Higher", "Lower", "Lower still"]
         assert page.locator(".forks ul ul a > span").all_inner_texts() == ["Lower still"]
+        page.screenshot(path=PICTURES / "forks.png")
         for title in ("Lower still", "Higher", "The weir"):
             page.locator(".forks a").filter(has=page.locator(f"span:text-is('{title}')")).click()
             page.wait_for_selector(f"h1:text-is('{title}')")
