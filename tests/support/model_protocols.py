@@ -124,7 +124,9 @@ def _anthropic_errand(body: Json) -> str | None:
 
 # --- OpenAI chat completions ------------------------------------------------------------------------------
 
-_CHAT_USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+
+def _chat_usage(reply: Reply) -> Json:
+    return {"prompt_tokens": reply.prompt_tokens, "completion_tokens": 5, "total_tokens": reply.prompt_tokens + 5}
 
 
 def _chat_calls(reply: Reply) -> list[Json]:
@@ -152,7 +154,7 @@ def _chat_whole(body: Json, reply: Reply) -> Json:
         message["tool_calls"] = _chat_calls(reply)
     finish = _stop(reply, "tool_calls", "stop", length="length", filtered="content_filter")
     choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {**_chat_base(body, "chat.completion"), "choices": [choice], "usage": _CHAT_USAGE}
+    return {**_chat_base(body, "chat.completion"), "choices": [choice], "usage": _chat_usage(reply)}
 
 
 def _chat_stream(body: Json, reply: Reply) -> list[Event]:
@@ -166,7 +168,7 @@ def _chat_stream(body: Json, reply: Reply) -> list[Event]:
     ]
     finish = _stop(reply, "tool_calls", "stop", length="length", filtered="content_filter")
     last = {"index": 0, "delta": {}, "finish_reason": finish}
-    return [*events, (None, {**base, "choices": [last], "usage": _CHAT_USAGE}), (None, "[DONE]")]
+    return [*events, (None, {**base, "choices": [last], "usage": _chat_usage(reply)}), (None, "[DONE]")]
 
 
 def _chat_turns(body: Json) -> list[Turn]:
@@ -288,7 +290,8 @@ def _gemini_chunk(parts: list[Json], *, last: bool, reply: Reply) -> Json:
     candidate: Json = {"content": {"role": "model", "parts": parts}, "index": 0}
     if last:
         candidate["finishReason"] = _stop(reply, "STOP", "STOP", length="MAX_TOKENS", filtered="SAFETY")
-    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    count = reply.prompt_tokens
+    usage = {"promptTokenCount": count, "candidatesTokenCount": 5, "totalTokenCount": count + 5}
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model"}
 
 

@@ -45,6 +45,8 @@ class Reply:
     hold_at: int = 1
     # Why the answer ends early: "length" or "filtered".
     stop: str = ""
+    # What the request counts as (chat and Gemini only): a program decides by it whether a compaction is of use.
+    prompt_tokens: int = 10
     retry_after: str | None = None
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.support.cli import git
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, ToolCall
 from tests.support.runners import OpenCode
+from tests.support.runners.base import write_json
 from tests.support.screen import Screen
 from tests.tools.test_resume_flows import compact_opencode
 
@@ -110,8 +112,18 @@ def test_in_opencode_the_next_prompt_gives_back_what_the_summary_dropped(desk: D
     assert received.count("The user asked last:") == 1
 
 
-# What each program's screen shows when it may be typed into, and when it has compacted.
-COMPACTING = {"copilot": ("/ commands", "Compaction completed"), "kimi": ("The client calls", "Compaction complete")}
+# Gemini CLI and Qwen Code keep a conversation that a summary would not make shorter, and want the summary in this form.
+# The lines differ, because Gemini CLI stops a model that repeats itself.
+CALM = [f"Bird {n} is calm." for n in range(400)]
+ANSWER = Reply(text="\n".join(["The client calls fetch_heron and count_storks now.", *CALM]), prompt_tokens=20_000)
+SUMMARY = "<state_snapshot>A summary: count_storks.</state_snapshot>"
+# What to type, what each program's screen shows when it may be typed into, and when it has compacted.
+COMPACTING = {
+    "copilot": ("/compact", "/ commands", "Compaction completed"),
+    "kimi": ("/compact", CALM[-1], "Compaction complete"),
+    "pi": ("/compact", CALM[-1], "Compacted from"),
+    "qwen": ("/compress", "Type your message", "compressed from"),
+}
 
 
 @pytest.mark.real_tool
@@ -121,20 +133,49 @@ def test_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspa
     tool = desk.tools[name]
     if name == "kimi":  # its hooks are in the user's config
         assert desk.cortext("init", "--ai", "kimi", "--user-hooks", cwd=workspace).code == 0
-    desk.server.push(tool.shell("cat missing.txt"), "The client calls fetch_heron and count_storks now.")
+    if name == "pi":  # it keeps the last 20,000 tokens
+        path = desk.home / ".pi/agent/settings.json"
+        write_json(path, json.loads(path.read_text("utf-8")) | {"compaction": {"keepRecentTokens": 500}})
+    desk.server.push(tool.shell("cat missing.txt"), ANSWER)
     assert tool.run(ASKED, cwd=workspace).returncode == 0
     key = tool.sessions()[-1]
-    ready, done = COMPACTING[name]
-    desk.server.push("A summary: count_storks.")
+    command, ready, done = COMPACTING[name]
+    desk.server.push(SUMMARY)
     with Screen(desk.home.parent, tool.interactive(resume=key), desk.env, workspace, "150x60") as screen:
+        if name == "qwen":
+            screen.wait_for("Approve this server", timeout=120)
+            screen.press("Enter")
         screen.wait_for(ready, timeout=120)
-        screen.type("/compact")
-        screen.wait_for("/compact")
-        _press_until(screen, done)
+        _type_command(screen, command, done)
         _wait_for_compaction(desk)
 
     received = _received(desk, workspace, key, "Go on.")
 
+    _check_given_back(received)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-11")
+@pytest.mark.parametrize("name", ["gemini"])
+def test_in_gemini_cli_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspace: Path) -> None:
+    tool = desk.tools["gemini"]
+    desk.server.push(tool.shell("cat missing.txt"), ANSWER)
+    # A new session: the screen of a resumed one loses what is typed while it loads its history.
+    started = [*tool.interactive(ASKED), "--approval-mode", "yolo"]
+    with Screen(desk.home.parent, started, desk.env, workspace, "150x60") as screen:
+        screen.wait_for(CALM[-1], timeout=120)
+        assert not _compaction_is_reported(desk), "it asks before every turn whether to compress"
+        desk.server.push(SUMMARY, SUMMARY)  # it has the first one verified
+        _type_command(screen, "/compress", "compressed from")
+        _wait_for_compaction(desk)
+
+    received = _received(desk, workspace, tool.sessions()[-1], "Go on.")
+
+    _check_given_back(received)
+
+
+def _check_given_back(received: str) -> None:
+    """Check that the model received the summary, and once what it dropped."""
     assert "A summary: count_storks." in received
     given = received.partition("cortext has kept every message of this conversation.")[2]
     assert f"The user asked last: {ASKED}" in given and "fetch_heron" in given
@@ -142,21 +183,27 @@ def test_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspa
     assert received.count("The user asked last:") == 1
 
 
-def _press_until(screen: Screen, shown: str) -> None:
-    """Press Enter until a text is shown: a program may take the first one for a part of what was typed."""
-    for _ in range(12):
+def _type_command(screen: Screen, command: str, done: str) -> None:
+    """Type a command, and press Enter until it is done: a program may take the first one for a part of the command."""
+    screen.type(command)
+    screen.wait_for(command)
+    for _ in range(40):
         screen.press("Enter")
         try:
-            screen.wait_for(shown, timeout=10)
+            screen.wait_for(done, timeout=3)
             return
         except AssertionError:
             continue
-    raise AssertionError(f"{shown!r} is not on the screen:\n{screen.text()}")
+    raise AssertionError(f"{done!r} is not on the screen:\n{screen.text()}")
 
 
 def _wait_for_compaction(desk: Desk) -> None:
     """Wait until the report of the compaction, which not every program waits for, has been handled."""
     deadline = time.monotonic() + 60
-    while not any('"compacted":true' in path.read_text("utf-8") for path in desk.home.rglob("cortext/chats/*.json")):
+    while not _compaction_is_reported(desk):
         assert time.monotonic() < deadline, "no compaction was reported"
         time.sleep(0.05)
+
+
+def _compaction_is_reported(desk: Desk) -> bool:
+    return any('"compacted":true' in path.read_text("utf-8") for path in desk.home.rglob("cortext/chats/*.json"))

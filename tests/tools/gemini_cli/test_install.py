@@ -78,6 +78,8 @@ def test_hooks_server_and_retention_are_installed(tool: GeminiCli, project: Path
         (hook,) = entry["hooks"]
         assert hook["command"] == "'/opt/my tools/cortext' hook gemini"
         assert (hook["type"], hook["timeout"]) == ("command", 10_000)
+    (compressed,) = found["hooks"]["PreCompress"]
+    assert (compressed["matcher"], compressed["hooks"]) == ("manual", [hook])
     assert found["mcpServers"]["cortext"]["command"] == PROGRAM[0]
     assert found["mcpServers"]["cortext"]["args"] == ["mcp"]
     assert found["general"]["sessionRetention"]["enabled"] is False
@@ -277,6 +279,7 @@ def test_hook_payloads_become_events(tool: GeminiCli) -> None:
         ({"hook_event_name": "AfterAgent", "prompt": "x", "prompt_response": "one  one"}, ("answered", "", "", "")),
         ({"hook_event_name": "SessionEnd", "reason": "exit"}, ("ended", "", "", "")),
         ({"hook_event_name": "BeforeAgent", "prompt": f"a {RESUMED} b"}, ("started", f"a {RESUMED} b", "", "")),
+        ({"hook_event_name": "PreCompress", "trigger": "manual"}, ("compacted", "", "", "")),
         ({"hook_event_name": "PreCompress", "trigger": "auto"}, None),
         ({"hook_event_name": "AfterTool"}, None),
         ({"hook_event_name": 7}, None),

@@ -25,6 +25,7 @@ from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Messa
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.conversation import Conversation
 from cortext.tools.gemini_cli.records import record_decoder
+from cortext.tools.gemini_cli.withheld import withheld
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
 
@@ -322,6 +323,34 @@ def test_compression_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     assert thread(messages) == messages
     assert reading.about.summary == summary
     assert reading.counts.skipped["repeated message"] == 2
+
+
+def test_a_summary_with_its_scratchpad_is_no_message_of_the_user(tmp_path: Path) -> None:
+    """Gemini CLI has the model think in a scratchpad before it writes the summary, and stores both."""
+    chat = Chat().begin()
+    chat.user("long ago")
+    summary = "<state_snapshot>\nthe goal\n</state_snapshot>"
+    written = chat.record("user", [{"text": f"<scratchpad>\nhm\n</scratchpad>\n\n{summary}"}])
+    chat.replace(chat.context(), written)
+    chat.user("<scratchpad> is what I want to talk about")
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["long ago", "<scratchpad> is what I want to talk about"]
+    assert reading.about.summary == summary
+
+
+def test_what_a_compressed_session_withholds_is_unknown(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    asked = chat.user("long ago")
+    assert withheld(str(chat.save(tmp_path))) is not None
+
+    chat.replace(chat.context(), chat.record("user", [{"text": "<state_snapshot>the goal</state_snapshot>"}]))
+    chat.user("and now")
+    assert withheld(str(chat.save(tmp_path))) is None
+
+    chat.replace(chat.context(), asked)
+    assert withheld(str(chat.save(tmp_path))) is not None, "the summary is gone again"
 
 
 def test_a_masked_and_rewritten_history_is_recognised(tmp_path: Path) -> None:

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from cortext.tools.gemini_cli.read import GeminiReading
     from cortext.tools.shared.installer import Config
 
-_KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
+_KINDS = {
+    "SessionStart": "started",
+    "BeforeAgent": "prompt",
+    "AfterAgent": "answered",
+    "PreCompress": "compacted",  # it reports only the beginning; the next prompt comes after the end
+    "SessionEnd": "ended",
+}
 
 
 class GeminiCli(SettingsFiles, LocalTool):
@@ -92,8 +98,11 @@ class GeminiCli(SettingsFiles, LocalTool):
 
         return put_back(self._store, copy, project)
 
-    def withheld(self, transcript: Transcript) -> Withheld:
-        """Return the commands that the tool does not send again, and count the results that it sends repeatedly."""
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return the commands that the tool does not send again, and count the results that it sends repeatedly.
+
+        None after a compression.
+        """
         from cortext.tools.gemini_cli.withheld import withheld
 
         return withheld(transcript.path)
@@ -195,6 +204,8 @@ class GeminiCli(SettingsFiles, LocalTool):
         key = text_of(payload, "session_id")
         if kind is None or not key:
             return None
+        if kind == "compacted" and text_of(payload, "trigger") != "manual":
+            return None  # a turn, before which Gemini CLI compresses or does not
         event = HookEvent(kind=kind, key=key, path=text_of(payload, "transcript_path"), project=text_of(payload, "cwd"))
         if kind == "prompt":
             from cortext.tools.shared.typed import COMMAND_MARK, RESUMED

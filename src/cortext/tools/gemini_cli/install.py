@@ -24,7 +24,10 @@ def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries in `.gemini/settings.json` (hooks, MCP server, session retention) and the note beside it."""
     hook = _hook(shlex.join([*program, "hook", "gemini"]))
     server = Server.of("gemini", program, description="Conversations of this workspace (added by cortext)")
-    return [_config(Hooks(dict.fromkeys(EVENTS, hook), mark=""), server, _KEEP_SESSIONS)]
+    events = Hooks(dict.fromkeys(EVENTS, hook), mark="")
+    # Without the matcher it is called before every turn, whether Gemini CLI then compresses the conversation or not.
+    compressed = Hooks({"PreCompress": hook}, mark="", matcher="manual")
+    return [_config(events, compressed, server, _KEEP_SESSIONS)]
 
 
 def resume_configs(*, keep: bool, gate: bool) -> list[JsonConfig]:

@@ -8,6 +8,7 @@ from cortext.model.message import Message
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.mark import Mark
 from cortext.tools.gemini_cli.messages import (
+    COMPRESSED,
     bookkeeping,
     calls_message,
     calls_of,
@@ -19,7 +20,7 @@ from cortext.tools.gemini_cli.messages import (
     user_messages,
 )
 from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint, has_other_text
-from cortext.tools.gemini_cli.records import Record, ToolCall
+from cortext.tools.gemini_cli.records import SNAPSHOT, Record, ToolCall
 from cortext.tools.shared.google_parts import ContentPart, is_empty, parts_of, text_of
 from cortext.tools.shared.lines import note
 
@@ -65,8 +66,8 @@ class MessageBuilder:
         kind = bookkeeping(text)
         if kind:
             note(self.counts.skipped, kind)
-            if kind == "compression summary":
-                self.about.summary = text
+            if kind == COMPRESSED:
+                self.about.summary = text[text.index(SNAPSHOT) :]
         elif not record_state.has_message or has_other_text(text, record_state):
             message, block = user_messages(record, parts, self.key)
             if message is not None:

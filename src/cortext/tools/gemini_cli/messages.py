@@ -12,7 +12,7 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, joined_text
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint
-from cortext.tools.gemini_cli.records import EDITOR_CONTEXT, NUDGES, SNAPSHOT, Record, ToolCall, thinking_of
+from cortext.tools.gemini_cli.records import EDITOR_CONTEXT, NUDGES, SCRATCHPAD, SNAPSHOT, Record, ToolCall, thinking_of
 from cortext.tools.shared.google_parts import (
     ContentPart,
     FunctionCall,
@@ -56,12 +56,15 @@ def bookkeeping(text: str) -> str:
     for start, kind in _GENERATED_PREFIXES:
         if beginning.startswith(start):
             return kind
+    if beginning.startswith(SCRATCHPAD) and SNAPSHOT in text:
+        return COMPRESSED
     return NUDGES.get(text, "") if len(text) < 100 else ""
 
 
+COMPRESSED = "compression summary"
 _GENERATED_PREFIXES = (
     (SESSION_CONTEXT, "session context"),
-    (SNAPSHOT, "compression summary"),
+    (SNAPSHOT, COMPRESSED),
     (EDITOR_CONTEXT, "editor context"),
     ("System: Potential loop detected.", "nudge to continue"),
 )

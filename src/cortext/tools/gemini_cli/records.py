@@ -16,6 +16,7 @@ from cortext.tools.shared.google_parts import Content, ContentPart
 
 # A user message with this prefix was written by Gemini CLI; `mark` has the other prefixes.
 SNAPSHOT = "<state_snapshot>"
+SCRATCHPAD = "<scratchpad>"  # may precede the snapshot
 # Messages that Gemini CLI itself writes as the user or the model.
 NUDGES = {
     "System: Please continue.": "nudge to continue",
