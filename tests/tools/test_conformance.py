@@ -245,6 +245,7 @@ class GeminiSamples(LineSamples):
             ("started", {"hook_event_name": "SessionStart", "source": "startup"}),
             ("prompt", {"hook_event_name": "BeforeAgent", "prompt": "Read note.txt"}),
             ("answered", {"hook_event_name": "AfterAgent", "prompt": "x", "prompt_response": "one"}),
+            ("compacted", {"hook_event_name": "PreCompress", "trigger": "manual"}),
             ("ended", {"hook_event_name": "SessionEnd", "reason": "exit"}),
         ]
         return [(kind, {**common, **fields}) for kind, fields in events]

@@ -172,6 +172,9 @@ def test_in_gemini_cli_the_next_prompt_gives_back_what_the_summary_dropped(desk:
     received = _received(desk, workspace, tool.sessions()[-1], "Go on.")
 
     _check_given_back(received)
+    assert CALM[-1] not in received
+    planned = desk.cortext("resume", "1", "--dry-run", "--json", cwd=workspace).json
+    assert (planned["how"], planned["receipt"]["messages"]) == ("a new native session", 6)
 
 
 def _check_given_back(received: str) -> None:

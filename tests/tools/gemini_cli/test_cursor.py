@@ -20,7 +20,7 @@ from cortext.model.message import Message, thread
 
 
 def eventful() -> Chat:
-    """Return a session with a resume, a rewind, a new version of an answer and a compression."""
+    """Return a session with a resume, a rewind, a new version of an answer and two compressions."""
     chat = everyday()
     first = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
     resumed(chat, list({record["id"]: record for record in first}.values()), same_minute=False)
@@ -35,6 +35,10 @@ def eventful() -> Chat:
         chat.context(), chat.record("user", [{"text": "<state_snapshot>s"}]), chat.record("user", kept["content"])
     )
     chat.model("the end", [chat.call("ls", "y"), chat.call("ls", None)])
+    summary = chat.record("user", [{"text": "<state_snapshot>of everything"}])
+    chat.replace(chat.context(), summary)
+    chat.opening().begin().replace(chat.context(), summary)
+    chat.user("after the end")
     chat.put({"$set": {"summary": "Herons"}})
     return chat
 

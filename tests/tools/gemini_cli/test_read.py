@@ -12,6 +12,7 @@ from tests.tools.gemini_cli.corpus import (
     EVERYDAY,
     KEY,
     Chat,
+    Json,
     answer,
     compact,
     everyday,
@@ -323,6 +324,28 @@ def test_compression_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     assert thread(messages) == messages
     assert reading.about.summary == summary
     assert reading.counts.skipped["repeated message"] == 2
+
+
+@pytest.mark.parametrize("resumed_with", ["", "the same ids", "new ids"])
+def test_what_follows_a_compression_of_everything_follows_the_last_message(tmp_path: Path, resumed_with: str) -> None:
+    """If the last turn is long, Gemini CLI keeps nothing but the summary."""
+    chat = Chat().begin()
+    chat.user("long ago")
+    chat.model("yes, long ago")
+
+    def summary() -> list[Json]:
+        texts = ("<state_snapshot>the goal</state_snapshot>", "Got it. Thanks for the additional context!")
+        return [chat.record(kind, [{"text": text}]) for kind, text in zip(("user", "gemini"), texts, strict=True)]
+
+    first = summary()
+    chat.replace(chat.context(), *first)
+    if resumed_with:
+        chat.opening().begin().replace(chat.context(), *(first if resumed_with == "the same ids" else summary()))
+    chat.user("and now")
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(thread(messages)) == ["long ago", "yes, long ago", "and now"]
 
 
 def test_a_summary_with_its_scratchpad_is_no_message_of_the_user(tmp_path: Path) -> None:

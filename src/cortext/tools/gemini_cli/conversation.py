@@ -17,10 +17,10 @@ from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.mark import SESSION_CONTEXT
 from cortext.tools.gemini_cli.message_builder import MessageBuilder
-from cortext.tools.gemini_cli.messages import bookkeeping, calls_of, moment, plain_answer
+from cortext.tools.gemini_cli.messages import COMPRESSED, bookkeeping, calls_of, moment, plain_answer
 from cortext.tools.gemini_cli.record_state import RecordState, fingerprint
 from cortext.tools.gemini_cli.records import SCREEN_TYPES, Record, head_decoder, record_decoder
-from cortext.tools.shared.google_parts import parts_of
+from cortext.tools.shared.google_parts import parts_of, text_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
 
 # How many of the newest records a later one with the same id may complete: in this reading, and across a cursor.
@@ -207,6 +207,7 @@ class Conversation(MessageBuilder):
         if self.last and not all_known and not self.remember_all:
             raise HistoryNeeded
         note(self.counts.skipped, "repeated history")
+        tip = self._tip()
         self._chain = {}
         for name, raw in zip(names, raws, strict=True):
             known = name in before
@@ -221,8 +222,17 @@ class Conversation(MessageBuilder):
                 if record is not None and record.id:
                     self._tip_moved = True
                     self._add_rewritten(record, out)
+                    if not known and record.type == "user":
+                        self._stand_in(record, tip)
         self._removed = before
         self._tip_moved = True
+
+    def _stand_in(self, record: Record, tip: str) -> None:
+        """Let a new summary stand for the conversation that it replaces: what follows it follows `tip`."""
+        text = text_of(parts_of(record.content))
+        if bookkeeping(text) == COMPRESSED:
+            origin = self._text_records.setdefault(fingerprint(text), tip)
+            self._chain[record.id] = origin
 
     def _decoded(self, raw: msgspec.Raw) -> Record | None:
         try:
