@@ -23,6 +23,7 @@ class Filled(NamedTuple):
     is_full: bool  # whether the next passage did not fit
 
 
+Key = tuple[str, str]  # the store and the id of a session
 Draw = Callable[[SessionPassages], tuple[str, Json]]
 
 
@@ -33,49 +34,42 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int, draw: Draw = evid
     neighbours, the best passage first, and sessions their summaries. `draw` is how a session will be shown.
     """
 
-    def growth(before: SessionPassages | None, after: SessionPassages) -> list[int]:
-        """Return how many tokens the answer grows by, as text and as data."""
-        old = cost(before, draw) if before is not None else (0, 0)
-        return [new - less for new, less in zip(cost(after, draw), old, strict=True)]
+    sessions: dict[Key, SessionPassages] = {}
+    costs: dict[Key, tuple[int, int]] = {}  # as text and as data
+    used = [FRAME, DATA_FRAME]
 
-    def fits(before: SessionPassages | None, after: SessionPassages) -> bool:
-        return all(now + more <= budget for now, more in zip(used, growth(before, after), strict=True))
+    def take(key: Key, richer: SessionPassages, *, anyway: bool = False) -> bool:
+        """Show a session like this if that fits; return whether it does."""
+        new = cost(richer, draw)
+        total = [now - less + more for now, less, more in zip(used, costs.get(key, (0, 0)), new, strict=True)]
+        if max(total) > budget and not anyway:
+            return False
+        used[:], costs[key], sessions[key] = total, new, richer
+        return True
 
-    def take(before: SessionPassages | None, after: SessionPassages) -> None:
-        used[:] = [now + more for now, more in zip(used, growth(before, after), strict=True)]
-
-    sessions: dict[tuple[str, str], SessionPassages] = {}
-    order: list[tuple[tuple[str, str], Passage]] = []
-    summaries: dict[tuple[str, str], Row] = {}
-    used = [FRAME, DATA_FRAME]  # as text and as data
+    order: list[tuple[Key, Passage]] = []
+    summaries: dict[Key, Row] = {}
     is_full = False
     for row, passage in ranked:
         key = (row.root, row.id)
         summaries[key] = row
         bare = replace(passage, before="", after="")
-        before = sessions.get(key)
-        after = SessionPassages(
-            session=without_summary(row) or row, passages=[*(before.passages if before else ()), bare]
-        )
-        while not order and not fits(None, after) and (smaller := shortened(after)) is not None:
-            after = smaller
-        if order and not fits(before, after):
+        others = sessions[key].passages if key in sessions else []
+        after = SessionPassages(session=without_summary(row) or row, passages=[*others, bare])
+        is_taken = take(key, after)
+        while not order and not is_taken:
+            smaller = shortened(after)
+            after = smaller or after
+            is_taken = take(key, after, anyway=smaller is None)
+        if not is_taken:
             is_full = True
             break
-        take(before, after)
-        sessions[key] = after
         order.append((key, passage))
     for key, passage in order:
-        richer = _with_neighbours(sessions[key], passage)
-        if not fits(sessions[key], richer):
+        if not take(key, _with_neighbours(sessions[key], passage)):
             break
-        take(sessions[key], richer)
-        sessions[key] = richer
-    for key, one in sessions.items():
-        richer = replace(one, session=summaries[key])
-        if fits(one, richer):
-            take(one, richer)
-            sessions[key] = richer
+    for key, one in list(sessions.items()):
+        take(key, replace(one, session=summaries[key]))
     for one in sessions.values():
         one.passages.sort(key=lambda passage: passage.seq)
     return Filled(list(sessions.values()), len(order), is_full)
