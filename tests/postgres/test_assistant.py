@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from cortext.errors import InvalidId, NotFound, SessionBusy, TakenOver
+from cortext.errors import InvalidId, NotFound, SessionBusy, StoreUnreachable, TakenOver
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.assistant import Fact
 from cortext.store.claims import Claim
 from cortext.store.postgres.store import PostgresStore
+from cortext.store.server_capabilities import Hit
+from tests.alfred.conftest import Desk
+from tests.alfred.kit import Parrot, environment
 from tests.support import postgres
 
 
@@ -179,3 +183,25 @@ def wait_for(attempt: Callable[[], Claim | None]) -> Claim:
         if claim is not None:
             return claim
     raise AssertionError("the claim never became free")
+
+
+@pytest.mark.req("TEAM-04")
+def test_a_search_on_the_phone_without_the_server_says_what_is_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORTEXT_STORE", postgres.shared().database())
+    with Parrot() as model, monkeypatch.context() as patched:
+        for variable, value in environment(home, model).items():
+            monkeypatch.setenv(variable, value)
+        desk = Desk(home)
+        desk.say("herons at dawn")
+
+        def unanswered(*_: object, **__: object) -> list[Hit]:
+            raise StoreUnreachable("no answer from db.example")
+
+        patched.setattr(PostgresStore, "find", unanswered)
+        answer = desk.do("/search herons")
+        assert answer.above == "Sessions are missing: no answer from db.example." and "Nothing found" in answer.text
+        patched.undo()
+        answer = desk.do("/search herons")
+        assert answer.above == "" and len(answer.hits) == 1
