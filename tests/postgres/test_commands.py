@@ -139,7 +139,7 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         done = cortext(*words, cwd=folder)
         assert done.code == 9 and "001-plan-herons" in done.out, done
         assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
-    for words, shown in (
+    reads: list[tuple[tuple[str, ...], str]] = [
         (("cost",), "No tokens are recorded"),
         (("stats",), "1 session, 1 message"),
         (("stats", "--json"), '"sessions": 1'),
@@ -147,8 +147,9 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         ((), "1 conversation in all"),
         (("resume", "--list"), "001-plan-herons"),
         (("resume", "--list", "--json"), "001-plan-herons"),
-    ):
-        done = cortext(*words, cwd=folder)
+    ]
+    for command, shown in reads:
+        done = cortext(*command, cwd=folder)
         assert done.code == 9 and shown in done.out and done.err.count("sessions are missing") == 1, done
         assert "yet" not in done.out or "recorded yet" in done.out, "nobody knows what is on the server"
     completed = cortext("complete-words", "show", "", cwd=folder)
