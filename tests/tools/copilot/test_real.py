@@ -54,8 +54,7 @@ class TestCopilot(RealFlow):
             log = _kept(folder, "Seventeen.")
             screen.type("/exit")  # it waits for its hooks, which may still be at work
             screen.wait_for("/exit")
-            screen.press("Enter")
-            screen.wait_for_end(60)
+            screen.press_until_end("Enter", 60)
         request = desk.server.turns[-1]
         assert "a pond for herons" in "\n".join(request.texts("user")), "the arguments are in the text of the skill"
         rows = desk.cortext("list", "--here", "--json", cwd=folder).json

@@ -109,7 +109,7 @@ def _print_days(stats: Stats) -> None:
         print(_counted("DAY", some) if some else f"No activity in {amount(len(days), 'day')}.")
         return
     most = max(tally.sessions for tally in days.values())
-    print(f"Sessions by the days on which something was said, {amount(len(days), 'day')} (highest: {most}):")
+    print(f"Sessions by day of activity, {amount(len(days), 'day')} (highest: {most}):")
     names, tallies = list(days), list(days.values())
     room = screen - 2
     for start in range(0, len(names), room):
