@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.resume.from_copy import NotPutBack
 from cortext.services.resume.handover import PUT_BACK, carry_out, make_plan
@@ -52,3 +53,21 @@ def test_a_damaged_file_in_the_place_of_the_session_is_noticed(home: Path, tmp_p
     with pytest.raises(NotPutBack, match=KEYS[0]):
         carry_out(plan, _found(stores), tool, stores.capture())
     assert path.read_bytes() == b""
+
+
+@pytest.mark.req("TOOL-08")
+def test_what_is_wrong_is_said_of_the_copy_with_the_messages_not_of_a_stub_that_is_newer(home: Path) -> None:
+    """Gemini CLI leaves a second file without messages behind when a session is resumed in a later minute."""
+    path = gemini_session(home, 0, days_ago=1, project=str(home))
+    head = path.read_bytes().splitlines(keepends=True)[0]
+    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines()[-1][:-9])
+    assert cortext("import", cwd=home).code == 0
+    path.unlink()
+    path.with_name(path.name.replace("session-", "session-9", 1)).write_bytes(head)
+    assert cortext("import", cwd=home).code == 0
+    session = _found(Stores(str(home))).session
+    assert len(copies_of(session.path)) == 2
+
+    done = cortext("restore", "--into", "gemini", session.id, "--dry-run", "--json", cwd=home)
+
+    assert done.json["why"] == "our copy of the tool's own file ends within a record"

@@ -245,7 +245,7 @@ def test_a_file_with_a_broken_record_stays_and_a_valid_session_is_written_beside
 
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-08")
-@each("claude", "codex")
+@each("claude", "gemini", "codex")
 def test_of_a_copy_with_a_torn_last_line_a_valid_session_is_written(desk: Desk, talk: Talk, project: Path) -> None:
     _, tool = _only(desk)
     said, key = _held(desk, talk, old=False)

@@ -31,14 +31,20 @@ def contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]
 
 
 def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple[str, str]:
-    """Return the newest copy in a session's folder that is whole and has the wanted messages, or why there is none."""
-    why = ""
+    """Return the newest copy in a session's folder that is whole and has the wanted messages, or why there is none.
+
+    That is what is wrong with the copy that has most of them: a tool may have left an almost empty file behind, whose
+    copy is newer.
+    """
+    why, most = "", -1
     for copy in copies_of(path):
         kept = tool.transcript_at(copy)
         ids, fault = contents(tool, kept) if kept is not None else (set(), "cannot be read")
         if not fault and wanted <= ids:
             return copy, ""
-        why = why or (f"our copy of the tool's own file {fault}" if fault else "it was continued elsewhere since")
+        if len(wanted & ids) > most:
+            most = len(wanted & ids)
+            why = f"our copy of the tool's own file {fault}" if fault else "it was continued elsewhere since"
     return "", why or "there is no copy of the tool's own file"
 
 
