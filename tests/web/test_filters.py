@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import pytest
@@ -17,7 +17,7 @@ from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import cortext
-from tests.web.served import Served, serving
+from tests.web.served import Served
 
 pytestmark = pytest.mark.req("PAGE-01", "ORDER-01")
 
@@ -72,13 +72,6 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     made = make_pond(tmp_path_factory.mktemp("filters"))
     _fill(made)
     return made
-
-
-@pytest.fixture(scope="module")
-def served(pond: Pond) -> Iterator[Served]:
-    with serving(pond.env, pond.folder) as running:
-        running.open()
-        yield running
 
 
 def _project(pond: Pond, name: str) -> str:

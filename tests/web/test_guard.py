@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ PRIVATE = "Herons at the pond"
 @pytest.fixture(scope="module")
 def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     return make_pond(tmp_path_factory.mktemp("guard"))
-
-
-@pytest.fixture(scope="module")
-def served(pond: Pond) -> Iterator[Served]:
-    with serving(pond.env, pond.folder) as running:
-        assert running.open().status == 200
-        yield running
 
 
 def _paths(served: Served) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Entry, Ledger, money, report
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
-from tests.web.served import Reply, Served, serving
+from tests.web.served import Reply, Served
 from tests.web.used import OPUS, STRANGER, day, fill
 
 pytestmark = pytest.mark.req("PAGE-01", "COST-01")
@@ -32,13 +31,6 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     made = make_pond(tmp_path_factory.mktemp("see"))
     fill(made)
     return made
-
-
-@pytest.fixture(scope="module")
-def served(pond: Pond) -> Iterator[Served]:
-    with serving(pond.env, pond.folder) as running:
-        running.open()
-        yield running
 
 
 def table(page: Reply, heading: str) -> list[list[str]]:
