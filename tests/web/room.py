@@ -12,9 +12,12 @@ from tests.support import chromium
 from tests.web.served import Served
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Dialog, Page
+    from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request
 
 PATIENCE = 60_000  # milliseconds: the machine may be busy
+ONLY_HERE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
+ALL_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+OF_COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 
 
 class Room:
@@ -56,14 +59,11 @@ class Room:
         dialog.dismiss()
 
     def _watch(self, context: BrowserContext) -> None:
-        def check(route: Any) -> None:
-            if urlsplit(route.request.url).netloc == self.served.host:
-                route.continue_()
-                return
-            self.wrong.append(f"request to {route.request.url}")
-            route.abort()
+        def check(request: Request) -> None:
+            if urlsplit(request.url).netloc != self.served.host:
+                self.wrong.append(f"request to {request.url}")
 
-        context.route("**/*", check)
+        context.on("request", check)
 
     def open(self, page: Page, title: str) -> None:
         """Go to a conversation from the list."""
@@ -75,14 +75,31 @@ class Room:
 @contextmanager
 def browsing(served: Served) -> Iterator[Room]:
     """Start a browser and give it the key."""
+    with started_browser() as browser:
+        yield Room(browser, served)
+
+
+@contextmanager
+def started_browser() -> Iterator[Browser]:
+    """Start a browser that reaches nothing beyond this machine."""
     from playwright.sync_api import sync_playwright
 
+    arguments = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--host-resolver-rules={ONLY_HERE}")
     with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium.ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        yield Room(browser, served)
+        browser = play.chromium.launch(executable_path=chromium.ensure(), args=arguments)
+        yield browser
         browser.close()
+
+
+def broken_rules(page: Page, scheme: str = "light") -> list[str]:
+    """Return which rules of accessibility the page breaks. In dark colours only those that depend on colours are asked.
+
+    The structure is the same in both schemes.
+    """
+    rules: Any = OF_COLOURS if scheme == "dark" else ALL_RULES
+    page.evaluate(chromium.axe().read_text("utf-8"))
+    found = page.evaluate("rules => axe.run(document, {runOnly: rules})", rules)["violations"]
+    return [f"{rule['id']}: {node['target']} {node['failureSummary']}" for rule in found for node in rule["nodes"][:3]]
 
 
 def until(page: Page, condition: str) -> None:

@@ -14,7 +14,7 @@ from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
 from tests.support.cli import git
-from tests.web.room import Room
+from tests.web.room import browsing
 from tests.web.served import Served, serving
 
 pytestmark = pytest.mark.req("FIND-07", "PAGE-01")
@@ -60,29 +60,22 @@ def served(pond: Pond) -> Iterator[Served]:
 
 @pytest.mark.skipif(chromium.program() is None, reason="no Chromium here: python -m tests.support.chromium")
 def test_from_an_edit_to_the_ask_behind_a_line(served: Served, pond: Pond) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        browser = play.chromium.launch(executable_path=chromium.ensure(), args=arguments)
-        room = Room(browser, served)
-        with room.page() as page:
-            room.open(page, "The census")
-            page.locator("details.edit summary").click()
-            page.locator("details.edit a.origin").click()
-            page.wait_for_url(f"{room.base}/why?**")
-            assert page.locator("#file").input_value() == "src/census.py"
-            assert page.locator("section[aria-labelledby=touched] .card").count() == 1
-            page.locator("#file").fill("src/census.py:2")
-            page.get_by_role("button", name="Ask").click()
-            page.wait_for_url("**census.py%3A2**")
-            first = page.locator("section[aria-labelledby=origin] .card").first
-            assert "high confidence" in first.inner_text() and "Count the storks that stand" in first.inner_text()
-            assert SECRET not in page.content()
-            first.get_by_role("link", name="You asked").click()
-            shown = page.wait_for_selector("article:target")
-            assert shown and shown.get_attribute("id") == "m0"
-        browser.close()
+    with browsing(served) as room, room.page() as page:
+        room.open(page, "The census")
+        page.locator("details.edit summary").click()
+        page.locator("details.edit a.origin").click()
+        page.wait_for_url(f"{room.base}/why?**")
+        assert page.locator("#file").input_value() == "src/census.py"
+        assert page.locator("section[aria-labelledby=touched] .card").count() == 1
+        page.locator("#file").fill("src/census.py:2")
+        page.get_by_role("button", name="Ask").click()
+        page.wait_for_url("**census.py%3A2**")
+        first = page.locator("section[aria-labelledby=origin] .card").first
+        assert "high confidence" in first.inner_text() and "Count the storks that stand" in first.inner_text()
+        assert SECRET not in page.content()
+        first.get_by_role("link", name="You asked").click()
+        shown = page.wait_for_selector("article:target")
+        assert shown and shown.get_attribute("id") == "m0"
 
 
 def test_what_no_agent_wrote_and_what_is_outside_is_said_plainly(pond: Pond, tmp_path: Path) -> None:

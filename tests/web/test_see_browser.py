@@ -9,7 +9,7 @@ import pytest
 
 from tests.faces.pond import make_pond
 from tests.support import chromium
-from tests.web.room import Room
+from tests.web.room import Room, broken_rules, browsing
 from tests.web.served import serving
 from tests.web.test_browser import PHONE, PICTURES
 from tests.web.used import OPUS, fill
@@ -22,17 +22,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    from playwright.sync_api import sync_playwright
-
     pond = make_pond(tmp_path_factory.mktemp("see-browser"))
     fill(pond)
-    with serving(pond.env, pond.folder) as running, sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium.ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        yield Room(browser, running)
-        browser.close()
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with serving(pond.env, pond.folder) as running, browsing(running) as made:
+        yield made
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -43,10 +37,7 @@ def test_charts_and_tables_break_no_rule_of_accessibility(room: Room, scheme: st
         for fold in page.locator("details.table-fold > summary").all():
             fold.click()
         page.screenshot(path=PICTURES / f"costs-{scheme}.png", full_page=True)
-        page.evaluate(chromium.axe().read_text("utf-8"))
-        rules = "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
-        found = page.evaluate(rules)["violations"]
-        assert [(rule["id"], node["failureSummary"]) for rule in found for node in rule["nodes"][:3]] == []
+        assert broken_rules(page, scheme) == []
         # A bar differs from the paper, in both schemes.
         colours = "e => [getComputedStyle(e).fill, getComputedStyle(document.documentElement).backgroundColor]"
         bar, paper = page.locator("#costs svg.chart rect.bar[height]:not([height='0.0'])").first.evaluate(colours)

@@ -12,6 +12,7 @@ from cortext.faces.html.site import Entry, first_page
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from tests.support import chromium
+from tests.web.room import broken_rules, started_browser
 
 pytestmark = [
     pytest.mark.req("PAGE-02"),
@@ -35,26 +36,17 @@ MESSAGES = [
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_exported_files_break_no_rule_of_accessibility(tmp_path: Path, scheme: str) -> None:
-    from playwright.sync_api import sync_playwright
-
     session = Session(id="x", title="Herons", summary="All of it.", type="plan")
     entry = Entry(session, "page.html")
     files = {"page": document(session, entry.noting(MESSAGES)), "index": first_page([entry])}
     files["sealed"] = sealed(files["page"], "seventeen herons")
     broken = []
-    with sync_playwright() as play:
-        browser = play.chromium.launch(
-            executable_path=chromium.ensure(), args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        )
+    with started_browser() as browser:
         page = browser.new_context(color_scheme=scheme).new_page()  # type: ignore[arg-type]
         for name, text in files.items():
             (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
             page.goto(f"file://{tmp_path}/{name}.html")
             for fold in page.locator("details > summary").all():
                 fold.click()
-            page.evaluate(chromium.axe().read_text("utf-8"))
-            rules = "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']})"
-            found = page.evaluate(rules)["violations"]
-            broken += [f"{name}: {rule['id']}: {rule['nodes'][0]['failureSummary']}" for rule in found]
-        browser.close()
+            broken += [f"{name}: {problem}" for problem in broken_rules(page, scheme)]
     assert broken == []
