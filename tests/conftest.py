@@ -23,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _numbers = itertools.count()
 _KEPT = (
-    "PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_EVERY_LINE",
+    "PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR", "CORTEXT_EVERY_",
     "CORTEXT_TEST_URL",
 )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """Which tests `bin/check --quick` leaves out, which `bin/check` leaves out, which come first, and which may be rerun.
 
 A test that runs a real AI program is decorated with `real_tool`, and also with `heavy_tool` if the program is too large
-for the test command; other slow tests are marked by folder or file.
+for the test command, or with `repeats` if another program or home shows the same; other slow tests are marked by folder
+or file.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import os
 import pytest
 
 from tests.support.ai_programs import HEAVY_TOOLS
+
+EVERY_CASE = "CORTEXT_EVERY_CASE"  # set to 1 to run the tests that are marked `repeats`, too
 
 # Folders and files, and the marker of their tests.
 MARKERS = {
@@ -75,11 +78,12 @@ def _position(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out heavy programs, put long files first, mark slow tests, let a failing `real_tool` test run twice."""
-    if os.environ.get(HEAVY_TOOLS) != "1":
-        heavy = [item for item in items if item.get_closest_marker("heavy_tool")]
-        items[:] = [item for item in items if item not in heavy]
-        config.hook.pytest_deselected(items=heavy)
+    """Leave out what is not asked for, put long files first, mark slow tests, let a `real_tool` test run twice."""
+    for variable, marker in ((HEAVY_TOOLS, "heavy_tool"), (EVERY_CASE, "repeats")):
+        if os.environ.get(variable) != "1":
+            left_out = [item for item in items if item.get_closest_marker(marker)]
+            items[:] = [item for item in items if item not in left_out]
+            config.hook.pytest_deselected(items=left_out)
     items.sort(key=_position)  # stable: within a file the order stays
     for item in items:
         for path, marker in MARKERS.items():

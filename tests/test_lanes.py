@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.lanes import FIRST, MARKERS
+import pytest
+
+from tests.lanes import EVERY_CASE, FIRST, MARKERS
+from tests.support.ai_programs import HEAVY_TOOLS
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -35,15 +38,18 @@ def _run_pytest(folder: Path, *options: str, **variables: str) -> subprocess.Com
     )
 
 
-def test_a_heavy_program_runs_only_where_it_is_asked_for(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  heavy_tool: x\n", encoding="utf-8")
+@pytest.mark.parametrize(("marker", "variable"), [("heavy_tool", HEAVY_TOOLS), ("repeats", EVERY_CASE)])
+def test_heavy_programs_and_repetitions_run_only_where_they_are_asked_for(
+    tmp_path: Path, marker: str, variable: str
+) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nmarkers =\n  {marker}: x\n", encoding="utf-8")
     (tmp_path / "conftest.py").write_text("from tests.lanes import pytest_collection_modifyitems\n", encoding="utf-8")
     (tmp_path / "test_some.py").write_text(
-        "import pytest\n\n@pytest.mark.heavy_tool\ndef test_heavy():\n    pass\n\ndef test_light():\n    pass\n",
+        f"import pytest\n\n@pytest.mark.{marker}\ndef test_this():\n    pass\n\ndef test_that():\n    pass\n",
         encoding="utf-8",
     )
     assert "1 passed, 1 deselected" in _run_pytest(tmp_path).stdout
-    assert "2 passed" in _run_pytest(tmp_path, CORTEXT_HEAVY_TOOLS="1").stdout
+    assert "2 passed" in _run_pytest(tmp_path, **{variable: "1"}).stdout
 
 
 def test_only_a_real_tool_test_is_rerun_and_both_results_are_reported(tmp_path: Path) -> None:

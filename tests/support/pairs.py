@@ -287,7 +287,7 @@ def _unsaid(received: Received, said: Sequence[Said]) -> list[str]:
     own = [text for role, text in said if role == ASSISTANT]
     problems = []
     for turn in received.texts[first:last]:
-        is_known = any(text in turn.text for text in own) or _LABELLED.match(turn.text)
+        is_known = any(text in turn.text for text in own) or _LABELLED.match(turn.text.lstrip())
         if turn.role == ASSISTANT and not is_known:
             problems.append(f"received as {ASSISTANT}, but never said: {turn.text[:60]!r}")
     return problems

@@ -110,7 +110,7 @@ class RealFlow:
         self.check_imported(found, messages)
 
     @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c")
-    @pytest.mark.parametrize("home", ["fresh", "used"])
+    @pytest.mark.parametrize("home", [pytest.param("fresh", marks=pytest.mark.repeats), "used"])
     def test_a_conversation_of_claude_is_resumed_and_captured_again(
         self, desk: Desk, conversations: Conversations, stores: Stores, home: str
     ) -> None:

@@ -57,7 +57,15 @@ class Held(NamedTuple):
         return stored(self.tool)
 
 
-@pytest.fixture(scope="module", params=sorted(TOOLS))
+@pytest.fixture(
+    scope="module",
+    params=[
+        "claude-code",
+        "codex",
+        pytest.param("gemini-cli", marks=pytest.mark.repeats),
+        pytest.param("opencode", marks=pytest.mark.repeats),
+    ],
+)
 def held(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Held]:
     """Hold the two turns, once for each program."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -5,6 +5,7 @@ Those of the other programs are in `tests/tools/real_flow.py`; `python -m tests.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,9 +36,12 @@ from cortext.wiring.stores import Stores
 FOUR = list(NAMES)
 # To another program and back: these also show that the first program's conversation arrives in the other one.
 ROUND_TRIPS = [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
-PAIRS = [(source, target) for source in FOUR for target in FOUR if (source, target) not in ROUND_TRIPS]
+# Within one program, and to one more of the four each.
+PAIRS = [(source, source) for source in FOUR]
+PAIRS += [("claude", "codex"), ("gemini", "claude"), ("codex", "gemini"), ("claude", "opencode")]
 # Claude's conversation is resumed in each of the others by its own tests.
 PAIRS += [("gemini", "qwen"), ("opencode", "pi"), ("codex", "kimi")]
+REPEATED = [pair for pair in itertools.product(FOUR, FOUR) if pair not in (*PAIRS, *ROUND_TRIPS)]
 
 Conversations = Callable[[str], tuple[Path, list[Said]]]
 Originals = Callable[[str], Found]
@@ -110,7 +114,9 @@ def test_every_message_and_tool_call_is_captured(
 
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
-@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize(
+    ("source", "target"), [*PAIRS, *(pytest.param(*pair, marks=pytest.mark.repeats) for pair in REPEATED)]
+)
 def test_a_conversation_of_one_tool_is_resumed_in_another(
     desk: Desk, conversation: Conversations, original: Originals, stores: Stores, source: str, target: str
 ) -> None:

@@ -74,7 +74,9 @@ def _simplify(folder: Path) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-02", "FLOW-09", "SESS-004d", "SAFE-09")
-@pytest.mark.parametrize("name", list(NAMES))
+@pytest.mark.parametrize(
+    "name", ["claude", "codex", *(pytest.param(name, marks=pytest.mark.repeats) for name in ("gemini", "opencode"))]
+)
 def test_an_empty_conversation_is_opened_captured_and_moved(desk: Desk, name: str) -> None:
     folder = desk.project("w")
     assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
+from tests.tools import homes
 
 from cortext.model.message import Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE, essence
@@ -19,7 +20,7 @@ from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.install import EVENTS
 
 pytestmark = pytest.mark.real_tool
-in_any_home = pytest.mark.parametrize("home", ["", "claude-code"], ids=["fresh", "used"], indirect=True)
+in_any_home = homes.in_any_home("claude-code")
 
 
 @pytest.fixture

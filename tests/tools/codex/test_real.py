@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
+from tests.tools import homes
 
 from cortext.index.calls import calls_in
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
@@ -22,7 +23,7 @@ from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.codex.adapter import Codex
 
 pytestmark = pytest.mark.real_tool
-in_any_home = pytest.mark.parametrize("home", ["", "codex"], ids=["fresh", "used"], indirect=True)
+in_any_home = homes.in_any_home("codex")
 # Codex runs no hooks that were not approved, except with this option for automation.
 TRUST_HOOKS = "--dangerously-bypass-hook-trust"
 

@@ -10,6 +10,7 @@ import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
+from tests.tools import homes
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import CommandFile, Transcript
@@ -17,7 +18,7 @@ from cortext.tools.gemini_cli.adapter import GeminiCli
 
 pytestmark = pytest.mark.real_tool
 
-in_any_home = pytest.mark.parametrize("home", ["", "gemini-cli"], ids=["fresh", "used"], indirect=True)
+in_any_home = homes.in_any_home("gemini-cli")
 WHEN = "2026-11-01T10:00:00.000Z"
 
 

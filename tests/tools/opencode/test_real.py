@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.runners import Tool, make_tool
+from tests.tools import homes
 
 from cortext.io import files as fsio
 from cortext.model.message import Message, Part, thread
@@ -24,7 +25,7 @@ from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.write import delete
 
 pytestmark = pytest.mark.real_tool
-in_any_home = pytest.mark.parametrize("home", ["", "opencode"], ids=["fresh", "used"], indirect=True)
+in_any_home = homes.in_any_home("opencode")
 
 THINK = CommandFile(name="workspace.brainstorm", description="Think", text="Think widely.\n\nTopic: {arguments}\n")
 

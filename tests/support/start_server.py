@@ -1,0 +1,175 @@
+"""Starts our commands as processes that have imported Python's and our modules already.
+
+A test run starts `cortext` thousands of times, and most of that time is spent on importing the same modules. Here one
+process imports them once and is forked for every command: 10 instead of 100 milliseconds of processor time. The
+command is a process of its own, with its own arguments, environment, folder, umask, pipes and exit code. Tests of
+starting itself, of locales and of Python's own settings run the installed script (tests/support/cli.py decides).
+
+As a program it is that server: a request is one packet on the socket that is its standard input.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+# What nearly every command needs. The module of the command itself is imported by the command.
+PRELOADED = (
+    "cortext.faces.alfred.main",
+    "cortext.faces.aur.main",
+    "cortext.faces.cortext.commands._listing",
+    "cortext.faces.cortext.commands.hook",
+    "cortext.faces.cortext.commands.init",
+    "cortext.faces.cortext.commands.resume",
+    "cortext.faces.cortext.commands.search",
+    "cortext.faces.cortext.main",
+)
+LARGEST = 100_000  # bytes of a request; a longer one is not sent
+
+
+class StartServer:
+    """The server as a child of the test process; it ends with it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = ours
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno())
+        theirs.close()
+
+    def run(
+        self, words: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes, patience: float
+    ) -> tuple[int, bytes, bytes] | None:
+        """Run a command to its end; return exit code, output and errors, or None if the request is too long."""
+        request = json.dumps({"words": list(words), "cwd": cwd, "env": dict(env), "umask": _umask()}).encode()
+        if len(request) > LARGEST:
+            return None
+        to_child, outputs = os.pipe(), [os.pipe() for _ in range(3)]
+        socket.send_fds(self._socket, [request], [to_child[0], *(write for _, write in outputs)])
+        for end in (to_child[0], *(write for _, write in outputs)):
+            os.close(end)
+        feeder = threading.Thread(target=_feed, args=(to_child[1], stdin), daemon=True)
+        feeder.start()
+        out, err, status = _collected([read for read, _ in outputs], words, patience)
+        feeder.join()
+        return int(status.split()[1]), out, err
+
+    def stop(self) -> None:
+        """End the server."""
+        self._socket.close()
+        self._process.wait()
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _feed(pipe: int, data: bytes) -> None:
+    try:
+        with open(pipe, "wb") as file:
+            file.write(data)
+    except BrokenPipeError:
+        pass  # the command does not read its input
+
+
+def _collected(pipes: Sequence[int], words: Sequence[str], patience: float) -> list[bytes]:
+    """Read all pipes to their end; the last one has the process id first, then its exit code. Kill it if it is late."""
+    deadline = time.monotonic() + patience
+    found = {pipe: bytearray() for pipe in pipes}
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(deadline - time.monotonic(), 0))
+            if not ready:
+                os.kill(int(found[pipes[-1]].split()[0]), signal.SIGKILL)
+                for pipe in pipes:
+                    os.close(pipe)
+                raise subprocess.TimeoutExpired(list(words), patience, bytes(found[pipes[0]]), bytes(found[pipes[1]]))
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                found[key.fd] += data
+                if not data:
+                    selector.unregister(key.fd)
+                    os.close(key.fd)
+    return [bytes(found[pipe]) for pipe in pipes]
+
+
+def serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Fork for every request. Return only in the process that has to become the command, with the request."""
+    while True:
+        data, pipes, _, _ = socket.recv_fds(requests, LARGEST, 4)
+        if not data:
+            os._exit(0)  # the tests have ended
+        while _has_ended_child():
+            pass
+        if os.fork() == 0:
+            requests.close()
+            child = os.fork()
+            if child == 0:
+                return json.loads(data), pipes
+            _report(child, pipes)
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def _has_ended_child() -> bool:
+    try:
+        return os.waitpid(-1, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return False
+
+
+def _report(child: int, pipes: Sequence[int]) -> NoReturn:
+    """Say which process the command is, and how it ended."""
+    *others, status = pipes
+    for pipe in others:
+        os.close(pipe)
+    os.write(status, b"%d " % child)
+    _, ended = os.waitpid(child, 0)
+    os.write(status, b"%d" % os.waitstatus_to_exitcode(ended))
+    os._exit(0)
+
+
+def become(request: Mapping[str, Any], pipes: Sequence[int]) -> Callable[[], int]:
+    """Take over folder, environment and pipes; return what the installed script would call."""
+    *streams, status = pipes
+    for number, pipe in enumerate(streams):
+        os.dup2(pipe, number)
+        os.close(pipe)
+    os.close(status)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        new = open(number, "w" if number else "r", encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+    sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    os.umask(request["umask"])
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    sys.argv = request["words"]
+    main: Callable[[], int] = importlib.import_module(f"cortext.faces.{os.path.basename(sys.argv[0])}.main").main
+    return main
+
+
+if __name__ == "__main__":
+    for name in PRELOADED:
+        importlib.import_module(name)
+    with socket.socket(fileno=os.dup(0)) as requests:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        sys.path.pop(0)  # this folder
+        main_of_command = become(*serve(requests))
+    sys.exit(main_of_command())
