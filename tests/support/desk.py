@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -60,11 +61,13 @@ class Desk:
         """Use this machine's environment in this process, as `cortext` would have it there."""
         before = dict(os.environ)
         os.environ.update(self.env)
+        tempfile.tempdir = None  # Python remembers the folder of the machine before
         try:
             yield
         finally:
             os.environ.clear()
             os.environ.update(before)
+            tempfile.tempdir = None
 
     def cortext(self, *words: str, cwd: Path, stdin: str = "") -> Ran:
         """Run `cortext` on this machine."""
