@@ -11,7 +11,8 @@ from functools import partial
 
 from bench.common import arguments, print_table, spread, work_folder
 from bench.list import fill
-from cortext.index.sessions import SessionIndex, StoreSource
+from cortext.index.refresh import StoreSource
+from cortext.index.sessions import SessionIndex
 from cortext.store.files.workspace import WorkspaceStore
 
 LINE = '{"role": "user", "content": "from elsewhere", "timestamp": "2020-01-01T00:00:00Z"}\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.index.sessions import FEW
+from cortext.index.refresh import FEW
 from cortext.store.files.workspace import WorkspaceStore
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from cortext.index import refresh
 from cortext.index import sessions as sessions_module
 from cortext.index.database import connect
-from cortext.index.sessions import Row, SessionIndex, StoreSource
+from cortext.index.refresh import StoreSource
+from cortext.index.sessions import Row, SessionIndex
 from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
@@ -109,7 +111,7 @@ def test_a_line_appended_by_another_program_is_seen(world: World) -> None:
 
 @pytest.mark.req("FIND-03")
 def test_many_sessions_are_followed_by_fingerprints_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
     world.rows()
     world.store.append("c", Message(role="user", content="more"))
     world.store.create(Session(id="e"))
@@ -122,7 +124,7 @@ def test_many_sessions_are_followed_by_fingerprints_alone(world: World, monkeypa
 
 @pytest.mark.req("FIND-03", "FLOW-08")
 def test_with_many_sessions_a_metadata_change_by_others_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
     world.rows()
     file = next(path for path in world.root.rglob("*.json*") if '"T b"' in path.read_text(encoding="utf-8"))
     file.write_text(file.read_text(encoding="utf-8").replace("T b", "T x"), encoding="utf-8")  # same length
@@ -136,8 +138,8 @@ def test_with_many_sessions_a_metadata_change_by_others_is_seen(world: World, mo
 def test_a_running_process_looks_at_very_many_files_only_now_and_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
-    monkeypatch.setattr(sessions_module, "NEWEST", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
+    monkeypatch.setattr(refresh, "NEWEST", 0)
     now = 100.0
     monkeypatch.setattr("cortext.index.sessions.time.monotonic", lambda: now)
     index = SessionIndex(str(world.folder / "cache"))
@@ -159,8 +161,8 @@ def test_a_running_process_looks_at_very_many_files_only_now_and_then(
 
 @pytest.mark.req("FIND-03", "FIND-04")
 def test_the_files_of_old_sessions_are_looked_at_by_a_full_scan(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
-    monkeypatch.setattr(sessions_module, "MANY", 1)
+    monkeypatch.setattr(refresh, "FEW", 0)
+    monkeypatch.setattr(refresh, "MANY", 1)
     world.store.append("c", Message(role="user", content="newest"))
     world.rows()
     for name in ("a", "c"):
@@ -195,7 +197,7 @@ def test_the_sessions_of_a_removed_store_leave_the_list(world: World) -> None:
 
 @pytest.mark.req("FIND-03")
 def test_the_writers_notes_stay_short_and_lose_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
     monkeypatch.setattr(fsio, "HINTS", 20)
     for number in range(12):
         world.rows()
@@ -207,7 +209,7 @@ def test_the_writers_notes_stay_short_and_lose_nothing(world: World, monkeypatch
 @pytest.mark.req("FIND-03")
 @pytest.mark.parametrize("folder", ['a "quoted" one', "back\\slash", "größer", "\udcff", "new\nline", "tab\there"])
 def test_a_folder_with_any_name_is_followed(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
     world = World(tmp_path, "workspace")
     world.store.create(Session(id="a"))
     (world.root / "conversations" / folder).mkdir()
@@ -222,7 +224,7 @@ def test_a_folder_with_any_name_is_followed(folder: str, tmp_path: Path, monkeyp
 
 @pytest.mark.req("STORE-01")
 def test_an_unreadable_fingerprint_is_ignored(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(refresh, "FEW", 0)
     before = world.rows()
     with closing(sqlite3.connect(world.folder / "cache" / "catalogue.db")) as database, database:
         database.execute("UPDATE store SET signs = ?", ("[('HEAD', 1)]",))

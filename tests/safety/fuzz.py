@@ -29,8 +29,8 @@ from cortext.config import folders
 from cortext.config.load import load
 from cortext.errors import CortextError
 from cortext.index.database import in_memory
+from cortext.index.refresh import _row, derived_fields
 from cortext.index.search.words import searchable
-from cortext.index.sessions import _row, derived_fields
 from cortext.model.message import Message, Part, plain, thread
 from cortext.model.session import Change, Session
 from cortext.services.capture.capture import session_id_for

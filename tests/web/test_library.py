@@ -17,7 +17,7 @@ import pytest
 from cortext.faces.web import library as web
 from cortext.faces.web.home import highlighted
 from cortext.faces.web.library import Library
-from cortext.index import sessions
+from cortext.index import refresh
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.finder import Listed, Question
@@ -132,8 +132,8 @@ def test_a_request_looks_at_few_files_however_many_there_are(
     library: Library, store: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a large store, a request looks at the newest sessions and what was noted; the rest is compared beside it."""
-    monkeypatch.setattr(sessions, "FEW", 10)
-    monkeypatch.setattr(sessions, "NEWEST", 5)
+    monkeypatch.setattr(refresh, "FEW", 10)
+    monkeypatch.setattr(refresh, "NEWEST", 5)
     monkeypatch.setattr(web, "SWEEP", 0.0)
     for number in range(60):
         store.create(Session(id=f"s{number}", created_at="2026-01-01T10:00:00.000Z"))
@@ -142,7 +142,7 @@ def test_a_request_looks_at_few_files_however_many_there_are(
     library._lister = library._finder(lambda: None, -1.0)
     library._sweep_due = math.inf
     looked: list[str] = []
-    fingerprint = sessions._file_fingerprint
+    fingerprint = refresh._file_fingerprint
 
     def noted(path: str) -> str:
         looked.append(path)
@@ -153,7 +153,7 @@ def test_a_request_looks_at_few_files_however_many_there_are(
 
     async def asked() -> None:
         assert len(await counts()) == 63  # the first look is at everything
-        monkeypatch.setattr(sessions, "_file_fingerprint", noted)
+        monkeypatch.setattr(refresh, "_file_fingerprint", noted)
         store.append("s0", Message(role="user", content="more"))  # an old session, and our own writer
         assert (await counts())["s0"] == 2
         assert len(looked) < 30

@@ -182,7 +182,7 @@ class Stores:
 
     def listing(self, kind: str = "") -> Listing:
         """Return the list of all sessions, or of those in stores of one kind."""
-        from cortext.index.sessions import StoreSource
+        from cortext.index.refresh import StoreSource
         from cortext.services.library.listing import Listing
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Unpack
 
 from cortext.errors import SessionBusy, WriteFailed, index_busy
+from cortext.index.refresh import StoreSource
 from cortext.index.search.finding import FEW_KEYS, Finding, Options, Results
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import folder_size
@@ -23,7 +24,7 @@ from cortext.index.search.models import Models
 from cortext.index.search.query import Query
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
-from cortext.index.sessions import SessionIndex, StoreSource
+from cortext.index.sessions import SessionIndex
 from cortext.io import files as fsio
 from cortext.io import locks
 

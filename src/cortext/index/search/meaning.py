@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from numpy.typing import NDArray
 
+from cortext.index.refresh import StoreSource
 from cortext.index.search import clusters
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import Model
@@ -21,7 +22,7 @@ from cortext.index.search.reading import messages
 from cortext.index.search.state import State
 from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.words import searchable
-from cortext.index.sessions import SessionIndex, StoreSource
+from cortext.index.sessions import SessionIndex
 from cortext.io import files as fsio
 
 Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 from cortext.errors import CortextError
-from cortext.index.sessions import StoreSource
+from cortext.index.refresh import StoreSource
 from cortext.io import files as fsio
 from cortext.io.jsonl import BLOCK
 from cortext.model.message import Message

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from cortext.index.refresh import StoreSource
 from cortext.index.search.reading import batches, log_fingerprint, only_grew
 from cortext.index.search.state import Known, State
 from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import searchable
-from cortext.index.sessions import Changed, Row, StoreSource
+from cortext.index.sessions import Changed, Row
 from cortext.model.message import Message
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from cortext.index.sessions import Row, derived_fields
+from cortext.index.refresh import derived_fields
+from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.base import Trashed

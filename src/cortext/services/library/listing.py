@@ -11,7 +11,8 @@ from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from cortext.errors import CortextError, SessionNotFound, StoreUnreachable
-from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
+from cortext.index.refresh import StoreSource
+from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
 from cortext.model.ids import is_id
 from cortext.model.message import Message
