@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,6 @@ from tests.support.start_server import StartServer
 
 SCRIPTS = Path(sys.executable).parent
 OURS = {str(SCRIPTS / name) for name in ("cortext", "aur", "alfred")}
-# What Python itself reads when it starts.
-AT_THE_START = ("PYTHON", "LC_", "LANG")
 
 
 class Ran(NamedTuple):
@@ -50,17 +47,10 @@ def run(
 ) -> Ran:
     """Run any command; by default it may take a minute, far more than ours need."""
     environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **(env or {})}
-    if command[0] in OURS and _at_the_start(environ) == _at_the_start(os.environ):
-        ran = _start_server().run(
-            command,
-            cwd=str(cwd or Path.cwd()),
-            env=environ,
-            stdin=stdin.encode("utf-8", "surrogateescape"),
-            patience=patience,
-        )
-        if ran is not None:
-            code, out, err = ran
-            return Ran(code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "surrogateescape"))
+    if command[0] in OURS and (server := _start_server()).can_start(command, environ):
+        input_ = stdin.encode("utf-8", "surrogateescape")
+        code, out, err = server.run(command, cwd=str(cwd or Path.cwd()), env=environ, stdin=input_, patience=patience)
+        return Ran(code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "surrogateescape"))
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -74,10 +64,6 @@ def run(
         errors="surrogateescape",
     )
     return Ran(done.returncode, done.stdout, done.stderr)
-
-
-def _at_the_start(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name.startswith(AT_THE_START)}
 
 
 @cache

@@ -34,7 +34,8 @@ PRELOADED = (
     "cortext.faces.cortext.commands.search",
     "cortext.faces.cortext.main",
 )
-LARGEST = 100_000  # bytes of a request; a longer one is not sent
+LONGEST = 10_000  # characters of a command line
+LARGEST = 150_000  # bytes of a request
 
 
 class StartServer:
@@ -42,17 +43,19 @@ class StartServer:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._socket = ours
+        self._socket, self._environ = ours, _read_by_python(os.environ)
         self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno())
         theirs.close()
 
+    def can_start(self, words: Sequence[str], env: Mapping[str, str]) -> bool:
+        """Whether Python would start in the same way: what it reads from the environment cannot be changed later."""
+        return _read_by_python(env) == self._environ and sum(map(len, words)) < LONGEST
+
     def run(
         self, words: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes, patience: float
-    ) -> tuple[int, bytes, bytes] | None:
-        """Run a command to its end; return exit code, output and errors, or None if the request is too long."""
+    ) -> tuple[int, bytes, bytes]:
+        """Run a command to its end; return exit code, output and errors."""
         request = json.dumps({"words": list(words), "cwd": cwd, "env": dict(env), "umask": _umask()}).encode()
-        if len(request) > LARGEST:
-            return None
         to_child, outputs = os.pipe(), [os.pipe() for _ in range(3)]
         socket.send_fds(self._socket, [request], [to_child[0], *(write for _, write in outputs)])
         for end in (to_child[0], *(write for _, write in outputs)):
@@ -67,6 +70,10 @@ class StartServer:
         """End the server."""
         self._socket.close()
         self._process.wait()
+
+
+def _read_by_python(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name.startswith(("PYTHON", "LC_", "LANG"))}
 
 
 def _umask() -> int:
