@@ -52,7 +52,11 @@ def _sync_until_captured(desk: Desk, name: str, folder: Path) -> None:
 @pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02", "FLOW-09")
 # In a fresh home, the screens of Gemini CLI and OpenCode are opened by their own tests.
 @pytest.mark.parametrize(
-    ("name", "home"), [("claude", "fresh"), ("codex", "fresh"), *((name, "used") for name in NAMES)]
+    ("name", "home"),
+    [
+        *((name, "used") for name in NAMES),
+        *(pytest.param(name, "fresh", marks=pytest.mark.repeats) for name in ("claude", "codex")),
+    ],
 )
 def test_the_tools_own_screen_opens_with_the_conversation_in_it(
     desk: Desk, tmp_path: Path, name: str, home: str

@@ -83,7 +83,7 @@ def test_gemini_cli_calls_our_mcp_server(desk: Desk, folder: Path) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-01", "SESS-010", "TOOL-02")
-@pytest.mark.parametrize("name", ["claude", "gemini"])
+@pytest.mark.parametrize("name", ["claude", pytest.param("gemini", marks=pytest.mark.repeats)])
 def test_resume_session_attaches_the_chat_of_the_calling_program(desk: Desk, folder: Path, name: str) -> None:
     """The model resumes by itself; from then on the chat belongs to the conversation, until that is stopped."""
     tool = desk.tools[name]
