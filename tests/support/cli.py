@@ -47,7 +47,7 @@ def run(
 ) -> Ran:
     """Run any command; by default it may take a minute, far more than ours need."""
     environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **(env or {})}
-    if command[0] in OURS and (server := _start_server()).can_start(command, environ):
+    if command[0] in OURS and (server := _start_server()).can_start(environ):
         input_ = stdin.encode("utf-8", "surrogateescape")
         code, out, err = server.run(command, cwd=str(cwd or Path.cwd()), env=environ, stdin=input_, patience=patience)
         return Ran(code, out.decode("utf-8", "surrogateescape"), err.decode("utf-8", "surrogateescape"))

@@ -5,7 +5,8 @@ process imports them once and is forked for every command: 10 instead of 100 mil
 command is a process of its own, with its own arguments, environment, folder, umask, pipes and exit code. Tests of
 starting itself, of locales and of Python's own settings run the installed script (tests/support/cli.py decides).
 
-As a program it is that server: a request is one packet on the socket that is its standard input.
+As a program it is that server: requests arrive on the socket that is its standard input, each with its length and the
+ends of four pipes before it: input, output, errors, and how the command ended.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import os
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 # What nearly every command needs. The module of the command itself is imported by the command.
@@ -34,22 +37,22 @@ PRELOADED = (
     "cortext.faces.cortext.commands.search",
     "cortext.faces.cortext.main",
 )
-LONGEST = 10_000  # characters of a command line
-LARGEST = 150_000  # bytes of a request
+LENGTH = struct.Struct("<I")
 
 
 class StartServer:
     """The server as a child of the test process; it ends with it."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
+        self._sending = threading.Lock()
         self._socket, self._environ = ours, _read_by_python(os.environ)
         self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno())
         theirs.close()
 
-    def can_start(self, words: Sequence[str], env: Mapping[str, str]) -> bool:
+    def can_start(self, env: Mapping[str, str]) -> bool:
         """Whether Python would start in the same way: what it reads from the environment cannot be changed later."""
-        return _read_by_python(env) == self._environ and sum(map(len, words)) < LONGEST
+        return _read_by_python(env) == self._environ
 
     def run(
         self, words: Sequence[str], *, cwd: str, env: Mapping[str, str], stdin: bytes, patience: float
@@ -57,9 +60,12 @@ class StartServer:
         """Run a command to its end; return exit code, output and errors."""
         request = json.dumps({"words": list(words), "cwd": cwd, "env": dict(env), "umask": _umask()}).encode()
         to_child, outputs = os.pipe(), [os.pipe() for _ in range(3)]
-        socket.send_fds(self._socket, [request], [to_child[0], *(write for _, write in outputs)])
-        for end in (to_child[0], *(write for _, write in outputs)):
-            os.close(end)
+        with self._sending:
+            pipes = [to_child[0], *(write for _, write in outputs)]
+            socket.send_fds(self._socket, [LENGTH.pack(len(request))], pipes)
+            self._socket.sendall(request)
+        for pipe in pipes:
+            os.close(pipe)
         feeder = threading.Thread(target=_feed, args=(to_child[1], stdin), daemon=True)
         feeder.start()
         out, err, status = _collected([read for read, _ in outputs], words, patience)
@@ -116,9 +122,11 @@ def _collected(pipes: Sequence[int], words: Sequence[str], patience: float) -> l
 def serve(requests: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Fork for every request. Return only in the process that has to become the command, with the request."""
     while True:
-        data, pipes, _, _ = socket.recv_fds(requests, LARGEST, 4)
-        if not data:
+        length, pipes, _, _ = socket.recv_fds(requests, LENGTH.size, 4)
+        if not length:
             os._exit(0)  # the tests have ended
+        [size] = LENGTH.unpack(length)
+        data = requests.recv(size, socket.MSG_WAITALL)
         while _has_ended_child():
             pass
         if os.fork() == 0:
@@ -145,7 +153,8 @@ def _report(child: int, pipes: Sequence[int]) -> NoReturn:
         os.close(pipe)
     os.write(status, b"%d " % child)
     _, ended = os.waitpid(child, 0)
-    os.write(status, b"%d" % os.waitstatus_to_exitcode(ended))
+    with suppress(BrokenPipeError):  # it took too long, and nobody waits any more
+        os.write(status, b"%d" % os.waitstatus_to_exitcode(ended))
     os._exit(0)
 
 
