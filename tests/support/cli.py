@@ -16,6 +16,8 @@ import pytest
 from tests.support.start_server import StartServer
 
 SCRIPTS = Path(sys.executable).parent
+# The environment of most tests: what Python reads in it differs only in tests about that.
+USUAL = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LC_"))}
 OURS = {str(SCRIPTS / name) for name in ("cortext", "aur", "alfred")}
 
 
@@ -69,7 +71,7 @@ def run(
 @cache
 def _start_server() -> StartServer:
     """Return the process that starts our commands, one for all tests of this process."""
-    server = StartServer()
+    server = StartServer(USUAL)
     atexit.register(server.stop)
     return server
 

@@ -43,11 +43,11 @@ LENGTH = struct.Struct("<I")
 class StartServer:
     """The server as a child of the test process; it ends with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
         self._sending = threading.Lock()
-        self._socket, self._environ = ours, _read_by_python(os.environ)
-        self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno())
+        self._socket, self._environ = ours, _read_by_python(env)
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno(), env=env)
         theirs.close()
 
     def can_start(self, env: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import SCRIPTS, git
-from tests.support.desk import NAMES, Desk
+from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
@@ -50,12 +50,13 @@ def _sync_until_captured(desk: Desk, name: str, folder: Path) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02", "FLOW-09")
-# In a fresh home, the screens of Gemini CLI and OpenCode are opened by their own tests.
+# The screen of OpenCode, and in a fresh home that of Gemini CLI, are opened by their own tests.
 @pytest.mark.parametrize(
     ("name", "home"),
     [
-        *((name, "used") for name in NAMES),
+        *((name, "used") for name in ("claude", "gemini", "codex")),
         *(pytest.param(name, "fresh", marks=pytest.mark.repeats) for name in ("claude", "codex")),
+        pytest.param("opencode", "used", marks=pytest.mark.repeats),
     ],
 )
 def test_the_tools_own_screen_opens_with_the_conversation_in_it(

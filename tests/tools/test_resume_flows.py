@@ -227,7 +227,7 @@ def test_the_receipt_of_a_compacted_session_says_what_the_model_gets(desk: Desk)
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-06", "SESS-004d")
-@pytest.mark.parametrize("name", ["codex", "opencode"])
+@pytest.mark.parametrize("name", ["codex", pytest.param("opencode", marks=pytest.mark.repeats)])
 def test_a_session_that_codex_or_opencode_compacted_is_carried_over_in_full(desk: Desk, name: str) -> None:
     folder = desk.project("p")
     tool = desk.tools[name]

@@ -128,7 +128,7 @@ COMPACTING = {
 
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-11")
-@pytest.mark.parametrize("name", list(COMPACTING))
+@pytest.mark.parametrize("name", ["copilot", "kimi", "qwen", pytest.param("pi", marks=pytest.mark.repeats)])
 def test_the_next_prompt_gives_back_what_the_summary_dropped(desk: Desk, workspace: Path, name: str) -> None:
     tool = desk.tools[name]
     if name == "kimi":  # its hooks are in the user's config
