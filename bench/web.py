@@ -201,7 +201,8 @@ SCROLL = """() => {
 
 def in_browser(host: str, cookie: str, link: str) -> None:
     """Print how long the first page takes in a browser, from the request to the load event, and how scrolling feels."""
-    program = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium-headless-shell", "chromium", "google-chrome")
+    program = next((path for name in names if (path := shutil.which(name))), None)
     if program is None or importlib.util.find_spec("playwright") is None:
         print("no browser here")
         return

@@ -48,5 +48,5 @@ def test_exported_files_break_no_rule_of_accessibility(tmp_path: Path, scheme: s
             page.goto(f"file://{tmp_path}/{name}.html")
             for fold in page.locator("details > summary").all():
                 fold.click()
-            broken += [f"{name}: {problem}" for problem in broken_rules(page, scheme)]
+            broken += [f"{name}: {problem}" for problem in broken_rules(page)]
     assert broken == []
