@@ -37,7 +37,8 @@ def test_a_deleted_file_comes_back_byte_for_byte_where_the_tool_looks_for_it(hom
     planned = _restore(tmp_path, "claude", SESSION, "--dry-run")
     assert _claude_files(home) == []
     done = _restore(tmp_path, "claude", SESSION)
-    assert (done, done["key"], done["why"]) == (planned, KEYS[0], "")
+    assert "in its place" in planned["note"] and not done["note"]
+    assert (done, done["key"], done["why"]) == (planned | {"note": ""}, KEYS[0], "")
     (found,) = _claude_files(home)
     assert found.read_bytes() == before
     assert found.parent.name == "".join(char if char.isalnum() else "-" for char in str(tmp_path))
@@ -67,6 +68,7 @@ def test_a_file_that_its_tool_emptied_is_not_changed_and_comes_back_once_it_is_g
     assert cortext("import", cwd=tmp_path).code == 0
     path.write_bytes(b"")
 
+    assert "a damaged file in its place" in _restore(tmp_path, "claude", SESSION, "--dry-run")["note"]
     done = _restore(tmp_path, "claude", SESSION)
     assert "Claude Code has a file of session" in done["why"] and done["key"] != KEYS[0]
     (written,) = (found for found in _claude_files(home) if found != path)

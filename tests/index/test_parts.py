@@ -10,7 +10,7 @@ import sys
 import threading
 import tracemalloc
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -156,6 +156,28 @@ def test_the_word_list_finds_parts_of_words_and_stays_short(tmp_path: Path) -> N
             words.add(["configure", "figure", "reconfigured", "more"])
         assert words.tidy(size) < 3 * size
     assert words.holding("figu") == ["figure", "configure", "reconfigured"]
+
+
+@pytest.mark.req("TOOL-10")
+def test_the_new_words_of_one_huge_session_are_not_all_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    many = 6_000
+    texts = [" ".join(f"w{turn * many + number:08}heron" for number in range(many)) for turn in range(12)]
+    world.talk("one", *texts)
+    added: list[int] = []
+    add = WordList.add
+
+    def counted(words: WordList, new: Iterable[str]) -> None:
+        batch = list(new)
+        added.append(len(batch))
+        add(words, batch)
+
+    monkeypatch.setattr(WordList, "add", counted)
+    monkeypatch.setattr("cortext.index.search.keyword_writer.MANY_WORDS", 2 * many)
+    assert world.find("00000003hero") == world.find("00071998hero") == ["one"]  # parts of words: the list has them all
+    assert sum(added) == 12 * many and max(added) < 8 * many
 
 
 @given(st.text(max_size=600), st.sets(st.text(min_size=1, max_size=4)))

@@ -19,6 +19,7 @@ Fields = dict[str, int | str | list[str]]
 HEAP = 96_000_000
 SMALL_HEAP = 15_000_000  # tantivy's minimum: quick to set up for a few messages
 BATCH = 1 << 18  # letters of documents that are processed together
+MANY_WORDS = 100_000  # new words that are held in memory
 BARE = 64  # what a document counts beyond its text, in letters
 
 
@@ -87,6 +88,11 @@ class KeywordWriter:
         self._flush()  # documents added before this call
         # Not by term: tantivy-py would pass a signed number, which does not match this field, and delete nothing.
         self._writer.delete_documents_by_query(tantivy.Query.term_query(self._keywords.schema, "session", key))
+
+    @property
+    def has_many_new_words(self) -> bool:
+        """Whether `new_words` should be called now, because they take much memory."""
+        return len(self._vocabulary.fresh) > MANY_WORDS
 
     def new_words(self) -> list[str]:
         """Return the words first seen since the last call, in lower case."""

@@ -132,6 +132,8 @@ class KeywordUpdate:
         for batch in reading:
             texts = [searchable(message) for message in batch]
             writer.add(key, batch, texts)
+            if writer.has_many_new_words:  # a surplus word is harmless
+                self._words.add(writer.new_words())
             digest = _digest(texts, digest)
             self._added += len(batch)
             end = batch[-1].seq + 1 if batch else end

@@ -61,11 +61,14 @@ def _put_back(stores: Stores, options: Namespace) -> int:
     if options.session is None:
         raise UsageError("--into needs a conversation", hint=f"use: cortext restore --into {options.into} 014")
     from cortext.faces.cortext.commands._which import which
-    from cortext.services.resume.putting_back import THERE, put_back
+    from cortext.services.resume.putting_back import COPY, THERE, put_back
 
     tool = tools.native_writer(options.into)
     found = stores.caught_up(which(stores, options.session, words=False))
     done = put_back(found, tool, stores.capture(), dry_run=options.dry_run)
+    if options.dry_run and done.how == COPY:  # whether something is in its place shows only when it is put there
+        in_the_way = f"if {tool.title} has a damaged file in its place, that stays and a new session is written"
+        done.note = "; ".join(filter(None, (done.note, in_the_way)))
     if options.json:
         print_json(msgspec.to_builtins(done))
         return 0
