@@ -1,8 +1,9 @@
-"""`resume --print`: the packet as text and as JSON, and usage errors."""
+"""`resume` without a real program: the packet as text and as JSON, usage errors, and what changes in the project."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.tools.gemini_cli.adapter import GeminiCli
 from tests.support.cli import cortext
 
 
@@ -52,3 +54,20 @@ def test_an_unknown_option_is_a_usage_error(folder: Path) -> None:
     ran = cortext("resume", "--nonsense", cwd=folder)
     assert ran.code == 2
     assert "unrecognized arguments: --nonsense" in ran.err
+
+
+@pytest.mark.req("SESS-004d")
+def test_a_resume_says_what_it_changed_in_the_project(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "programs" / "gemini"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho {GeminiCli.tested_version}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    ran = cortext("resume", "001", "--ai", "gemini", cwd=folder)
+    assert ran.code == 0, ran.err
+    assert "changed    .gemini/cortext.json and .gemini/settings.json, as Gemini CLI needs it" in ran.err
+    assert (folder / ".gemini" / "settings.json").is_file()
+    again = cortext("resume", "001", "--ai", "gemini", cwd=folder)
+    assert again.code == 0 and ".gemini" not in again.err

@@ -146,6 +146,7 @@ class Launch(msgspec.Struct, kw_only=True):
     argv: list[str]
     cwd: str
     env: dict[str, str] = {}  # added to the caller's environment
+    changed: list[str] = []  # files of the project that got entries of ours, which the tool needs to resume
 
 
 class Purge(msgspec.Struct, kw_only=True):

@@ -192,11 +192,13 @@ def test_launch_turns_off_the_deletion_of_sessions(tool: GeminiCli, project: Pat
 
     assert launch.argv == ["gemini", "--resume", key, "-m", "flash", "-i", "go on"]
     assert launch.cwd == str(project)
+    assert launch.changed == [str(project / ".gemini" / name) for name in ("cortext.json", "settings.json")]
     found = settings(project)
     assert found["general"] == {"sessionRetention": {"enabled": False}}
     assert list(found) == ["general", "hooks"] and list(found["hooks"]) == ["BeforeAgent"]
     after = tree(project)
-    assert tool.launch(key, project=str(project)).argv == ["gemini", "--resume", key]
+    again = tool.launch(key, project=str(project))
+    assert (again.argv, again.changed) == (["gemini", "--resume", key], [])
     assert tree(project) == after
     tool.remove_settings(str(project))
     assert tree(project) == before

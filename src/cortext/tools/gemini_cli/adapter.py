@@ -133,7 +133,9 @@ class GeminiCli(SettingsFiles, LocalTool):
         options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
         program = self.program.path() or self.program.command
         launch = Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
-        path = self._prepare(written_or_key, project, gated=bool(prompt))
+        path = self._store.path_of(project, written_or_key)
+        if path:  # otherwise there is no session to protect: a preview of the command line
+            launch.changed = self._prepare(project, gated=bool(prompt))
         if path and prompt:
             launch.env = gate.environment(path)
         return launch
@@ -150,16 +152,14 @@ class GeminiCli(SettingsFiles, LocalTool):
 
             fsio.remove(written.path)
 
-    def _prepare(self, key: str, project: str, *, gated: bool) -> str:
-        """Prepare the project's settings for a resume, never the user's; return the path of the session's file.
+    def _prepare(self, project: str, *, gated: bool) -> list[str]:
+        """Prepare the project's settings for a resume, never the user's; return the files that changed.
 
         A settings file of our own, named in the environment, is not an option: Gemini CLI accepts one only if it is
         owned by root.
         """
-        path = self._store.path_of(project, key)
-        in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
-        if not path or in_home:
-            return path  # no session to protect (a preview of the command line), or these are the user's settings
+        if os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder):
+            return []  # these are the user's settings
         from cortext.tools.gemini_cli.install import resume_configs
         from cortext.tools.gemini_cli.purge import RETENTION
         from cortext.tools.shared import installer, jsonc
@@ -167,9 +167,9 @@ class GeminiCli(SettingsFiles, LocalTool):
         setting: Any = jsonc.read_object(os.path.join(self._store.folder, "settings.json"))
         for step in RETENTION:
             setting = setting.get(step) if isinstance(setting, dict) else None
-        if gated or setting is not False:
-            installer.install(project, resume_configs(keep=setting is not False, gate=gated))
-        return path
+        if not gated and setting is False:
+            return []
+        return installer.install(project, resume_configs(keep=setting is not False, gate=gated))
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
