@@ -1,12 +1,13 @@
 """A store on a real PostgreSQL server, compared with the bare statements it cannot do without.
 
-python -m bench.postgres [--rounds 15] [--appends 300] [--messages 1000000] [--policies 0]
+python -m bench.postgres [--rounds 15] [--appends 300] [--messages 1000000] [--policies 0] [--leakproof 0]
 
 It starts its own server, with fsync on. Append: compared with a bare `INSERT … COMMIT` of the same row by the same
 driver. List, load, find and what doctor counts after a clean run: the ratio of `--messages` to 10,000 messages. Find:
 compared with one statement that ranks every match and returns only its key, and its ten best with those of an exact
 scan without the index. 0 appends or 0 messages leave that part out. With `--policies 1` the store works as a role of a
-team, under row-level security; the statements it is compared with run as the administrator, without.
+team, under row-level security; the statements it is compared with run as the administrator, without. With
+`--leakproof 1` too, a superuser has declared that matching words reveals nothing (`docs/operations.md`).
 """
 
 from __future__ import annotations
@@ -47,10 +48,12 @@ BARE = (
 
 
 def main() -> None:
-    options = arguments(__doc__ or "", rounds=15, appends=300, messages=1_000_000, policies=0)
+    options = arguments(__doc__ or "", rounds=15, appends=300, messages=1_000_000, policies=0, leakproof=0)
     server = Postgres(flags=("max_wal_size=4GB", "max_connections=200"), folder=f"{REPO}/.cache")
     try:
         url = as_team(server) if options.policies else server.url
+        if options.leakproof:
+            server.sql("ALTER FUNCTION pg_catalog.ts_match_vq(tsvector, tsquery) LEAKPROOF")
         if options.appends:
             append(server, url, options.rounds, options.appends)
         if options.messages:
