@@ -132,6 +132,27 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
 
 
 @pytest.mark.req("TEAM-01")
+def test_words_that_are_declared_to_reveal_nothing_are_found_by_the_index_and_still_do_not_cross() -> None:
+    crew = Team(policies=True)  # a database of its own: the declaration is for all of it
+    if crew.sql("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") != [(True,)]:
+        pytest.skip("only a superuser can declare it")  # of a server that somebody else runs
+    ann, ben = fill(crew, crew.ann, "s", "a heron and a kingfisher"), fill(crew, crew.ben, "s", "another heron")
+    query = b"EXPLAIN SELECT 1 FROM cortext.messages WHERE words @@ plainto_tsquery('simple', 'heron')"
+
+    def plan() -> str:
+        with psycopg.connect(crew.at(crew.ann), autocommit=True) as connection:
+            connection.execute(b"SET enable_seqscan = off")
+            return "\n".join(row[0] for row in connection.execute(query).fetchall())
+
+    assert "Index Cond: (words @@" not in plan()
+    crew.sql("ALTER FUNCTION pg_catalog.ts_match_vq(tsvector, tsquery) LEAKPROOF")
+    assert "Index Cond: (words @@" in plan()
+    assert [match.message.content for match in ann.find("heron", 10)] == ["about a heron and a kingfisher"]
+    assert [match.message.content for match in ben.find("heron", 10)] == ["about another heron"]
+    assert ben.find("kingfisher", 10) == []
+
+
+@pytest.mark.req("TEAM-01")
 @pytest.mark.parametrize("kind", ["policies", "statements alone"])
 def test_a_row_that_somebody_else_stored_first_is_not_taken_over(kind: str, team: Team, open_team: Team) -> None:
     crew = team if kind == "policies" else open_team
