@@ -10,11 +10,12 @@ import pytest
 
 from cortext.index.search import rank, trees
 from cortext.index.search.arrays import np
-from cortext.index.search.asked import asked, when
+from cortext.index.search.asked import asked
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES
 from cortext.index.search.late import late
 from cortext.index.search.models import BUILT_IN
+from cortext.index.search.named_time import named_time
 from cortext.index.search.query import parse
 from cortext.index.search.state import State
 from cortext.model.message import Message, Part
@@ -57,6 +58,7 @@ def world(tmp_path: Path) -> World:
         ("qu'est-ce qu'on a décidé sur le cache", "sur le cache", True),
         ("qu'est-ce que nous avons décidé à propos du cache", "à propos du cache", True),
         ("pourquoi a-t-on choisi Redis", "Redis", True),
+        ("qu'a-t-on décidé hier sur le cache", "sur le cache", True),
         ("decide", "decide", False),
         ("how does the parser decide", "how does the parser decide", False),
         ("what did we decide last month about retries", "retries", True),
@@ -64,6 +66,44 @@ def world(tmp_path: Path) -> World:
 )
 def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: str, decision: bool) -> None:
     assert asked(text)[:2] == (subject, decision)
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "person", "decision"),
+    [
+        ("what did Alice decide about retries?", ["Alice", "retries?"], {"alice"}, True),
+        ("what did alice decide about retries", ["alice", "retries"], {"alice"}, True),
+        ("what has Bob agreed to on the retry budget", ["Bob", "retry", "budget"], {"bob"}, True),
+        ("what has Bob said about retries", ["Bob", "retries"], {"bob"}, False),
+        ("what did Alice and Bob settle on for retries", ["Alice", "Bob", "retries"], {"alice", "bob"}, True),
+        ("remind me what Alice decided about retries", ["Alice", "retries"], {"alice"}, True),
+        ("which database did Alice Smith choose", ["Alice", "Smith", "database"], {"alice", "smith"}, True),
+        ("what was Anne-Marie's decision on retries", ["Anne-Marie", "retries"], {"anne-marie"}, True),
+        ("what did the customer decide about retries", ["customer", "retries"], {"customer"}, True),
+        ("what did she decide about retries", ["retries"], set(), True),
+        ("was hat Alice zu Redis entschieden", ["Alice", "Redis"], {"alice"}, True),
+        ("was haben Alice und Bob zu Redis vereinbart?", ["Alice", "Bob", "Redis"], {"alice", "bob"}, True),
+        ("was hat Bob über Redis gesagt", ["Bob", "Redis"], {"bob"}, False),
+        ("wofür hat sich Alice bei Redis entschieden", ["Alice", "Redis"], {"alice"}, True),
+        ("was hat er zu Redis gesagt", ["Redis"], set(), False),
+        ("was entschied Alice zu Redis", ["Alice", "Redis"], {"alice"}, True),
+        ("welche Datenbank hat Bob gewählt", ["Bob", "Datenbank"], {"bob"}, True),
+        ("qu'a décidé Alice sur le cache", ["Alice", "cache"], {"alice"}, True),
+        ("qu'est-ce qu'Alice a décidé à propos du cache", ["Alice", "cache"], {"alice"}, True),
+        ("pourquoi Alice a-t-elle choisi Redis", ["Alice", "Redis"], {"alice"}, True),
+        ("que Bob a-t-il dit sur le cache", ["Bob", "cache"], {"bob"}, False),
+        ("what did Alice decide", ["Alice"], set(), True),
+        ("what did it say about retries", ["say", "retries"], set(), False),
+        ("how does pytest decide about retries", ["pytest", "decide", "retries"], set(), False),
+        ("warum hat der Server den Token abgelehnt", ["Server", "Token", "abgelehnt"], set(), False),
+        ("install red hat", ["install", "red", "hat"], set(), False),
+    ],
+)
+def test_who_decided_it_is_a_word_that_need_not_occur(
+    text: str, words: list[str], person: set[str], decision: bool
+) -> None:
+    found = parse(text)
+    assert ([word.text for word in found.words], set(found.person), found.decision) == (words, person, decision)
 
 
 @pytest.mark.parametrize(
@@ -86,13 +126,53 @@ def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: st
         ("am Montag", 20261116000000, 20261116235959),
         ("this morning", 20261117000000, 20261117235959),
         ("last night", 20261116000000, 20261117235959),
+        ("the day before yesterday", 20261115000000, 20261115235959),
+        ("vorgestern", 20261115000000, 20261115235959),
+        ("seit vorgestern", 20261115000000, 99991231235959),
+        ("letzte Woche", 20261103072000, 20261117072000),
+        ("im letzten Monat", 20260918072000, 20261117072000),
+        ("in den letzten 3 Tagen", 20261114072000, 20261117072000),
+        ("vergangene Woche", 20261103072000, 20261117072000),
+        ("depuis hier", 20261116000000, 99991231235959),
+        ("dans le cache d'hier", 20261116000000, 20261116235959),
+        ("hier soir", 20261116000000, 20261117235959),
+        ("avant-hier", 20261115000000, 20261115235959),
+        ("aujourd'hui", 20261117000000, 20261117235959),
+        ("aujourd’hui", 20261117000000, 20261117235959),
+        ("la semaine dernière", 20261103072000, 20261117072000),
+        ("le mois dernier", 20260918072000, 20261117072000),
+        ("l’année dernière", 20241117072000, 20261117072000),
+        ("cette semaine", 20261110072000, 20261117072000),
+        ("ce mois-ci", 20261018072000, 20261117072000),
+        ("les 3 derniers jours", 20261114072000, 20261117072000),
+        ("lundi dernier", 20261116000000, 20261116235959),
+        ("depuis vendredi", 20261113000000, 99991231235959),
+        ("au mois de mars", 20260301000000, 20260331235959),
+        ("en fevrier", 20260201000000, 20260231235959),
         ("between January and March", 20260101000000, 20260331235959),
         ("from November to February 2026", 20251101000000, 20260231235959),
         ("zwischen 2026-01-10 und 2026-02-01", 20260110000000, 20260201235959),
     ],
 )
 def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int) -> None:
-    assert when(f"what broke {text}?", NOW) == (first, last)
+    assert named_time(f"what broke {text}?", now=NOW).span == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pourquoi le cache était vide hier", ["cache", "vide"]),
+        ("qu'est-ce qu'on a décidé hier sur le cache", ["cache"]),
+        ("erreur hier dans le cache", ["erreur", "cache"]),
+        ("warum war der Cache vorgestern leer", ["Cache", "leer"]),
+        ("was ging im letzten Monat im Cache kaputt", ["ging", "Cache", "kaputt"]),
+        ("pourquoi le cache était vide la semaine dernière", ["cache", "vide"]),
+    ],
+)
+def test_a_time_in_german_or_french_only_orders(text: str, words: list[str]) -> None:
+    found = parse(text)
+    assert found.when is not None and found.filters == {}
+    assert [word.text for word in found.words] == words
 
 
 @pytest.mark.parametrize(
@@ -106,10 +186,13 @@ def test_a_date_in_a_question_is_a_span_of_time(text: str, first: int, last: int
         "batch 2048",
         "see today-list.md",
         "call today() there",
+        "hier ist der Fehler",
+        "was machst du hier",
+        "der Server ist hier nicht erreichbar",
     ],
 )
 def test_a_text_without_a_date_names_no_time(text: str) -> None:
-    assert when(text, NOW) is None
+    assert named_time(text, now=NOW).span is None
 
 
 @pytest.mark.parametrize(
@@ -118,7 +201,7 @@ def test_a_text_without_a_date_names_no_time(text: str) -> None:
         ("what broke before the release", "what broke", (0, 20260301120000), ""),
         ("what broke after v1.2?", "what broke ?", (20250301120000, 99991231235959), ""),
         ("what broke since the 1.2 release", "what broke", (20250301120000, 99991231235959), ""),
-        ("was ist vor dem Release kaputt", "was ist  kaputt", (0, 20260301120000), ""),
+        ("was ist vor dem Release kaputt", "was ist kaputt", (0, 20260301120000), ""),
         ("what broke before v7.7", "what broke before v7.7", None, "before v7.7"),
         ("release the lock before use", "release the lock before use", None, ""),
         ("before the release notes", "before the release notes", None, ""),
@@ -259,6 +342,24 @@ def test_the_time_named_in_a_question_comes_first_and_hides_nothing(world: World
     assert found[0].session.id == "deploy-03"
     assert "date" in found[0].matches[0].why
     assert {item.session.id for item in found} == {"deploy-01", "deploy-03", "deploy-05"}
+
+
+@pytest.mark.req("FIND-06")
+def test_what_somebody_decided_comes_first_with_or_without_the_name(world: World) -> None:
+    world.talk("other", "Alice is on holiday until Monday.", "Alice sends a postcard, says Alice.")
+    world.talk("talk", "Should the cache be in memory or on disk?", "Both are possible for the cache.")
+    world.talk("bob", "Bob decided that the cache is in memory, because disks are slow.", "Fine.")
+    world.talk("alice", "Alice decided that the cache is on disk, because memory is short.", "Fine.")
+    search = world.search()
+    for text in ("what did Alice decide about the cache", "was hat Alice zum Cache entschieden"):
+        found = [item.session.id for item in search.search(text)]
+        assert found[0] == "alice" and found[-1] == "other", "the name alone is no answer"
+        assert not search.by_meaning
+    named, unnamed = (world.find(f"what did {who} decide about the cache") for who in ("Zoe", "we"))
+    assert named == unnamed and set(named[:2]) == {"alice", "bob"}
+    search.search("what did Zoe decide about the cache")
+    assert not search.by_meaning
+    assert "Zoe" in note_of(search, "")
 
 
 def test_a_decision_comes_before_talk_about_it(world: World) -> None:

@@ -155,9 +155,10 @@ class Asking:
     def share(self, query: Query, rarity: Callable[[str], float]) -> Callable[[str], float]:
         """Return what says how much of the query is in a text, from 0 to 1; rare words count more.
 
-        Words that name a time do not count: a text of that time need not have them.
+        Words that name a time or a speaker do not count: what was said then, or by them, need not have them.
         """
-        wanted = [word for word in query.wanted if not _names_time(word, query)] or query.wanted
+        wanted = [word for word in query.wanted if not _names_time(word, query) and not _names_person(word, query)]
+        wanted = wanted or query.wanted
         words = [(rarity(word.text), self._forms.get(word.text, set()), _pairs(word.text)) for word in wanted]
         whole = sum(weight for weight, _, _ in words)
 
@@ -239,3 +240,7 @@ def between(keywords: Keywords, first: int, last: int) -> tantivy.Query:
 
 def _names_time(word: Word, query: Query) -> bool:
     return word.text.strip(ENDS).lower() in query.calendar
+
+
+def _names_person(word: Word, query: Query) -> bool:
+    return word.text.strip(ENDS).lower() in query.person

@@ -9,7 +9,8 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping
 
-from cortext.index.search.asked import EVER, Released, asked
+from cortext.index.search.asked import asked
+from cortext.index.search.named_time import EVER, Released
 from cortext.index.search.words import STOP, WORD, function_words
 from cortext.model import clock
 
@@ -42,7 +43,7 @@ class Query:
 
     `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
     order what is found. `unclear` is what sounds like a time, but is none that is known. `calendar` are the words that
-    name the time.
+    name the time, `person` those that name who decided or said it: a message that answers need not have them.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class Query:
         when: tuple[int, int] | None = None,
         unclear: str = "",
         calendar: Collection[str] = (),
+        person: Collection[str] = (),
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
-        self.calendar = calendar
+        self.calendar, self.person = calendar, person
         self.asked, self.decision, self.when, self.unclear = asked, decision, when, unclear
 
     @property
@@ -85,9 +87,12 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     # What is quoted, required, excluded or named is never part of the question around it.
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
     wanted = asked(plain, released)
-    words = [word for piece in _about(wanted.subject, pieces) if (word := _word(piece)) is not None]
+    about = _about(f"{wanted.person} {wanted.subject}", pieces)
+    words = [word for piece in about if (word := _word(piece)) is not None]
     empty = STOP | (function := function_words(set(WORD.findall(plain.lower()))))
-    said = [word.text for word in words if not word.excluded and word.text.lower() not in function]
+    person = frozenset(wanted.person.lower().split())
+    unsaid = function | person  # a name has no meaning
+    said = [word.text for word in words if not word.excluded and word.text.lower() not in unsaid]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word, empty)]
     calendar = frozenset(WORD.findall(wanted.calendar.lower()))
     if wanted.when is not None and not found and _is_only_time(significant, calendar):
@@ -106,6 +111,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
         when=wanted.when,
         unclear=wanted.unclear,
         calendar=calendar,
+        person=person,
     )
 
 

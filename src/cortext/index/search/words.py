@@ -72,7 +72,7 @@ _GERMAN = (
     _listed(
         "aber auch auf aus bei dem denn der diese dieser dieses durch eine einem einen einer für haben ich ist kann "
         "können mit nach nicht noch oder sich sind über und uns unser unter von wann warum welche welcher wenn werden "
-        "wie wir wird wurde wurden zum zur zwischen"
+        "wie wir wird wurde wurden zum zur zwischen heute gestern vorgestern letzte letzten letzter"
     ),
 )
 _FRENCH = (
@@ -80,7 +80,7 @@ _FRENCH = (
     _listed(
         "après avec avons avez cette ces dans depuis elle elles est était et être il ils je la le les leur mais même "
         "notre nous ont où pendant peut pour pourquoi quand quel quelle quelles quels qui quoi sont sous tous tout "
-        "toute très une vos votre vous"
+        "toute très une vos votre vous aujourd dernier dernière"
     ),
 )
 
@@ -92,6 +92,12 @@ def function_words(words: Collection[str]) -> frozenset[str]:
         if not known_by.isdisjoint(words):
             found |= ambiguous
     return found
+
+
+def is_french(words: Collection[str]) -> bool:
+    """Whether these words are rather French than German, by their function words."""
+    french, german = (sum(word in known or word in other for word in words) for other, known in (_FRENCH, _GERMAN))
+    return french > german
 
 
 def searchable(message: Message) -> str:

@@ -408,7 +408,8 @@ def _deciding(query: Query) -> Callable[[str], float]:
         return lambda text: 0.0
     from cortext.services.text.decisions import decided_share, topic_words
 
-    topic = topic_words(" ".join(word.text for word in query.wanted))
+    subject = [word.text for word in query.wanted if word.text.lower() not in query.person]
+    topic = topic_words(" ".join(subject))
     return lambda text: decided_share(text, topic)
 
 
