@@ -350,7 +350,14 @@ def test_what_somebody_decided_comes_first_with_or_without_the_name(world: World
     world.talk("talk", "Should the cache be in memory or on disk?", "Both are possible for the cache.")
     world.talk("bob", "Bob decided that the cache is in memory, because disks are slow.", "Fine.")
     world.talk("alice", "Alice decided that the cache is on disk, because memory is short.", "Fine.")
+    logs = (
+        "Should the logs be JSON or plain text?",
+        "JSON is easier to parse.",
+        "Let's use JSON for the logs, says Bob.",
+    )
+    world.talk("logs", *logs, "Decided: the logs are JSON, one object per line, in logs.py.", "logs.py is written.")
     search = world.search()
+    assert search.messages("was hat Bob zu den Logs gesagt")[0].matches[0].seq == 2 and search.missing == []
     for text in ("what did Alice decide about the cache", "was hat Alice zum Cache entschieden"):
         found = [item.session.id for item in search.search(text)]
         assert found[0] == "alice" and found[-1] == "other", "the name alone is no answer"
@@ -385,6 +392,10 @@ def test_a_decision_comes_before_talk_about_it(world: World) -> None:
 )
 def test_only_a_sentence_that_decides_the_subject_counts(text: str, share: float) -> None:
     assert decided_share(text, topic_words("cache disk")) == share
+
+
+def test_a_decision_about_a_retry_is_one_about_retries() -> None:
+    assert decided_share("We decided: one retry is enough.", topic_words("retries")) == 1.0
 
 
 def test_a_decision_about_something_else_does_not_come_first(world: World) -> None:

@@ -57,7 +57,7 @@ class Query:
         when: tuple[int, int] | None = None,
         unclear: str = "",
         calendar: Collection[str] = (),
-        person: Collection[str] = (),
+        person: frozenset[str] = frozenset(),
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
         self.calendar, self.person = calendar, person

@@ -18,7 +18,7 @@ from cortext.index.search.fuse import At, Scores, Signals
 from cortext.index.search.late import Floats, Nearness, late
 from cortext.index.search.query import Query, number
 from cortext.index.search.trees import ranker
-from cortext.index.search.words import searchable
+from cortext.index.search.words import searchable, words_of
 from cortext.model.message import Message
 
 BEST = 100  # candidates that are read
@@ -26,6 +26,7 @@ LATE = 0.8  # weight of late interaction beside the fused score
 RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
 TOOL = 0.6  # weight of what a tool returned
 DATED = 0.5  # bonus for a message of the time that the question names
+NAMED = 0.5  # bonus for a message that names who decided or said what the question asks about
 DECIDED = 1.5  # bonus for a message that decides what the question asks about, if it asks for a decision
 COVER = 0.5  # bonus for the session whose messages, taken together, have the most of the question
 LONG = 600  # characters from which on a message gets less from its neighbours
@@ -69,7 +70,7 @@ def rerank(
     near = nearness.texts
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
-    bonus += COVER * _covered(nearness, best)
+    bonus += COVER * _covered(nearness, best) + NAMED * np.array([_names(query.person, text) for text in texts])
     untrained = _untrained(signals, said, texts, near)
     new = untrained + bonus
     trees = ranker()
@@ -123,3 +124,7 @@ def _in_that_order(order: NDArray[np.float64], values: NDArray[np.float64]) -> N
 
 def _is_dated(when: tuple[int, int] | None, message: Message) -> bool:
     return when is not None and when[0] <= number(message.timestamp) <= when[1]
+
+
+def _names(person: frozenset[str], text: str) -> bool:
+    return not person.isdisjoint(words_of(text.lower()))

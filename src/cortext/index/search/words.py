@@ -72,7 +72,8 @@ _GERMAN = (
     _listed(
         "aber auch auf aus bei dem denn der diese dieser dieses durch eine einem einen einer für haben ich ist kann "
         "können mit nach nicht noch oder sich sind über und uns unser unter von wann warum welche welcher wenn werden "
-        "wie wir wird wurde wurden zum zur zwischen heute gestern vorgestern letzte letzten letzter"
+        "wie wir wird wurde wurden zu zum zur zwischen ohne gegen beim vom kein keine weil "
+        "habe hatte hatten heute gestern vorgestern letzte letzten letzter"
     ),
 )
 _FRENCH = (

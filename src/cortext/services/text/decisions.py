@@ -45,10 +45,14 @@ class Decision(msgspec.Struct, kw_only=True):
 
 
 def topic_words(topic: str) -> frozenset[str]:
-    """Return the significant words of a topic as prefixes, so that `decisions` also matches `decision`."""
+    """Return the significant words of a topic as prefixes: `decisions` also matches `decision`, `retries` `retry`."""
     words = WORD.findall(topic[:2000].casefold())
     empty = STOP | function_words(words)
-    return frozenset(word[: max(4, len(word) - 2)] for word in words if word not in empty)
+    return frozenset(_prefix(word) for word in words if word not in empty)
+
+
+def _prefix(word: str) -> str:
+    return word[: max(4, len(word) - (3 if word.endswith("ies") else 2))]
 
 
 def decided_share(text: str, words: Collection[str]) -> float:
