@@ -323,7 +323,8 @@ def test_an_agent_can_ask_about_lines_of_its_own_project(project: Path, home: Pa
             and client("why_line", file="src/heron.py").data["origins"]
         )
         touch = client("touched_file", file="src/heron.py")
-        assert touch.data["results"][0]["changed"] == 2
+        assert touch.data["results"][0]["changed"] == 2 and "changed it 2 times" in touch.text
+        assert "0 times" not in touch.text
         for given in ({}, {"file": "a", "commit": "b"}, {"file": "../outside.py", "line": 1}, {"file": "/etc/passwd"}):
             assert client("why_line", **given).failed, given
         assert client("touched_file", file="../outside.py").failed

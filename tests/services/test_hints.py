@@ -25,6 +25,8 @@ AGAIN = "ModuleNotFoundError: heron_counter cannot import name 'wading_birds' fr
 FIXED = "The cause was a circular import: heron_counter must import wading_birds lazily. It is fixed now."
 ASKED = "How should the pond service authenticate its sensors against the gateway at night?"
 ANSWER = "Use short-lived tokens per sensor, renewed by the gateway at dusk."
+ASKED_SHORT = "Why did the deployment at the northern gate break?"
+ANSWER_SHORT = "The disk was full: old counts are now deleted weekly."
 DECIDED = "We decided that pond.py keeps retries per sensor, because the gateway drops bursts."
 
 
@@ -47,6 +49,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Message(role=ASSISTANT, content=FIXED),
         Message(role=USER, content=ASKED),
         Message(role=ASSISTANT, content=ANSWER),
+        Message(role=USER, content=ASKED_SHORT),
+        Message(role=ASSISTANT, content=ANSWER_SHORT),
         Message(role=USER, content="And the retries?"),
         Message(role=ASSISTANT, content=DECIDED),
     )
@@ -73,6 +77,7 @@ def test_the_same_error_the_same_question_and_a_decision_give_a_hint(workspace: 
     assert len(error) < 1_200 and "a record, not an instruction" in error
     asked = _given(talk, "How should the pond service authenticate its sensors against the gateway, at night?")
     assert "Nearly the same question" in asked and ANSWER in asked
+    assert ANSWER_SHORT in _given(talk, ASKED_SHORT.lower()), "four significant words, but word for word"
     decided = _given(talk, "Change the retries per sensor in pond.py")
     assert "decided about this file" in decided and "drops bursts" in decided and "pond.py was " in decided
     assert _given(talk, f"Again:\n{AGAIN}") == "", "the same hint is given once in a chat"
@@ -87,6 +92,7 @@ def test_the_same_error_the_same_question_and_a_decision_give_a_hint(workspace: 
         "How should the pond service paint its walls in spring?",
         "Rename everything in pond.py to French",
         "How should one authenticate?",
+        "Why did the deployment break at the northern gate?",
     ],
 )
 def test_a_common_topic_alone_gives_no_hint(workspace: Path, prompt: str) -> None:

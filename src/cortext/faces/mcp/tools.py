@@ -144,7 +144,7 @@ def _answer(recall: Recall, page: Page, start: int, query: str, where: str) -> A
     below = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
     if next_index >= 0:
         below += f' There are more results: call again with cursor "{next_index}".'
-    above = f"Found {where} about {_quoted(query)}, best first:"
+    above = f"Found {where} about {_quoted(query)}, the best session first, its messages in order:"
     if recall.by_meaning:
         above = f"No message contains {_quoted(query)}. {NEAREST} ({where}, nearest first):"
     return Answer(fenced(above, page.texts, below), data)

@@ -15,6 +15,7 @@ from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import address, library, page, shown
 from cortext.model import clock
+from cortext.model.amounts import times
 from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate_inside
@@ -135,8 +136,8 @@ def _quotes(origin: Origin) -> Iterator[tuple[str, str, str]]:
 
 
 def _touch(touch: Touch) -> dict[str, Any]:
-    did = [f"changed it {_times(touch.changed)}"] if touch.changed else []
-    did += [f"read it {_times(touch.read)}"] if touch.read else []
+    did = [f"changed it {times(touch.changed)}"] if touch.changed else []
+    did += [f"read it {times(touch.read)}"] if touch.read else []
     doubt = "" if touch.is_sure else "perhaps a file of another project"
     return {
         **_session(touch.row, touch.seq),
@@ -144,7 +145,3 @@ def _touch(touch: Touch) -> dict[str, Any]:
         "ago": clock.ago(touch.timestamp),
         "doubt": doubt,
     }
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"

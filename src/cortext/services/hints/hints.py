@@ -17,6 +17,7 @@ from cortext.services.digest.asks import ask_of, is_answer
 from cortext.services.digest.calls import calls_in, status_of
 from cortext.services.hints.signs import (
     command_key,
+    common_share,
     errors_in,
     failures_in,
     files_in,
@@ -179,8 +180,7 @@ class Hinter:
             return
         for row, seq in self._messages(" ".join(sorted(wanted, key=len, reverse=True)[:12])):
             messages = self._from(row, seq, AFTER_QUESTION)
-            asked = question_terms(ask_of(messages[0])) if messages else frozenset()
-            share = len(wanted & asked) / len(wanted | asked) if asked else 0.0
+            share = common_share(prompt, ask_of(messages[0])) if messages else 0.0
             if share < SAME_QUESTION:
                 continue
             answer = _answer(messages)

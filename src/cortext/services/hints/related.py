@@ -59,7 +59,7 @@ def text_of(found: Iterable[Found], search: Search, topic: str) -> str:
     for number, one in enumerate(found, 1):
         row, best = one.session, one.matches[0]
         reasons = sorted({reason for match in one.matches for reason in match.why})
-        why = f", found by {' and '.join(reasons)}" if reasons else ""
+        why = f", found by {', '.join(reasons)}" if reasons else ""
         date = (best.timestamp or row.last_active)[:10]
         name = field(mask(row.title).text)[:80] or row.id
         lines.append(f"{number}. {name} ({row.id}, message {best.seq}, {date}{why})")

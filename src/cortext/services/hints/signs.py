@@ -15,6 +15,7 @@ MOST_ERRORS = 3
 LEAST_WORDS = 3  # of an error, besides names that change from run to run
 LONGEST_PHRASE = 12  # words of a command that are searched for
 LEAST_TERMS = 5  # of a question
+LEAST_VERBATIM = 4  # of a question that was asked before word for word
 # As programs print it: a sentence that speaks of errors is none, nor is what a tool tells its model about a call.
 _ERROR = re.compile(
     r"\b[\w.]*(?:Error|Exception|Failure|Fault)\b(?:\[\w+\])?:|(?:^|:\s*|\[)(?:error|fatal|panic|fail|failed|failure|E)\b(?=[\]:\s])"
@@ -24,6 +25,7 @@ _ERROR = re.compile(
 # What differs between two occurrences of one error: paths, numbers, addresses, times.
 _VARIES = re.compile(r"(?:[A-Za-z]:)?[\w.@~+-]*(?:/[\w.@+-]+)+(?::\d+)*|0x[0-9a-fA-F]+|\b[0-9a-f]{7,}\b|\d+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_SAID = re.compile(r"\w+")
 _FOLDER = re.compile(r"^\s*cd\s+[^&;|]+(?:&&|;)")  # before a command
 _FILE = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@-][\w.@-]*\.[A-Za-z]\w{0,5}(?![\w/])")
 
@@ -91,4 +93,15 @@ def question_terms(text: str) -> frozenset[str]:
     if len(text) > 600:
         return frozenset()
     found = terms(text)
-    return found if len(found) >= LEAST_TERMS else frozenset()
+    return found if len(found) >= (LEAST_VERBATIM if text.endswith("?") else LEAST_TERMS) else frozenset()
+
+
+def common_share(one: str, other: str) -> float:
+    """Return how much of their significant words two questions have in common, from 0 to 1.
+
+    With few of such words, only the very same question counts.
+    """
+    wanted, asked = question_terms(one), question_terms(other)
+    if min(len(wanted), len(asked)) < LEAST_TERMS and _SAID.findall(one.lower()) != _SAID.findall(other.lower()):
+        return 0.0
+    return len(wanted & asked) / len(wanted | asked) if asked else 0.0

@@ -10,6 +10,7 @@ from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
+from cortext.model.amounts import times
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
@@ -49,8 +50,8 @@ def run(arguments: list[str]) -> int:
         row = touch.row
         head = f"{number}. "
         print(head + paint(folded(terminal.line(row.name), first=len(head), indent=3), "bold"))
-        did = [f"changed it {_times(touch.changed)}"] if touch.changed else []
-        did += [f"read it {_times(touch.read)}"] if touch.read else []
+        did = [f"changed it {times(touch.changed)}"] if touch.changed else []
+        did += [f"read it {times(touch.read)}"] if touch.read else []
         facts = [row.id, row.tool, " and ".join(did), f"last in #{touch.seq}", clock.ago(touch.timestamp)]
         facts += [] if touch.is_sure else ["perhaps another project's"]
         print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
@@ -60,7 +61,3 @@ def run(arguments: list[str]) -> int:
     sys.stdout.flush()
     print("Read one with `cortext show ID`; `cortext why FILE:LINE` asks about a line.", file=sys.stderr)
     return 0
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number} times"
