@@ -107,6 +107,8 @@ def test_filters_are_in_the_address(served: Served, pond: Pond) -> None:
 def test_a_search_marks_the_words_and_says_why(served: Served) -> None:
     page = served.get("/?q=seventeen+herons")
     assert "<mark>Seventeen</mark> <mark>herons</mark>" in page.text and "by words" in page.text
+    hits = re.findall(r"<li><a .*?</li>", page.text)
+    assert hits and all('class="why"' in hit for hit in hits), "every hit, not only every conversation"
     assert "its title" in served.get("/?q=aquarium").words
     link = unescape(re.findall(r'<a href="(/c/[^"]+#m4)"', page.text)[0])
     there = served.get(link.partition("#")[0])

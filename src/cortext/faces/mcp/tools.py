@@ -28,7 +28,7 @@ from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
 from cortext.services.library.listing import Row, order_filter
 from cortext.services.library.recall import Recall, without_secrets
-from cortext.services.library.search import Found, check_filters
+from cortext.services.library.search import Found, check_filters, lacking
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 QUOTED = 30  # tokens of a quoted query that the frame has room for
@@ -146,7 +146,7 @@ def _answer(recall: Recall, page: Page, start: int, query: str, where: str) -> A
         below += f' There are more results: call again with cursor "{next_index}".'
     above = f"Found {where} about {_quoted(query)}, the best session first, its messages in order:"
     if recall.by_meaning:
-        above = f"No message contains {_quoted(query)}. {NEAREST} ({where}, nearest first):"
+        above = f"{lacking(_quoted(query), partly=recall.partly)}. {NEAREST} ({where}, nearest first):"
     return Answer(fenced(above, page.texts, below), data)
 
 
@@ -165,7 +165,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> A
         below += f' There are later ones: call again with cursor "{page.next_index}".'
     above = f"Decisions about {_quoted(topic)}, oldest first:"
     if recall.by_meaning:
-        above = f"No message contains {_quoted(topic)}. {NEAREST}; oldest first:"
+        above = f"{lacking(_quoted(topic), partly=recall.partly)}. {NEAREST}; oldest first:"
     return Answer(fenced(above, page.texts, below), data)
 
 

@@ -48,6 +48,15 @@ REASONS = {
 _KEY = re.compile(r"[\w.:-]{1,200}")
 
 
+class Hit(NamedTuple):
+    """A message that was found, as the list shows it."""
+
+    link: str
+    role: str
+    snippet: Markup
+    why: str
+
+
 class Card(NamedTuple):
     """A conversation as the list shows it."""
 
@@ -58,8 +67,7 @@ class Card(NamedTuple):
     tool: str
     project: str
     ago: str
-    why: str
-    matches: list[tuple[str, Match, Markup]]
+    matches: list[Hit]
 
 
 async def home(request: Request) -> Response:
@@ -103,6 +111,7 @@ async def _answer(request: Request) -> dict[str, Any]:
         "more": more,
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
+        "partly": found is not None and found.partly,
         "missing": found.missing if found is not None else "",
         "choices": _choices(found, filters) if found is not None else {},
         "periods": PERIODS,
@@ -135,20 +144,26 @@ def short_path(path: str) -> str:
 
 def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) -> Card:
     row = entry.row
-    matches = [(address(row, at=match.seq) + f"#m{match.seq}", match, highlighted(match)) for match in entry.matches]
-    why = _why(entry.matches) if searched else ""
+    matches = [
+        Hit(
+            address(row, at=match.seq) + f"#m{match.seq}",
+            match.role,
+            highlighted(match),
+            _why(match) if searched else "",
+        )
+        for match in entry.matches
+    ]
     project = short_path(row.project) if row.project else services.label(row.root)
     summary = shown(row.summary)[:600].partition("\n")[0] if not matches else ""
-    link = matches[0][0] if matches else address(row)
+    link = matches[0].link if matches else address(row)
     title = shown(row.name)
-    return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), why, matches)
+    return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), matches)
 
 
-def _why(matches: Sequence[Match]) -> str:
-    """Return what a conversation was found by."""
-    found = {reason for match in matches for reason in match.why}
+def _why(match: Match) -> str:
+    """Return what a message was found by."""
     # A store on a server does not say why.
-    found = found or {"words" if any(match.highlights for match in matches) else "meaning"}
+    found = match.why or ("words" if match.highlights else "meaning",)
     return ", ".join(text for reason, text in REASONS.items() if reason in found)
 
 

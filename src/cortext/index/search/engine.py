@@ -61,6 +61,7 @@ class Engine:
         self.models = models
         self.trouble = ""  # why the last query was answered without meaning
         self.worded = True  # whether the last query's words were found, not only their meaning
+        self.partly = False  # whether some of them were found, but too few in any message
         self.missing: list[str] = []  # the words of the last query that no message has
         self.more_to_do = False  # whether the last update left work for a background process
         self._generation: Generation | None = None
@@ -282,13 +283,14 @@ class Engine:
 
     def find(self, query: Query, **options: Unpack[Options]) -> Results:
         """Return the messages found, by (key, number); nothing if there is no index yet."""
-        self.trouble, self.worded, self.missing = "", False, []
+        self.trouble, self.worded, self.partly, self.missing = "", False, False, []
         generation = self.generation()
         if generation is None:
             return Results({}, set())
         finding = Finding(generation, self.models)
         results = finding.find(query, **options)
-        self.trouble, self.worded, self.missing = finding.trouble, finding.worded, finding.missing
+        self.trouble, self.missing = finding.trouble, finding.missing
+        self.worded, self.partly = finding.worded, finding.partly
         return results
 
     # ── presenting results ───────────────────────────────────────────────────────────────────────────

@@ -84,6 +84,7 @@ class Finding:
         self._generation, self._models = generation, models
         self.trouble = ""  # why it was answered without meaning
         self.worded = False  # whether its words were found, not only their meaning
+        self.partly = False  # whether some of its words were found, but too few in any message
         self.missing: list[str] = []  # its words that no message has
 
     def find(
@@ -149,6 +150,7 @@ class Finding:
             # Of "volcano eruption file", a message has "file": that is no answer.
             share = asking.share(query, rarity)
             self.worded = any(share(text) >= LEAST for text in ranked.texts)
+            self.partly = not self.worded
         return Results(ranked.scores, asking.lit, signals, ranked.dated, near.far)
 
     def _names(self, query: Query, keys: Collection[int]) -> dict[int, float]:

@@ -58,8 +58,9 @@ class Listed(NamedTuple):
     tags: list[str]
     projects: Sequence[str] = ()
     total: int = 0
-    only_near: bool = False  # no message has the words: the results are only near in meaning
+    only_near: bool = False  # no message has the words, or too few of them: the results are only near in meaning
     missing: str = ""  # why the sessions of a server are missing
+    partly: bool = False  # if `only_near`: some of the words were found
 
 
 class Finder:
@@ -129,11 +130,12 @@ class Finder:
         if question.text.strip():
             entries = self._searched(question, limit or MOST_FOUND)
             only_near = self._search is not None and self._search.by_meaning
+            partly = self._search is not None and self._search.partly
         else:
-            entries, only_near = self._newest(listing, question, limit or MOST_LISTED), False
+            entries, only_near, partly = self._newest(listing, question, limit or MOST_LISTED), False, False
         tools, types, statuses, tags, projects = self._values
         missing = next((error.message for each in self._listings() for error in each.missing.values()), "")
-        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near, missing)
+        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near, missing, partly)
 
     def _listings(self) -> list[Listing]:
         searched = [self._search.listing] if self._search is not None else []

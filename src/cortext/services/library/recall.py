@@ -67,7 +67,8 @@ class Recall:
 
     def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
         self._listing, self._search = listing, search
-        self.by_meaning = False  # whether no message has the words of the last query
+        self.by_meaning = False  # whether no message has the words of the last query, or too few of them
+        self.partly = False  # whether some of them were found
 
     # ── searching ────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,7 +86,7 @@ class Recall:
         results = search.search(
             query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
         )
-        self.by_meaning = search.by_meaning
+        self.by_meaning, self.partly = search.by_meaning, search.partly
         return results
 
     def passages(self, found: Sequence[Found]) -> Iterator[tuple[Row, Passage]]:
@@ -108,7 +109,7 @@ class Recall:
         """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached."""
         search = self._search()
         results = search.messages(topic, filters=filters, limit=limit, leave_out=leave_out, fresh=False)
-        self.by_meaning = search.by_meaning
+        self.by_meaning, self.partly = search.by_meaning, search.partly
         rows: dict[tuple[str, str], Row] = {}
         for result in results[start:]:
             row = result.session
@@ -123,7 +124,7 @@ class Recall:
         results = search.search(
             topic, filters=filters, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
         )
-        self.by_meaning = search.by_meaning
+        self.by_meaning, self.partly = search.by_meaning, search.partly
         words = topic_words(subject_of(topic))
         settled: dict[tuple[str, str], SessionDecision] = {}
         best_score = max((match.score for result in results for match in result.matches), default=0.0)

@@ -71,9 +71,9 @@ MOST_NAMED = 5  # missing words that are named
 SAMPLE = 20_000  # characters of a session from which those words are taken
 
 
-def nearest_to(query: str) -> str:
-    """Return the line shown above results that do not contain the words (`Search.by_meaning`)."""
-    return f"No message contains {_quoted(query)}; the nearest in meaning:"
+def lacking(quoted: str, *, partly: bool) -> str:
+    """Return what is said of a query if its results are only near in meaning (`Search.by_meaning`)."""
+    return f"No message contains {'more than a little of ' if partly else ''}{quoted}"
 
 
 def note_of(search: Search, query: str) -> str:
@@ -81,7 +81,7 @@ def note_of(search: Search, query: str) -> str:
     unclear = f"{_quoted(search.unclear)} is not understood as a time: no tag here has that name. "
     note = unclear if search.unclear else ""
     if search.by_meaning:
-        return note + nearest_to(query)
+        return f"{note}{lacking(_quoted(query), partly=search.partly)}; the nearest in meaning:"
     words = [_quoted(word) for word in search.missing[:MOST_NAMED]]
     return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
 
@@ -135,6 +135,11 @@ class Search:
     def by_meaning(self) -> bool:
         """Whether no message has the last query's words, or too few of them: the results are only near in meaning."""
         return not self._engine.worded
+
+    @property
+    def partly(self) -> bool:
+        """Whether some of the words were found, but too few in any message; then the results are `by_meaning`."""
+        return self._engine.partly
 
     @property
     def missing(self) -> list[str]:
