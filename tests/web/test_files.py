@@ -96,4 +96,10 @@ def test_what_no_agent_wrote_and_what_is_outside_is_said_plainly(pond: Pond, tmp
             assert "root:" not in words
         assert ask("README", str(tmp_path))[0] == 400, "no folder that conversations were held in"
         assert ask("src/census.py:0")[0] == 400 and ask("src/census.py:99")[0] == 400
+        assert "Continue in" in ask("src/census.py:2")[1]
+        of_commit = running.get(f"/why?{urlencode({'project': str(pond.folder), 'commit': 'HEAD'})}").words
+        assert "Count storks" in of_commit and "confidence: it wrote" in of_commit, of_commit
+        assert "Count the storks that stand" in of_commit
+        for given in ({"commit": "no-such"}, {"commit": "--output=x"}, {"commit": "HEAD", "file": "README"}):
+            assert running.get(f"/why?{urlencode({'project': str(pond.folder), **given})}").status in (400, 404), given
         assert running.get("/why").status == 200 and "Why a line exists" in running.get("/why").words

@@ -1,4 +1,4 @@
-"""Files: which conversation a line or a file comes from, and which ones used it."""
+"""Files: which conversation a line, a file or a commit comes from, and which ones used the file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cortext.model import clock
 from cortext.model.amounts import times
 from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
-from cortext.services.origin.history import Commit, line_of, locate_inside
+from cortext.services.origin.history import Commit, line_of, locate, locate_inside
 from cortext.services.origin.touched import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Origin, Why
 from cortext.services.origin.written import Library as Origins
@@ -45,10 +45,12 @@ def project_of(row: Row) -> str:
 
 
 async def why(request: Request) -> Response:
-    """Show the form, and what is known about the file or line that it names."""
+    """Show the form, and what is known about the file, line or commit that it names."""
     services = library(request)
     known = await _folders(services)
-    wanted = request.query_params.get("file", "")[:LONGEST].strip()
+    wanted, commit = (request.query_params.get(name, "")[:LONGEST].strip() for name in ("file", "commit"))
+    if wanted and commit:
+        raise UsageError("name either a file or a commit", hint="leave one of the two fields empty")
     here = top_of(services.folder) or services.folder
     project = request.query_params.get("project", "") or (here if here in known or not known else known[0])
     if project not in (*known, here):
@@ -59,9 +61,12 @@ async def why(request: Request) -> Response:
         "projects": [(folder, short_path(folder)) for folder in dict.fromkeys((*known, here))],
         "project": project,
         "file": wanted,
+        "revision": commit,
     }
     if wanted:
         values |= await services.in_reader(lambda: _answer(services, project, wanted))
+    elif commit:
+        values |= await services.in_reader(lambda: _commit_answer(services, project, commit))
     return page(request, "why.html", values)
 
 
@@ -75,9 +80,7 @@ async def _folders(services: Library) -> list[str]:
 def _answer(services: Library, project: str, wanted: str) -> dict[str, Any]:
     """Return what is known about a file or a line of a project."""
     path, line = line_of(wanted, project)
-    search = services.stores.search()
-    search.refresh(meaning=False)
-    stored = Origins(search.listing, lambda: search)
+    stored = _origins(services)
     values: dict[str, Any] = {"path": path, "line": line, "text": "", "commit": "", "origins": [], "touches": []}
     try:
         history, inside = locate_inside(project, path)
@@ -96,6 +99,28 @@ def _answer(services: Library, project: str, wanted: str) -> dict[str, Any]:
     if is_below(os.path.realpath(os.path.join(project, path)), os.path.realpath(top_of(project) or project)):
         values["touches"] = [_touch(each) for each in touched(stored, os.path.join(project, path))[:TOUCHES]]
     return values
+
+
+def _commit_answer(services: Library, project: str, revision: str) -> dict[str, Any]:
+    """Return what is known about the lines that a commit added."""
+    history, _ = locate(project)
+    found = Why(_origins(services), history).commit(revision)
+    unknown = f"{NOT_KNOWN}: no stored conversation wrote the lines that it added."
+    return {
+        "path": shown(found.commit.subject),
+        "line": 0,
+        "text": "",
+        "commit": _commit(found.commit),
+        "origins": [_origin(origin) for origin in found.origins],
+        "unknown": unknown,
+    }
+
+
+def _origins(services: Library) -> Origins:
+    """Return the edits of all conversations, as of now."""
+    search = services.stores.search()
+    search.refresh(meaning=False)
+    return Origins(search.listing, lambda: search)
 
 
 def _commit(commit: Commit | None) -> str:
@@ -117,7 +142,8 @@ def _origin(origin: Origin) -> dict[str, Any]:
     assert row is not None
     sure = f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines"
     quotes = list(_quotes(origin)) if reason is not None else []
-    return {**_session(row, reason.seq if reason is not None else -1), "sure": sure, "quotes": quotes}
+    session = _session(row, reason.seq if reason is not None else -1)
+    return {**session, "sure": sure, "quotes": quotes, "resume": address(row, "continue")}
 
 
 def _quotes(origin: Origin) -> Iterator[tuple[str, str, str]]:
