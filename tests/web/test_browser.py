@@ -131,15 +131,63 @@ def test_results_appear_while_typing_and_lead_to_the_message(room: Room) -> None
         assert "Seventeen herons at 06:20." in shown.inner_text()
 
 
-def test_filters_change_the_list_without_a_reload(room: Room) -> None:
+def test_several_values_of_a_filter_are_chosen_without_a_reload(room: Room) -> None:
     with room.page() as page:
         page.goto(f"{room.base}/")
+        page.wait_for_selector("html[data-ready]")
         page.evaluate("window.stays = true")
-        page.locator("select[name=tool]").select_option("gemini")
+        assert page.locator(".clear").is_hidden()
+        menu = page.locator(".pick", has=page.locator("[name=tool]"))
+        menu.locator("summary").click()
+        menu.get_by_label("Gemini CLI").check()
         until(page, "document.querySelectorAll('.card').length === 1")
-        assert "tool=gemini" in page.url and page.evaluate("window.stays")
-        page.reload()
-        assert page.locator(".card h2").all_inner_texts() == ["The leaking boat"]
+        menu.get_by_label("Codex").check()
+        until(page, "document.querySelectorAll('.card').length > 1")
+        chosen = {"Gemini CLI", "Codex"}
+        assert set(page.locator(".card .tool").all_inner_texts()) == chosen
+        assert page.evaluate("window.stays")
+        assert "tool=codex&tool=gemini" in page.url  # a view that can be bookmarked
+        for again in (False, True):
+            if again:
+                page.reload()
+                page.wait_for_selector("html[data-ready]")
+            assert set(menu.locator("[data-chosen]").inner_text().split(", ")) == chosen
+            assert set(page.locator(".card .tool").all_inner_texts()) == chosen
+        page.locator(".clear").click()
+        page.wait_for_selector("html[data-ready]")
+        assert menu.locator("[data-chosen]").inner_text() == "every tool"
+        page.locator("select[name=status]").select_option("completed")
+        until(page, "location.search === '?status=completed' && !document.querySelector('.clear').hidden")
+
+
+def test_several_values_of_a_filter_are_chosen_with_the_keyboard(room: Room) -> None:
+    with room.page() as page:
+        page.goto(f"{room.base}/")
+        page.wait_for_selector("html[data-ready]")
+        page.locator(".pick > summary").first.focus()
+        page.keyboard.press("Enter")
+        for _ in range(2):
+            page.keyboard.press("Tab")
+            page.keyboard.press("Space")
+        until(page, "new URLSearchParams(location.search).getAll('tool').length === 2")
+        page.keyboard.press("Escape")
+        assert page.evaluate("document.activeElement.matches('.pick:not([open]) > summary')")
+
+
+@pytest.mark.parametrize("size", [None, {"width": 700, "height": 800}, PHONE], ids=["screen", "tablet", "phone"])
+def test_the_menus_of_filters_fit_every_screen(room: Room, size: dict[str, int] | None) -> None:
+    with room.page(size=size) as page:
+        page.goto(f"{room.base}/?tool=gemini,codex&type=plan,debug")
+        page.wait_for_selector("html[data-ready]")
+        for menu in page.locator(".pick").all():
+            menu.locator("summary").click()
+            page.screenshot(path=PICTURES / f"filters-{size['width'] if size else 'screen'}.png")
+            box = menu.locator(".sheet").bounding_box()
+            width = page.viewport_size["width"] if page.viewport_size else 0
+            assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= width
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert broken_rules(page) == []
+            page.keyboard.press("Escape")
 
 
 def test_calls_fold_and_diffs_show_signs(room: Room) -> None:
@@ -524,6 +572,12 @@ def test_reading_and_searching_work_without_scripts(room: Room) -> None:
         page.locator(".matches a").first.click()
         assert "Teach me the bowline knot." in page.locator("article#m0").inner_text()
         page.goto(f"{room.base}/")
+        page.locator(".pick > summary").first.click()
+        for name in ("Codex", "Gemini CLI"):
+            page.get_by_label(name).check()
+        page.get_by_role("button", name="Apply").click()
+        page.wait_for_url("**tool=codex&tool=gemini**")
+        assert set(page.locator(".card .tool").all_inner_texts()) == {"Codex", "Gemini CLI"}
         page.get_by_role("link", name="A very long one", exact=True).click()
         page.get_by_role("link", name="Later messages").click()
         assert page.locator("#m40").count() == 1

@@ -57,6 +57,14 @@ class Hit(NamedTuple):
     why: str
 
 
+class Choice(NamedTuple):
+    """A value of a filter, with its name for people."""
+
+    value: str
+    name: str
+    chosen: bool
+
+
 class Card(NamedTuple):
     """A conversation as the list shows it."""
 
@@ -98,6 +106,7 @@ async def _answer(request: Request) -> dict[str, Any]:
     services = library(request)
     found = await services.find(question, limit + 1, request.is_disconnected)
     entries = found.entries if found is not None else []
+    known = found or await services.find(Question(), 1)  # while the index is built, only the list knows the values
     given = {name: value for name, value in {"q": text, **filters}.items() if value}
     more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(entries) and limit < most else ""
     ago = clock.Ago()
@@ -113,14 +122,15 @@ async def _answer(request: Request) -> dict[str, Any]:
         "only_near": found is not None and found.only_near and bool(entries),
         "partly": found is not None and found.partly,
         "missing": found.missing if found is not None else "",
-        "choices": _choices(found, filters) if found is not None else {},
+        "choices": _choices(known, filters) if known is not None else {},
+        "several": SEVERAL,
         "periods": PERIODS,
         "statuses": STATUSES,
     }
 
 
-def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
-    """Return the values of the filters, each with its name for people; among them those that are chosen now."""
+def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[Choice]]:
+    """Return the values of the filters; among them those that are chosen now, even if no conversation has them."""
     names: dict[str, tuple[Sequence[str], Callable[[str], str]]] = {
         "tool": (found.tools, tools.title),
         "type": (found.types, str),
@@ -129,11 +139,9 @@ def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[tuple[
     }
     choices = {}
     for name, (values, named) in names.items():
-        chosen = filters[name]
-        known = [*([chosen] if chosen and chosen not in values else []), *values]
-        choices[name] = [
-            (value, ", ".join(map(named, value.split(","))) if name in SEVERAL else named(value)) for value in known
-        ]
+        chosen = list(filter(None, filters[name].split(",") if name in SEVERAL else [filters[name]]))
+        offered = dict.fromkeys([*(value for value in chosen if value not in values), *values])
+        choices[name] = [Choice(value, named(value), value in chosen) for value in offered]
     return choices
 
 

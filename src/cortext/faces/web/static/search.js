@@ -1,6 +1,6 @@
 // Results as you type, filters without a reload, and a list that follows what is captured.
 
-import { $, follow, get, parsed } from "./common.js";
+import { $, $$, follow, get, parsed } from "./common.js";
 
 const PAUSE = 90; // milliseconds after a key
 
@@ -13,6 +13,20 @@ export function startSearch() {
     const fields = [...new FormData(form)].filter(([, value]) => value);
     return new URLSearchParams(fields).toString();
   };
+
+  // Say which filters are chosen, and offer to clear them.
+  function showFilters() {
+    for (const menu of $$(".pick")) {
+      const chosen = $$("input:checked", menu).map((box) => box.parentNode.textContent.trim());
+      $("[data-chosen]", menu).textContent = chosen.join(", ") || menu.dataset.every;
+      $("summary", menu).classList.toggle("on", chosen.length > 0);
+    }
+    for (const select of $$(".filters select")) select.classList.toggle("on", Boolean(select.value));
+    const words = $("#q").value;
+    const clear = $(".filters .clear");
+    clear.hidden = !$(".filters .on, .filters [type=hidden]");
+    clear.href = words ? `/?${new URLSearchParams({ q: words })}` : "/";
+  }
 
   async function refresh(address = query(), keep = false) {
     running?.abort();
@@ -41,12 +55,9 @@ export function startSearch() {
   form.addEventListener("submit", (event) => { event.preventDefault(); refresh(); });
   form.addEventListener("input", (event) => {
     clearTimeout(waiting);
-    if (event.target.tagName === "SELECT") {
-      event.target.classList.toggle("on", Boolean(event.target.value));
-      refresh();
-    } else {
-      waiting = setTimeout(refresh, PAUSE);
-    }
+    showFilters();
+    if (event.target.id === "q") waiting = setTimeout(refresh, PAUSE);
+    else refresh();
   });
   results.addEventListener("click", (event) => {
     const more = event.target.closest("[data-more]");
@@ -55,6 +66,7 @@ export function startSearch() {
     refresh(new URL(more.href).search.slice(1)); // in the address, so that the next change keeps it
   });
   if ($("[data-again]", results)) again = setTimeout(refresh, 1500);
+  showFilters(); // a browser that goes back may have restored other choices
   // While a person reads results of a search, or further down, the list stays as it is; at its top it catches up.
   const atTop = () => !$("#q").value && scrollY < 200;
   function renew() {
