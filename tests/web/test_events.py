@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.req("PAGE-01")
 PROMISED = 2.0  # seconds from the capture of a message to the page
 LEFT = 1.0  # of them, for the work: reading, sending, drawing
 
-Capture = Callable[[str], None]
+Capture = Callable[[str], object]
 
 
 class Clock:
@@ -105,7 +105,7 @@ async def _events(library: Library, path: dict[str, str]) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("capturing", [_hooks, _watch], ids=["hook", "watch"])
 def test_what_is_captured_is_announced_at_the_next_look(
-    talk: ClaudeTalk, clock: Clock, capturing: Callable[[ClaudeTalk], Iterator[Capture]]
+    talk: ClaudeTalk, clock: Clock, capturing: Callable[[ClaudeTalk], AbstractContextManager[Capture]]
 ) -> None:
     """To the conversation and to the list; without the comparison of all files, which is seldom."""
     (row,) = cortext("list", "--json", cwd=talk.project).json
