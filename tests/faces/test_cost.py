@@ -273,7 +273,7 @@ def test_bad_options_are_explained(tmp_path: Path) -> None:
     assert "No tokens are recorded yet" in desk.cortext("cost").out
     for words, code, text in (
         (("list", "--columns", "id,nonsense"), 2, "unknown column 'nonsense'"),
-        (("cost", "--since", "soon"), 2, "invalid --after value 'soon'"),
+        (("cost", "--since", "soon"), 2, "invalid --since value 'soon'"),
         (("cost", "--prices", "missing.json"), 1, "cannot read the prices"),
     ):
         done = cortext(*words, cwd=desk.project, env={"HOME": str(desk.home)})

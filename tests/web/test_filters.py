@@ -128,3 +128,10 @@ def test_several_values_of_an_address_are_repeated_or_separated_by_commas(served
     page = served.get("/?tool=claude,codex")
     assert "Claude Code, Codex" in page.words  # the filter shows what is chosen
     assert served.get("/?tag=%23wood,nonsense").status == 400
+
+
+def test_the_count_is_that_of_the_list_and_the_archive_has_its_own(served: Served, pond: Pond) -> None:
+    listed = cortext("list", "--all", "--json", cwd=pond.folder, env=pond.env).json
+    assert f"{len(listed)} conversations, newest first" in served.get("/").words
+    assert f"1 of {len(listed)} conversations" in served.get("/?tool=codex&type=debug").words
+    assert "1 of 1 conversation," in served.get("/?tag=archived").words

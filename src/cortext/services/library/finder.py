@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """The answer to a question, and the values to filter by. `total` counts all sessions, whatever was asked."""
+    """The answer to a question, and the values to filter by. `total` counts the sessions of the list or the archive."""
 
     entries: list[Entry]
     tools: list[str]
@@ -94,7 +94,7 @@ class Finder:
         self._values_of: tuple[str, int] = ("", -1)
         self._values_at = -math.inf
         self._asked_at = -math.inf
-        self._total = 0
+        self._totals = (0, 0)  # sessions in the list, and in the archive
 
     @property
     def listing(self) -> Listing:
@@ -134,8 +134,9 @@ class Finder:
         else:
             entries, only_near, partly = self._newest(listing, question, limit or MOST_LISTED), False, False
         tools, types, statuses, tags, projects = self._values
+        total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
         missing = next((error.message for each in self._listings() for error in each.missing.values()), "")
-        return Listed(entries, tools, types, statuses, tags, projects, self._total, only_near, missing, partly)
+        return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
 
     def _listings(self) -> list[Listing]:
         searched = [self._search.listing] if self._search is not None else []
@@ -152,7 +153,9 @@ class Finder:
         self._values.append(tag_choices([cells[4:] for cells in found]))
         used = Counter(cells[3] for cells in found if cells[3])
         self._values.append([project for project, _ in used.most_common()])
-        self._total, self._values_of, self._values_at = len(found), state, time.monotonic()
+        listed = [bool(archived) for (archived,) in listing.cells(("archived",), asking=False)]
+        self._totals = (listed.count(False), listed.count(True))
+        self._values_of, self._values_at = state, time.monotonic()
 
     def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
         times = timestamps(question.after, question.before)

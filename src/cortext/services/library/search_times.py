@@ -15,15 +15,21 @@ def check_filters(filters: Mapping[str, str], known: Collection[str] = FILTERS) 
     for name, value in filters.items():
         if name not in known:
             raise UsageError(f"unknown filter {name!r}", hint=f"use one of {', '.join(known)}")
-        if name in ("after", "before") and value and moment(value) < 0:
-            raise UsageError(f"invalid --{name} value {value!r}", kept="nothing was changed", hint=_TIMES)
+        if name in ("after", "before"):
+            _check_time(name, value)
         if name == "is" and not set(value.lower().split(",")) <= {"", *IS}:
             raise UsageError(f"unknown filter is:{value[:60]}", hint=f"use is:{', is:'.join(IS)}")
 
 
-def timestamps(after: str, before: str) -> dict[str, str]:
-    """Return both times as timestamps; an empty one stays empty."""
-    check_filters({"after": after, "before": before})
+def _check_time(option: str, value: str) -> None:
+    if value and moment(value) < 0:
+        raise UsageError(f"invalid --{option} value {value!r}", kept="nothing was changed", hint=_TIMES)
+
+
+def timestamps(after: str, before: str, options: tuple[str, str] = ("after", "before")) -> dict[str, str]:
+    """Return both times as timestamps; an empty one stays empty. `options` are the names they were given under."""
+    for option, value in zip(options, (after, before), strict=True):
+        _check_time(option, value)
     return {
         "after": timestamp(after) if after else "",
         "before": timestamp(before, end=True) if before else "",

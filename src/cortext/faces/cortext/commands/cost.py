@@ -52,7 +52,8 @@ def parser() -> ArgumentParser:
     about = "only calls of this AI tool (see `cortext tools`), or of one of several: claude,codex"
     made.add_argument("--tool", default="", help=about)
     made.add_argument("--model", default="", help="only calls of this model, by its full name")
-    add_filters(made, without=("after", "before", "tool"))
+    add_filters(made, without=("after", "before", "tool", "archived"))
+    made.add_argument("--archived", action="store_true", help="only archived sessions, which otherwise count too")
     made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N lines; of times, the newest")
     about = (
         'a file with prices that replace the built-in ones: {"models": {"NAME": {"input": 3, "output": 15}}} '
@@ -68,7 +69,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = Stores()
     prices = stores.prices(options.prices)
-    times = timestamps(options.since, options.until)
+    times = timestamps(options.since, options.until, ("since", "until"))
     listing = fresh_listing(stores)
     listing.partial = True
     ledger = read_ledger(listing, prices)
