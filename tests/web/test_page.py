@@ -243,6 +243,7 @@ def test_the_receipt_says_what_would_be_carried_over(served: Served, pond: Pond)
     here = served.link("Herons at the pond")
     page = served.get(f"{here}/continue?tool=claude")
     assert "6 of 6" in page.words and "Tool calls 1" in page.words
+    assert re.search(r"Tokens about \d+ Price about \$0\.\d+ ", page.words), page.words  # though it is below a cent
     command = f"cd {pond.folder} && cortext resume 001-plan-herons-at-the-pond --ai claude"
     assert command in page.words and command in served.get(f"{here}/continue/claude").words
     assert served.get(f"{here}/continue/gemini").status == 400  # not installed

@@ -51,10 +51,7 @@ def planned(services: Library, row: Row, name: str) -> Plan:
         raise UsageError(f"{name[:40]!r} is not a tool that is installed here", hint="choose one from the list")
     tool = tools.native_writer(name)
     budget = services.stores.settings.resume.native_tokens
-    plan = caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
-    carrying = services.stores.carrying(services.reading(row.root))
-    plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, name)
-    return plan
+    return caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
 
 
 async def choose(request: Request) -> Response:
@@ -87,12 +84,15 @@ async def _receipt(services: Library, row: Row, name: str) -> dict[str, Any]:
         plan = planned(services, row, name)
         terminal = terminals.available(os.environ) if not services.remote else None
         line = command(row, name)
+        carrying = services.stores.carrying(services.reading(row.root))
+        plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, name)
         return {
             "tool": name,
             "title": dict(installed())[name],
             "how": plan.how,
             "project": plan.project,
             "receipt": plan.receipt,
+            "price": carrying.price(plan.receipt.tokens, name),
             "warnings": [shown(text) for text in plan.warnings],
             "command": f"cd {shlex.quote(plan.project)} && {line}",
             "terminal": terminal.name if terminal is not None else "",

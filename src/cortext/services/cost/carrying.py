@@ -31,6 +31,14 @@ class CarryingPrices:
     def __init__(self, listing: Listing, prices: Callable[[], Prices], can_resume: Callable[[str], bool]) -> None:
         self._listing, self._prices, self._can_resume = listing, prices, can_resume
 
+    def price(self, tokens: int, target: str) -> str:
+        """Return what it costs to carry so many tokens into the target, however little; unknown if it is not known."""
+        try:
+            found = _in(self._prices(), target, models_in_use(self._listing, target).get(target, ""), tokens)
+        except CortextError:  # the prices cannot be read: the sentence says why
+            return UNKNOWN
+        return UNKNOWN if found.cost is None else f"about {money(found.cost)}"
+
     def sentence(self, session: Session, tokens: int, target: str = "", model: str = "") -> str:
         """Return what it costs to carry so many tokens of a conversation into the target and into other tools.
 
