@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cortext.store.files.workspace import WorkspaceStore
-from tests.faces.pond import Pond, make_pond
+from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import SCRIPTS, Ran, cortext
 from tests.support.screen import Screen
 
@@ -103,6 +103,35 @@ def test_many_are_changed_by_filters_after_a_dry_run(pond: Pond) -> None:
     assert "name one by its number or id" in _run(pond, "archive", code=2).err
     assert "both conversations and filters" in _run(pond, "star", "1", "--tool", "claude", code=2).err
     assert "invalid tag" in _run(pond, "tag", "1", "a,b", code=2).err
+
+
+@pytest.mark.req("ORDER-01")
+def test_a_note_is_kept_on_many_after_a_dry_run_and_taken_back(pond: Pond) -> None:
+    claude = _ids(pond, "--tool", "claude")
+    one = min(claude)
+
+    def notes(name: str) -> list[str]:
+        return [note["text"] for note in _run(pond, "note", name, "--json").json]
+
+    _run(pond, "note", one, "waits", "for", "legal")
+    done = _run(pond, "note", "--tool", "claude", "waits", "for", "legal", "--dry-run")
+    assert f"Would note on {min(claude - {one})}" in done.out and one not in done.out, "one has this note already"
+    assert [notes(name) for name in sorted(claude)] == [["waits for legal"], []]
+    done = _run(pond, "note", "--tool", "claude", "the", "key", "is", SECRET)
+    assert "Noted on 2 conversations: the key is [masked" in done.out and "Undo: cortext note --undo" in done.out
+    assert all(SECRET not in text for name in claude for text in notes(name))
+    assert sum(len(notes(name)) for name in claude) == 3
+    _run(pond, "note", "--undo")
+    assert [notes(name) for name in sorted(claude)] == [["waits for legal"], []]
+    report = _run(pond, "note", "--tool", "claude", "late", "--json").json
+    assert [item["notes"] for item in report["changed"]] == [["late"], ["late"]]
+    _run(pond, "note", one, "--remove", "1")
+    _run(pond, "note", "--undo")
+    assert sorted(notes(one)) == ["late", "waits for legal"], "the last change was the removal of one note"
+    assert "Would note on" in _run(pond, "note", one, "again", "--dry-run").out and "again" not in notes(one)
+    assert "no conversation was given" in _run(pond, "note", code=2).err
+    assert "--remove is for one conversation" in _run(pond, "note", "--tool", "claude", "--remove", "1", code=2).err
+    assert "the note is empty" in _run(pond, "note", "--tool", "claude", code=2).err
 
 
 @pytest.mark.req("ORDER-01")

@@ -1,6 +1,6 @@
-"""The last change of tags, stars or the archive, so that `--undo` takes back exactly that and nothing else.
+"""The last change of tags, stars, notes or the archive, so that `--undo` takes back exactly that and nothing else.
 
-One file for each of the three, in the state folder. If it cannot be written, the change is made without an `--undo`.
+One file for each of the four, in the state folder. If it cannot be written, the change is made without an `--undo`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ LARGEST = 64 << 20  # bytes
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One conversation that was changed, and the tags that were added or removed."""
+    """One conversation that was changed, and the tags or notes that were added or removed."""
 
     root: str
     id: str
-    tags: list[str] = []
+    words: list[str] = []
 
 
 class LastChange(msgspec.Struct, frozen=True):
-    """What was changed: `on` if tags, stars or the archive were set, else they were removed."""
+    """What was changed: `on` if tags, stars, notes or the archive were set, else they were removed."""
 
     on: bool
     parts: list[Part]
@@ -44,7 +44,7 @@ def remember(what: str, *, on: bool, parts: Sequence[Part]) -> bool:
 
 
 def recall(what: str) -> LastChange | None:
-    """Return the last change of tags, stars or the archive; None if there is none."""
+    """Return the last change of tags, stars, notes or the archive; None if there is none."""
     try:
         return msgspec.json.decode(fsio.read_file(_path(what), LARGEST), type=LastChange)
     except (OSError, CortextError, msgspec.DecodeError, UnicodeDecodeError):

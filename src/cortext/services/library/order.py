@@ -60,8 +60,8 @@ def set_archived(named_store: NamedStore, session: Session, *, on: bool = True) 
     return changes
 
 
-def add_note(named_store: NamedStore, session: Session, text: str) -> Note:
-    """Add a note, without secrets, and return it."""
+def checked_note(text: str) -> str:
+    """Return the text of a note without secrets. UsageError if it is empty or too long."""
     text = mask(text.strip()).text
     if not text or len(text) > LONGEST_NOTE:
         raise UsageError(
@@ -69,9 +69,22 @@ def add_note(named_store: NamedStore, session: Session, text: str) -> Note:
             kept="nothing was changed",
             hint=f"use 1 to {LONGEST_NOTE:,} characters",
         )
-    made = event(session.extra, NOTE, text)
+    return text
+
+
+def add_note(named_store: NamedStore, session: Session, text: str) -> Note:
+    """Add a note, without secrets, and return it."""
+    made = event(session.extra, NOTE, checked_note(text))
     _add(named_store, session, [made])
-    return Note(made["id"], made["at"], text)
+    return Note(made["id"], made["at"], made["value"])
+
+
+def set_notes(named_store: NamedStore, session: Session, texts: Iterable[str], *, on: bool = True) -> list[str]:
+    """Add notes that are not there yet, or remove those with these texts; return the texts that this changed."""
+    known = {note.text: note.id for note in order_of(session.extra).notes}
+    changed = [text for text in dict.fromkeys(texts) if (text in known) != on]
+    _add(named_store, session, [event(session.extra, NOTE, text if on else known[text], on=on) for text in changed])
+    return changed
 
 
 def remove_note(named_store: NamedStore, session: Session, number: int) -> Note:
@@ -113,15 +126,15 @@ def save(named_store: NamedStore, ids: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(notes))
 
 
-# Changes one conversation, and returns what that changed: tags, or whether it did anything.
+# Changes one conversation, and returns what that changed: tags or notes, or whether it did anything.
 Setter = Callable[[NamedStore, Session], list[str] | bool]
 
 
 class Changed(NamedTuple):
-    """A conversation that was changed, as it was listed before, and the tags that were added or removed."""
+    """A conversation that was changed, as it was listed before, and the tags or notes that were added or removed."""
 
     row: Row
-    tags: list[str]
+    words: list[str]
 
 
 class Changes(NamedTuple):
@@ -163,11 +176,21 @@ def change_all(
     return done
 
 
-def needs_change(row: Row, what: str, tags: Sequence[str], *, on: bool) -> bool:
-    """Whether a change would change this conversation, for a dry run."""
-    if what == TAG:
-        return any((tag in row.tag_names) != on for tag in tags)
+def needs_change(listing: Listing, row: Row, what: str, words: Sequence[str], *, on: bool) -> bool:
+    """Whether a change would change this conversation, for a dry run. `words` are the tags or notes."""
+    if what in (TAG, NOTE):
+        known = row.tag_names if what == TAG else _notes(listing, row)
+        return any((word in known) != on for word in words)
     return bool(row.starred if what == STAR else row.archived) != on
+
+
+def _notes(listing: Listing, row: Row) -> list[str]:
+    """Return the notes on a conversation, which no list has; none if it cannot be read."""
+    try:
+        session = listing.named_store(row.root).store.peek(row.id)
+    except CortextError:
+        return []
+    return [note.text for note in order_of(session.extra).notes]
 
 
 def notes_json(order: Order) -> list[dict[str, object]]:

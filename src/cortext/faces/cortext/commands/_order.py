@@ -1,4 +1,4 @@
-"""What `tag`, `star` and `archive` share: choosing conversations by name or by filters, changing and reporting them."""
+"""What `tag`, `star`, `note` and `archive` share: choosing conversations by name or filters, changing and reporting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.model.amounts import amount
-from cortext.model.order import ARCHIVE, STAR, TAG
+from cortext.model.order import ARCHIVE, NOTE, STAR, TAG
 from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.services.library import last_change, last_list
@@ -26,6 +26,7 @@ from cortext.services.library.order import (
     change_all,
     needs_change,
     set_archived,
+    set_notes,
     set_star,
     set_tags,
 )
@@ -36,40 +37,46 @@ MANY = 20  # conversations that justify a progress bar
 MOST_SHOWN = 20  # conversations named by a report
 MOST_NAMED = 5  # in the command that undoes it
 
-TagsOf = dict[tuple[str, str], list[str]]  # the tags to set or remove, by store and id
+WordsOf = dict[tuple[str, str], list[str]]  # the tags or notes to set or remove, by store and id
 
 
 def add_options(parser: ArgumentParser, removing: str) -> None:
     """Add the options that these commands share; `removing` is the help of `--remove`."""
     parser.add_argument("--remove", action="store_true", help=removing)
+    add_bulk_options(parser)
+
+
+def add_bulk_options(parser: ArgumentParser, as_json: str = "print the sessions that changed as JSON") -> None:
+    """Add the options that choose many conversations, show what would change, and take it back."""
     parser.add_argument("--undo", action="store_true", help="take back the last change of this command, exactly")
     add_filters(parser)
     parser.add_argument("-n", "--dry-run", action="store_true", help="show what would change, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print the sessions that changed as JSON")
+    parser.add_argument("--json", action="store_true", help=as_json)
 
 
-def change(options: Namespace, what: str, names: Sequence[str], tags: Sequence[str] = ()) -> int:
+def change(options: Namespace, what: str, names: Sequence[str], words: Sequence[str] = ()) -> int:
     """Change the conversations that are named, or else those that the filters choose, or undo; report it."""
     stores = Stores()
     listing = fresh_listing(stores)
     if options.undo:
-        rows, on, tags_of = _last_change(listing, options, what, [*names, *tags])
+        rows, on, words_of = _last_change(listing, options, what, [*names, *words])
     else:
         rows, on = _chosen(stores, listing, options, names, what), not options.remove
-        tags_of = {(row.root, row.id): list(tags) for row in rows}
+        words_of = {(row.root, row.id): list(words) for row in rows}
     if options.dry_run:
-        chosen = [(row, tags_of[row.root, row.id]) for row in rows]
-        done = Changes([Changed(row, tags) for row, tags in chosen if needs_change(row, what, tags, on=on)], [], [])
+        chosen = [(row, words_of[row.root, row.id]) for row in rows]
+        changed = [Changed(row, given) for row, given in chosen if needs_change(listing, row, what, given, on=on)]
+        done = Changes(changed, [], [])
     else:
-        done = _changed(listing, rows, what, tags_of, on=on)
+        done = _changed(listing, rows, what, words_of, on=on)
     if done.failed and len(rows) == 1:
         raise done.failed[0][1]
     is_undoable = bool(done.changed) and not options.dry_run
     if is_undoable:
-        parts = [last_change.Part(item.row.root, item.row.id, item.tags) for item in done.changed]
+        parts = [last_change.Part(item.row.root, item.row.id, item.words) for item in done.changed]
         is_undoable = last_change.remember(what, on=on, parts=parts)
     if options.json:
-        _print_json(rows, done, is_dry=options.dry_run)
+        _print_json(rows, done, what, is_dry=options.dry_run)
     else:
         _report(rows, done, what, on=on, is_dry=options.dry_run)
         if is_undoable:
@@ -83,13 +90,17 @@ def change(options: Namespace, what: str, names: Sequence[str], tags: Sequence[s
     return done.failed[0][1].exit_status if done.failed else 0
 
 
-def _changed(listing: Listing, rows: Sequence[Row], what: str, tags_of: TagsOf, *, on: bool) -> Changes:
+def _changed(listing: Listing, rows: Sequence[Row], what: str, words_of: WordsOf, *, on: bool) -> Changes:
     """Change these conversations, behind a progress bar if there are many."""
 
     def tag(named_store: NamedStore, session: Session) -> list[str]:
-        return set_tags(named_store, session, tags_of[named_store.root, session.id], on=on)
+        return set_tags(named_store, session, words_of[named_store.root, session.id], on=on)
 
-    setters: dict[str, Setter] = {TAG: tag, STAR: partial(set_star, on=on), ARCHIVE: partial(set_archived, on=on)}
+    def note(named_store: NamedStore, session: Session) -> list[str]:
+        return set_notes(named_store, session, words_of[named_store.root, session.id], on=on)
+
+    alone = {STAR: partial(set_star, on=on), ARCHIVE: partial(set_archived, on=on)}
+    setters: dict[str, Setter] = {TAG: tag, NOTE: note, **alone}
     bar = Progress("Changing conversations", len(rows)) if len(rows) >= MANY else None
     try:
         return change_all(listing, rows, setters[what], bar.step if bar else None)
@@ -100,8 +111,8 @@ def _changed(listing: Listing, rows: Sequence[Row], what: str, tags_of: TagsOf, 
 
 def _last_change(
     listing: Listing, options: Namespace, what: str, given: Sequence[str]
-) -> tuple[list[Row], bool, TagsOf]:
-    """Return what the last change of this command changed: the conversations, what to do now, and their tags."""
+) -> tuple[list[Row], bool, WordsOf]:
+    """Return what the last change of this command changed: the conversations, what to do now, and the words."""
     if given or options.remove or is_filtered(options):
         raise UsageError(
             "--undo takes back the last change and nothing else",
@@ -115,22 +126,23 @@ def _last_change(
             kept="nothing was changed",
             hint="changes are known from the first one on this machine",
         )
-    tags_of = {(part.root, part.id): part.tags for part in last.parts}
-    return [row for row in listing.rows() if (row.root, row.id) in tags_of], not last.on, tags_of
+    words_of = {(part.root, part.id): part.words for part in last.parts}
+    return [row for row in listing.rows() if (row.root, row.id) in words_of], not last.on, words_of
 
 
 def _undo(changed: Sequence[Changed], what: str, *, on: bool) -> str:
     """Return the command that takes back exactly this change, as long as it is the last one if it is long."""
-    if len(changed) <= (1 if what == TAG else MOST_NAMED):
+    if what != NOTE and len(changed) <= (1 if what == TAG else MOST_NAMED):
         ids = [item.row.id for item in changed]
-        return " ".join(["cortext", what, *ids, *changed[0].tags, *(["--remove"] if on else [])])
+        return " ".join(["cortext", what, *ids, *changed[0].words, *(["--remove"] if on else [])])
     return f"cortext {what} --undo"
 
 
-def _print_json(rows: Sequence[Row], done: Changes, *, is_dry: bool) -> None:
+def _print_json(rows: Sequence[Row], done: Changes, what: str, *, is_dry: bool) -> None:
+    key = "notes" if what == NOTE else "tags"
     items = [
-        {"id": row.id, "title": row.title, "workspace": row.root, **({"tags": tags} if tags else {})}
-        for row, tags in done.changed
+        {"id": row.id, "title": row.title, "workspace": row.root, **({key: words} if words else {})}
+        for row, words in done.changed
     ]
     failed = [{"id": row.id, "workspace": row.root, "error": error.as_dict()} for row, error in done.failed]
     unchanged = len(rows) - len(items) - len(failed)
@@ -166,6 +178,8 @@ _DONE = {
     (TAG, False): ("Removed the tags from", "Would remove the tags from"),
     (STAR, True): ("Starred", "Would star"),
     (STAR, False): ("Removed the star from", "Would remove the star from"),
+    (NOTE, True): ("Noted on", "Would note on"),
+    (NOTE, False): ("Removed the note from", "Would remove the note from"),
     (ARCHIVE, True): ("Archived", "Would archive"),
     (ARCHIVE, False): ("Took out of the archive:", "Would take out of the archive:"),
 }
@@ -177,8 +191,8 @@ def _report(rows: Sequence[Row], done: Changes, what: str, *, on: bool, is_dry: 
         if not done.failed:
             print("Nothing to change." if rows else "No conversation matches.")
         return
-    tags = sorted({tag for item in changed for tag in item.tags})
-    suffix = f": {', '.join(tags)}" if tags else ""
+    words = sorted({word for item in changed for word in item.words})
+    suffix = f": {', '.join(words)}" if words else ""
     verb = _DONE[what, on][is_dry]
     if len(changed) == 1:
         print(terminal.line(f"{verb} {changed[0].row.id} ({changed[0].row.name}){suffix}"))
