@@ -18,6 +18,7 @@ from cortext.store.server_capabilities import Hit
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, environment
 from tests.support import postgres
+from tests.support.cli import committed_workspace, cortext
 
 
 @pytest.mark.req("STORE-14")
@@ -205,3 +206,32 @@ def test_a_search_on_the_phone_without_the_server_says_what_is_missing(
         patched.undo()
         answer = desk.do("/search herons")
         assert answer.above == "" and len(answer.hits) == 1
+
+
+@pytest.mark.req("TEAM-04")
+def test_the_list_on_the_phone_without_the_server_shows_the_rest_and_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORTEXT_STORE", postgres.shared().database())
+    folder = committed_workspace(tmp_path / "work", monkeypatch)
+    with Parrot() as model, monkeypatch.context() as patched:
+        for variable, value in environment(home, model).items():
+            monkeypatch.setenv(variable, value)
+        desk = Desk(home)
+        desk.say("herons at dawn")
+
+        def unanswered(*_: object, **__: object) -> list[Session]:
+            raise StoreUnreachable("no answer from db.example")
+
+        patched.setattr(PostgresStore, "listed", unanswered)
+        for line in ("/sessions", "/sessions all", "/resume"):
+            answer = desk.do(line)
+            assert answer.above.startswith("Sessions are missing: no answer from db.example."), line
+            assert not answer.rows and "yet" not in answer.text, "nobody knows what is on the server"
+        assert desk.commands.complete("/resume ") == []
+        assert cortext("new", "plan", "Sailors", cwd=folder).code == 0
+        answer = desk.do("/sessions")
+        assert [row[0] for row in answer.rows] == ["001-plan-sailors"] and "Sessions are missing" in answer.above
+        patched.undo()
+        answer = desk.do("/sessions")
+        assert answer.above == "" and len(answer.rows) == 1 and answer.rows[0][0].startswith("sess_")

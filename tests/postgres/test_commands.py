@@ -14,13 +14,17 @@ from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.services.hooks import Hook
 from cortext.services.library.finder import Finder, Question
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.store.postgres import connection
 from cortext.store.postgres import search as postgres_search
 from cortext.store.postgres.store import PostgresStore
+from cortext.tools.base import HookEvent
+from cortext.wiring import tools as wired
 from cortext.wiring.stores import Stores
+from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import Ran, committed_workspace, cortext
 from tests.support.postgres import PASSWORD, shared
 
@@ -173,6 +177,47 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     assert refused.code == 9, "a name is not resolved among half of the sessions"
 
 
+@pytest.mark.req("TEAM-04", "FLOW-01")
+def test_resuming_without_the_server_lists_the_rest_and_says_so(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = home / ".config" / "cortext" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[store]\npatience_seconds = 0\n", encoding="utf-8")
+    folder = committed_workspace(tmp_path / "work", monkeypatch)
+    monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
+    gone = "Sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x"
+
+    def in_chat(words: str = "") -> str:
+        event = HookEvent(kind="prompt", key="chat", command="workspace.resume", arguments=words)
+        return Hook(Stores(str(folder)), wired.hooks("gemini"), event).run()
+
+    talk = ClaudeTalk(folder)
+    for text in (talk.resume(), cortext("resume", "--in-tool", cwd=folder).out, in_chat()):
+        assert gone in text and "yet" not in text, "nobody knows what is on the server"
+    assert cortext("new", "plan", "Herons", cwd=folder).code == 0
+    WorkspaceStore(str(folder)).append("001-plan-herons", Message(role="user", content="herons at dawn"))
+    for text in (talk.resume(), cortext("resume", "--in-tool", cwd=folder).out, in_chat()):
+        assert text.count(gone) == 1 and "1. [plan] Herons" in text, text
+    # The chat itself is kept on the server: it is not attached to anything before its own words are kept.
+    for text in (talk.resume("1"), in_chat("herons"), cortext("resume", "--in-tool", "herons", cwd=folder).out):
+        assert "could not resume" in text and "no answer from" in text and "attached" not in text, text
+    assert WorkspaceStore(str(folder)).get("001-plan-herons").origin.tool == ""
+
+    context = Context(str(folder), lambda: None)
+    listed, data, _ = tools.call(context, "resume_session", {})
+    assert gone in listed and "001-plan-herons" in listed and data["missing"]
+    for name in ("herons", "nothing-like-it"):
+        with pytest.raises(StoreUnreachable):
+            tools.call(context, "resume_session", {"id": name})
+    assert "herons at dawn" in str(tools.call(context, "resume_session", {"id": "001-plan-herons"}))
+    # On the command line, a whole id and a row of the last list mean one session only.
+    assert cortext("resume", "--list", cwd=folder).code == 9
+    for words in ("001-plan-herons", "1"):
+        assert "herons at dawn" in cortext("resume", words, "--print", cwd=folder).out, words
+    assert cortext("resume", "herons", "--print", cwd=folder).code == 9
+
+
 @pytest.mark.req("TEAM-04")
 def test_a_list_is_bounded_if_there_is_a_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PostgresStore(url, "home")
@@ -184,6 +229,13 @@ def test_a_list_is_bounded_if_there_is_a_server(url: str, monkeypatch: pytest.Mo
     assert "s204" in done.out and "s005" in done.out and "s004" not in done.out
     assert len(ran("list", "--limit", "0", "--json").json) == len(ran("list", "--all", "--json").json) == 205
     assert "only the first" not in ran("list", "--all").err
+    for words in (("resume",), ("resume", "--list")):
+        done = ran(*words)
+        assert "only the first 200 sessions are shown: use --limit 0 for all" in done.err
+        assert "s204" in done.out and "s005" in done.out and "s004" not in done.out
+    assert len(ran("resume", "--list", "--json").json) == 200
+    assert len(ran("resume", "--list", "--limit", "0", "--json").json) == 205
+    assert "s000" in ran("resume", "s000", "--print").out, "a name is looked up among all of them"
     before = ran("list", "--limit", "1", "--before", "2026-01-01T00:01:30Z", "--json").json
     assert [row["id"] for row in before] == ["s089"], "the server itself selects by time"
     by_title = ran("list", "--sort", "title", "--limit", "2", "--json").json

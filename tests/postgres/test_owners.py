@@ -782,6 +782,8 @@ def test_what_is_shared_reaches_ai_tools_and_the_phone(
         for variable, value in environment(home, model).items():
             monkeypatch.setenv(variable, value)
         desk = Desk(home)
+        assert [row[0] for row in desk.do("/sessions shared").rows] == [name]
+        assert name not in str(desk.do("/sessions")), "the list of one's own"
         assert f"It continues {name}" in str(desk.do(f"/resume {name}"))
         desk.say("and now?")
         assert "about rowantree" in str(model.turns[-1].body)

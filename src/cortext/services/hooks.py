@@ -378,19 +378,22 @@ class Hook:
 
     def _resume(self) -> str:
         """Return the list of conversations, or resume one in this chat and return its context."""
+        from cortext.services import resume_in_chat
         from cortext.services.resume.in_tool import LARGEST, ChatResumer
         from cortext.services.workspace import running_chats as chats
 
-        self._capture_new()  # earlier messages belong to the earlier conversation
         listing = self.world.listing()
-        listing.refresh()
         chat = self._chat()
         resumer = ChatResumer(
             listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save
         )
+        # Earlier messages belong to the earlier conversation.
+        wanted, capture_chat = self.event.arguments, self._capture_new
         if not self.tool.records_after_answer:
-            return resumer.answer(self.event.arguments).text()
-        reply = resumer.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
+            return resume_in_chat.answer(resumer, wanted, capture_chat).text()
+        reply = resume_in_chat.answer(
+            resumer, wanted, capture_chat, LARGEST, lambda text: len(text.encode("utf-8", "replace"))
+        )
         chat.owed = reply.record
         chats.save(chat)
         instruction = "cortext has answered this already; do not run the command again."

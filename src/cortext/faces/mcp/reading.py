@@ -6,6 +6,7 @@ import os
 
 from msgspec.structs import replace
 
+from cortext.errors import StoreUnreachable
 from cortext.faces.mcp.calls import GetSession, ResumeSession
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data, session_entry, session_line, without_summary
@@ -24,6 +25,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.in_tool import ChatResumer, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
+from cortext.services.resume_in_chat import choose
 from cortext.services.text.clip import clip
 from cortext.services.text.masking import mask_session
 from cortext.services.workspace import running_chats as chats
@@ -113,10 +115,10 @@ def _beginning(heading: str, entry: Json, room: int) -> str:
 
 def resume_session(context: Context, given: ResumeSession) -> Answer:
     """Return the packet and attach the asking chat if it is known; without an id, list what can be resumed."""
-    resumer = _resumer(context)
+    resumer = _resumer(context, given)
     if not given.id:
         return _resumable(context, resumer)
-    row = resumer.choose(given.id, see="list_sessions or search_sessions")
+    row = choose(resumer, given.id, "list_sessions or search_sessions")
     chosen = resumer.load(row)
     if resumer.chat is not None and chosen.session.status == COMPLETED and not given.force:
         refused = f"{completed_text(chosen)} (or resume_session with force)"
@@ -131,13 +133,17 @@ def resume_session(context: Context, given: ResumeSession) -> Answer:
     return Answer(done, {**counts, **attached, **priced}, packet.text())
 
 
-def _resumer(context: Context) -> ChatResumer:
+def _resumer(context: Context, given: ResumeSession) -> ChatResumer:
     """Return what resumes conversations in the asking chat, if it is known which one that is."""
     stores = context.stores
     chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks(), long_lived=True, client=context.client)
     capture = stores.capture()
     if chat is not None:  # what was said so far belongs to the conversation before
-        catch_up(capture, tools.tool(chat.tool), chat.key)
+        try:
+            catch_up(capture, tools.tool(chat.tool), chat.key)
+        except StoreUnreachable:
+            if given.id:
+                raise
         context.listing.refresh()
     commit = stores.settings.workspace.commit
     return ChatResumer(
@@ -191,7 +197,10 @@ def _resumable(context: Context, resumer: ChatResumer) -> Answer:
     page = fit([without_secrets(row) for row in shown], 0, session_entry, context.budget, without_summary)
     context.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
     if not page.texts:
-        return Answer("There are no conversations to resume yet.", {"sessions": []})
+        none = (
+            "No other conversation can be resumed." if context.missing else "There are no conversations to resume yet."
+        )
+        return Answer(none, {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."
     more = f" (the newest {len(page.texts)} of {len(rows)})" if len(rows) > len(page.texts) else ""
     return Answer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})

@@ -26,7 +26,7 @@ from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row, order_filter
+from cortext.services.library.listing import Row, missing_line, order_filter
 from cortext.services.library.recall import Recall, without_secrets
 from cortext.services.library.search import Found, check_filters, lacking
 
@@ -43,8 +43,8 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     context.refresh()
     answer = TOOLS[name](context, given)
     if missing := context.missing:
-        line = f"Sessions are missing: {'; '.join(missing)}."
-        answer = answer._replace(text=f"{line}\n\n{answer.text}", data={**answer.data, "missing": missing})
+        text = f"{missing_line(missing)}\n\n{answer.text}"
+        answer = answer._replace(text=text, data={**answer.data, "missing": missing})
     return answer.made_safe()
 
 

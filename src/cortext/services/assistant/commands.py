@@ -22,7 +22,7 @@ from cortext.services.assistant.sessions import SHOWN
 from cortext.services.assistant.summary import compact_chat, headline, store_summary, summarise_chat
 from cortext.services.assistant.turn import Assistant
 from cortext.services.library.export import as_markdown, masked
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, missing_line
 from cortext.services.library.recall import masked_match
 from cortext.services.talk.context import size
 from cortext.services.talk.slash import Choice, Command, CommandTable
@@ -91,7 +91,9 @@ class Commands:
     def _ids(self, name: str, beginning: str) -> list[Choice]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
-        rows = self._sessions.rows(NEWEST) if name == "delete" else self._sessions.listing().rows(limit=NEWEST)
+        listing = self._sessions.listing()
+        with listing.partly():
+            rows = self._sessions.rows(NEWEST) if name == "delete" else listing.rows(limit=NEWEST)
         matching = [row for row in rows if row.id.startswith(beginning.lower())]
         return [Choice(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
@@ -114,8 +116,9 @@ class Commands:
         """`/resume ID`; without an id, list the sessions to choose from."""
         if not rest:
             listed = self.do_sessions(chat, "")
-            listed.text = "\n".join(filter(None, ("Resume which one? /resume ID", listed.text)))
-            return listed if listed.rows else Answer(NO_SESSIONS)
+            if listed.rows:
+                listed.text = "\n".join(filter(None, ("Resume which one? /resume ID", listed.text)))
+            return listed
         resumed = self._sessions.resume(chat, rest)
         session, source = resumed.session, resumed.copied_from
         text = f"Resumed session {session.id} ({amount(session.message_count, 'message')})"
@@ -124,16 +127,21 @@ class Commands:
         return Answer(text)
 
     def do_sessions(self, chat: str, rest: str) -> Answer:
-        """`/sessions [all|starred|archived|#TAG]`, or several of these."""
+        """`/sessions [all|shared|starred|archived|#TAG]`, or several of these."""
         wanted = rest.lower().split()
         everything = "all" in wanted
-        rows = self._sessions.rows(
-            0 if everything else SHOWN + 1,
-            tags=[tag_name(word) for word in wanted if word not in ("all", "starred", "archived")],
-            starred=True if "starred" in wanted else None,
-            archived="archived" in wanted,
-        )
+        with self._sessions.listing().partly() as missing:
+            rows = self._sessions.rows(
+                0 if everything else SHOWN + 1,
+                tags=[tag_name(word) for word in wanted if word not in ("all", "shared", "starred", "archived")],
+                starred=True if "starred" in wanted else None,
+                archived="archived" in wanted,
+                shared="shared" in wanted,
+            )
+            gone = missing_line(error.message for error in missing.values())
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
+        if not rows and gone:
+            return Answer("No other session matches.", above=gone)
         if not rows:
             return Answer("No session matches." if {*wanted} - {"all"} else NO_SESSIONS)
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
@@ -142,7 +150,8 @@ class Commands:
             for row in (rows if everything else rows[:SHOWN])
         ]
         buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:MAX_BUTTONS]]
-        return Answer(more, rows=cells, heads=HEADS, buttons=buttons)
+        above = f"{gone} These are in other stores:" if gone else ""
+        return Answer(more, above=above, rows=cells, heads=HEADS, buttons=buttons)
 
     def do_session(self, chat: str, rest: str) -> Answer:
         """`/session`."""
@@ -204,7 +213,7 @@ class Commands:
         search = self._assistant.search()
         with search.listing.partly() as missing:
             results = search.search(rest, limit=8, per_session=1)
-        gone = [f"Sessions are missing: {error.message}." for error in missing.values()]
+            gone = missing_line(error.message for error in missing.values())
         for found in results:
             row = found.session
             match = found.matches[0] if found.matches else None
@@ -215,8 +224,8 @@ class Commands:
                 snippet, highlights = masked.snippet, list(masked.highlights)
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
-            return Answer(f"Nothing found for: {rest}", above=" ".join(gone))
-        return Answer(above=" ".join(filter(None, [*gone, note_of(search, rest)])), hits=hits)
+            return Answer(f"Nothing found for: {rest}", above=gone)
+        return Answer(above=" ".join(filter(None, [gone, note_of(search, rest)])), hits=hits)
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""
@@ -321,8 +330,8 @@ COMMANDS = CommandTable[Callable[[Commands, str, str], Answer]](
         ),
         Command(
             "sessions",
-            "[all|starred|archived|#TAG]",
-            "list the sessions, most recently active first",
+            "[all|shared|starred|archived|#TAG]",
+            "list the sessions, most recently active first; shared: what others share with you",
             Commands.do_sessions,
         ),
         Command("session", "", "show the current session", Commands.do_session),

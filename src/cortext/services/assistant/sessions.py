@@ -24,6 +24,7 @@ from cortext.services.library.stores import NamedStore
 from cortext.store.assistant import Chats
 from cortext.store.base import Store, Trashed
 from cortext.store.capabilities import Annotates
+from cortext.store.server_capabilities import ReadsShared
 
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
@@ -130,10 +131,27 @@ class ChatSessions:
         return listing
 
     def rows(
-        self, limit: int = SHOWN, *, tags: Sequence[str] = (), starred: bool | None = None, archived: bool | None = None
+        self,
+        limit: int = SHOWN,
+        *,
+        tags: Sequence[str] = (),
+        starred: bool | None = None,
+        archived: bool | None = None,
+        shared: bool = False,
     ) -> list[Row]:
-        """Return the sessions of the assistant, most recently active first; the others as in `Listing.cells`."""
-        return self.listing().rows(root=self.root, limit=limit, tags=tags, starred=starred, archived=archived)
+        """Return the sessions of the assistant, most recently active first, or those that others share with the user.
+
+        The rest is as in `Listing.cells`. If the server does not answer, and a partial list is wanted, these are the
+        sessions in files, of every tool.
+        """
+        listing = self.listing()
+        servers = listing.servers.values()
+        roots = [each.root for each in servers if isinstance(each.store, ReadsShared)] if shared else [self.root]
+        rows = listing.rows(roots=roots, limit=limit, tags=tags, starred=starred, archived=archived)
+        if any(map(listing.is_missing, roots)):
+            files = [*listing.sources]
+            rows = listing.rows(roots=files, limit=limit, tags=tags, starred=starred, archived=archived)
+        return rows
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""

@@ -170,23 +170,26 @@ class Listing:
         """Return the sessions among which a name is looked up, the newest first; `shown` is what the last list showed.
 
         These are all sessions in files. Of a server that has many, the newest and those whose names contain what was
-        typed: typing errors are only forgiven in the newest. Without the server, only a whole id is looked up, because
-        a shorter name could mean another session. Raises StoreUnreachable.
+        typed: typing errors are only forgiven in the newest. Without the server, only a whole id and a row of the last
+        list are looked up, because any other name could mean another session. Raises StoreUnreachable.
         """
         found = {(row.root, row.id): row for row in self.rows(roots=[*self.sources])}
-        is_whole = any(session_id == wanted.strip() for _, session_id in found)
+        number = int(wanted) if is_number(wanted.strip()) and len(wanted) < 10 else 0
+        is_row = 0 < number <= len(shown or ())
+        is_certain = any(session_id == wanted.strip() for _, session_id in found)
+        if shown and is_row and number < 100 and wanted.strip()[0] != "0":  # not a session's own number: 001, 014, 120
+            is_certain |= shown[number - 1] in found
         pieces = [("named", piece) for piece in wanted.split()[:8]]
         for server in self.servers.values():
             try:
                 newest = server.rows(limit=NEWEST)
                 more = server.rows(pieces, limit=NEWEST) if len(newest) == NEWEST and pieces else []
             except StoreUnreachable:
-                if not is_whole:
+                if not is_certain:
                     raise
                 break
             found |= {(row.root, row.id): row for row in (*newest, *more)}
-        number = int(wanted) if is_number(wanted.strip()) and len(wanted) < 10 else 0
-        if shown and 0 < number <= len(shown) and shown[number - 1] not in found:
+        if shown and is_row and shown[number - 1] not in found:
             root, session_id = shown[number - 1]
             row = self.on_server(root, session_id)
             found |= {(root, session_id): row} if row else {}
@@ -309,12 +312,12 @@ class Listing:
     @contextmanager
     def partly(self) -> Iterator[dict[str, StoreUnreachable]]:
         """Leave out servers that do not answer while this is open; it yields `missing`, which is filled meanwhile."""
-        self.partial = True
+        before, self.partial = self.partial, True
         self.missing.clear()
         try:
             yield self.missing
         finally:
-            self.partial = False
+            self.partial = before
 
     def is_missing(self, root: str) -> bool:
         """Whether this store is on a server that did not answer (see `partial`)."""
@@ -376,6 +379,12 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
+
+
+def missing_line(missing: Iterable[str]) -> str:
+    """Return the sentence about servers that did not answer, with these reasons; empty if all did."""
+    reasons = "; ".join(dict.fromkeys(missing))
+    return f"Sessions are missing: {reasons}." if reasons else ""
 
 
 class OrderFilter(TypedDict):

@@ -110,6 +110,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 
 def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: bool) -> int:
     """Print what a slash command puts into the tool's prompt: the list, or the conversation that continues there."""
+    from cortext.services import resume_in_chat
     from cortext.services.capture.capture import catch_up
     from cortext.services.resume.in_tool import FORCE, ChatResumer
     from cortext.services.workspace import running_chats as chats
@@ -117,9 +118,11 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
 
     chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks())
     capture = stores.capture()
-    if chat is not None:  # what was said so far belongs to the conversation before
-        catch_up(capture, tools.tool(chat.tool), chat.key)
-        listing.refresh()
+
+    def capture_chat() -> None:
+        if chat is not None:  # what was said so far belongs to the conversation before
+            catch_up(capture, tools.tool(chat.tool), chat.key)
+
     commit = stores.settings.workspace.commit
     resumer = ChatResumer(
         listing,
@@ -130,7 +133,8 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         save=lambda held: pause(held, commit=commit),
         price=stores.carrying(listing).sentence,
     )
-    print(terminal.block(resumer.answer(f"{wanted} {FORCE}" if force else wanted).text()))
+    reply = resume_in_chat.answer(resumer, f"{wanted} {FORCE}" if force else wanted, capture_chat)
+    print(terminal.block(reply.text()))
     return 0
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
-from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.args import Help, count, count_or_none
 from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Listing, Row
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -35,6 +35,8 @@ def parser() -> ArgumentParser:
         help="the AI tool to continue in (default: the one it was held in)",
     )
     made.add_argument("--list", action="store_true", help="print the list instead of asking")
+    about = f"at most N in a list (default: all; {SERVED} if some are on a server; 0: all)"
+    made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
     made.add_argument("--type", help="only conversations of this type")
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
     made.add_argument(
@@ -66,28 +68,52 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     listing, notes = listing_with_notes(stores)
     listing.partial = not options.what and not options.in_tool  # a name is not resolved among half of the sessions
+    limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False, archived=False)
+        found = listing.cells(
+            SHOWN, kind=options.type, status=options.status, limit=limit, asking=False, archived=False
+        )
         if found:
             print_table(found, listing, stores.workspace)
         elif not listing.missing:
             print(_nothing_found(options))
+        _report_cut(options, limit, len(found))
         return report_missing(listing.missing)
-    # A chat that only asked for a conversation is not listed, but can be named; so is one in the archive.
-    archived = None if options.what else False
-    rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what), archived=archived)
-    on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
-    if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
-        _list(rows, options, is_all=not listing.missing)
-        return report_missing(listing.missing)
-    report_missing(listing.missing)
     from cortext.faces.cortext.commands._resume_one import resume_one
 
+    if options.in_tool:
+        return resume_one(stores, listing, [], options)
+    rows = _named(listing, options) if options.what else _newest(listing, options, limit)
+    on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
+    if options.list or (not options.what and not (on_screen and rows)):
+        _list(rows, options, is_all=not listing.missing)
+        _report_cut(options, limit, len(rows))
+        return report_missing(listing.missing)
+    report_missing(listing.missing)
     return resume_one(stores, listing, rows, options)
+
+
+def _newest(listing: Listing, options: Namespace, limit: int) -> list[Row]:
+    """Return the conversations to choose from."""
+    return listing.rows(kind=options.type, status=options.status, limit=limit, asking=False, archived=False)
+
+
+def _named(listing: Listing, options: Namespace) -> list[Row]:
+    """Return the conversations among which a name is looked up, also chats that only asked for one and the archive."""
+    if options.type or options.status:
+        return listing.rows(kind=options.type, status=options.status)
+    return listing.named(" ".join(options.what), shown.recall(PROGRAM))
+
+
+def _report_cut(options: Namespace, limit: int, count: int) -> None:
+    """Say how to see more, if a limit that nobody asked for has cut the list."""
+    if options.limit is None and 0 < limit == count:
+        text = f"Note: only the first {limit} sessions are shown: use --limit 0 for all"
+        print(folded(text, sys.stderr, indent=2), file=sys.stderr)
 
 
 def _nothing_found(options: Namespace) -> str:
