@@ -16,6 +16,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.hooks import Hook
 from cortext.services.library.finder import Finder, Question
+from cortext.services.workspace.doctor import examine
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.store.postgres import connection
@@ -125,7 +126,24 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
     done = ran("doctor", code=9)
     assert "unreachable  no answer from" in done.out and "damage" not in done.out.replace("is damaged", "")
+    assert done.out.count("not known") == 4 and "0 sessions" not in done.out and "counted" not in done.out
     assert "no answer from postgresql://cortext@127.0.0.1:1/x" in ran("list", code=9).err
+
+
+@pytest.mark.req("TEAM-04")
+def test_doctor_asks_a_server_that_does_not_answer_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores, asked = Stores(), 0
+
+    def unanswered(store: PostgresStore) -> None:
+        nonlocal asked
+        asked += 1
+        raise StoreUnreachable("no answer from db.example")
+
+    monkeypatch.setattr(PostgresStore, "server", unanswered)
+    away: dict[str, StoreUnreachable] = {}
+    reports = [examine(named_store, away=away) for named_store in stores.all()]
+    assert [finding.level for report in reports for finding in report.findings] == ["unreachable"] * 4
+    assert asked == 1
 
 
 @pytest.mark.req("TEAM-04")

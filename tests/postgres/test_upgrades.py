@@ -19,7 +19,7 @@ from cortext.store.postgres.store import PostgresStore
 from tests.postgres.previous import COMMIT, VERSION_7, Previous, previous_release
 from tests.postgres.team import Team
 from tests.support.cli import cortext
-from tests.support.postgres import PASSWORD, as_role, new_space, shared
+from tests.support.postgres import PASSWORD, as_role, needs_vectors, new_space, shared
 
 
 @pytest.fixture(scope="module")
@@ -278,14 +278,34 @@ def test_a_role_without_privileges_is_told_who_must_migrate() -> None:
 
 
 @pytest.mark.req("TEAM-03")
+def test_an_extension_that_the_administrator_cannot_find_is_reported() -> None:
+    needs_vectors()
+    url, role = shared().database(), f"r{new_space()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+        connection.execute(f"GRANT CREATE ON DATABASE {url.rpartition('/')[2]} TO {role}".encode())
+        connection.execute(f"CREATE SCHEMA cortext AUTHORIZATION {role}".encode())
+        connection.execute(b"CREATE EXTENSION vector WITH SCHEMA cortext")
+        for _ in range(2):  # the first creates the tables
+            with pytest.raises(ConfigError, match="pgvector is installed in the schema `cortext`"):
+                admin.migrate(as_role(url, role), report=lambda step: None)
+        connection.execute(b"ALTER EXTENSION vector SET SCHEMA public")
+        admin.migrate(as_role(url, role), report=lambda step: None)
+        assert connection.execute(b"SELECT to_regclass('cortext.vectors') IS NOT NULL").fetchone() == (True,)
+
+
+@pytest.mark.req("TEAM-03")
 def test_an_administrator_sets_up_a_team_with_two_commands() -> None:
     team = Team.__new__(Team)
     team.url, role = shared().database(), f"r{new_space()}"
     team.sql(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'")
     planned = cortext("store", "migrate", team.url, "--dry-run", "--json")
     assert planned.code == 0 and planned.json["dry_run"] is True
+    planned = cortext("store", "migrate", team.url, "--grant", role, "--dry-run")
+    assert team.sql("SELECT to_regnamespace('cortext')") == [(None,)]
     done = cortext("store", "migrate", team.url, "--grant", role)
-    assert done.code == 0 and "GRANT SELECT, INSERT ON cortext.audit" in done.out, done
+    for statement in ("CREATE TABLE IF NOT EXISTS cortext.sessions", "GRANT SELECT, INSERT ON cortext.audit"):
+        assert done.code == 0 and statement in done.out and statement in planned.out, statement
     shown = cortext("store", "policies", team.url)
     assert "CREATE POLICY cortext_own ON cortext.sessions" in shown.out
     assert team.sql("SELECT count(*) FROM pg_policies WHERE schemaname = 'cortext'") == [(0,)]

@@ -57,13 +57,16 @@ class StoreReport(msgspec.Struct, kw_only=True):
     since: str = ""
 
 
-def examine(named_store: NamedStore, *, full: bool = False) -> StoreReport:
+def examine(
+    named_store: NamedStore, *, full: bool = False, away: dict[str, StoreUnreachable] | None = None
+) -> StoreReport:
     """Check every session of a store, and the folder or server that it is in.
 
     On a server, the counts of the sessions that were active since the last check; with `full`, every session is read.
+    Servers that do not answer are noted in `away`, and not asked again for another store.
     """
     if isinstance(named_store.store, ServerQueries):
-        return _examine_server(named_store, named_store.store, full=full)
+        return _examine_server(named_store, named_store.store, full=full, away={} if away is None else away)
     findings = list(_folder_findings(named_store))
     sessions = messages = 0
     for session in named_store.store.sessions():
@@ -122,9 +125,11 @@ def purge_findings(endangered: Sequence[Endangered], notes: Sequence[str] = ()) 
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def _examine_server(named_store: NamedStore, server: ServerQueries, *, full: bool) -> StoreReport:
+def _examine_server(
+    named_store: NamedStore, server: ServerQueries, *, full: bool, away: dict[str, StoreUnreachable]
+) -> StoreReport:
     """Check the server's state, and its counts against its rows; with `full`, also that every row can be read."""
-    begin = clock.now()
+    begin, address = clock.now(), named_store.root.partition("#")[0]
     examined = StoreReport(
         store=named_store.label, kind=named_store.kind, path=named_store.root, sessions=0, messages=0, findings=[]
     )
@@ -134,6 +139,8 @@ def _examine_server(named_store: NamedStore, server: ServerQueries, *, full: boo
         examined.findings.append(Finding(store=named_store.label, level=level, what=what, todo=todo, session=session))
 
     try:
+        if address in away:
+            raise away[address]
         state = server.server()
         examined.sessions, examined.messages = state.sessions, state.messages
         if abs(state.clock_ahead_s) > CLOCK_TOLERANCE:
@@ -154,6 +161,7 @@ def _examine_server(named_store: NamedStore, server: ServerQueries, *, full: boo
             for what in dict.fromkeys(item.reason for item in damage[:3]):
                 add("damage", what, f"cortext repair {session.id}", session.id)
     except StoreUnreachable as error:
+        away[address], examined.since = error, ""
         add(UNREACHABLE, error.message, error.hint)
     except CortextError as error:
         add("damage", error.message, error.hint)

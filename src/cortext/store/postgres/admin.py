@@ -70,14 +70,15 @@ def pending(url: str, *, finish: bool) -> list[postgres_schema.Step]:
     with connected(url) as connection:
         found = postgres_schema.versions(connection)
         if found is None:
-            return []
+            return postgres_schema.fresh()
         return [*postgres_schema.unfinished(connection, found), *postgres_schema.pending(found, finish=finish)]
 
 
 def grants(url: str, role: str) -> list[str]:
     """Return the statements that let a role use the tables, and nothing else."""
     with connected(url) as connection:
-        tables = _tables(connection)
+        # Before the tables are created: only pgvector brings the table of vectors.
+        tables = _tables(connection) or GRANTS.keys() - {"vectors"}
     to = _quoted(role)
     return [
         f"GRANT USAGE ON SCHEMA cortext TO {to}",

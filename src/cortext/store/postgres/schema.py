@@ -44,7 +44,8 @@ SELECT i.indisvalid, EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE
 FROM pg_index i WHERE i.indexrelid = to_regclass('cortext.' || %s)
 """
 
-# An earlier release may have installed the extension where only a role named `cortext` finds it.
+# An earlier release, or a superuser of that name, may have installed the extension where only a role named `cortext`
+# finds it.
 _HIDDEN_EXTENSION = b"""
 SELECT 1 FROM pg_extension WHERE extname = 'vector' AND extnamespace = to_regnamespace('cortext')
 """
@@ -131,7 +132,13 @@ def refuse_unsupported(connection: Connection, where: str) -> None:
         )
 
 
-def create(connection: Connection, where: str) -> None:
+def fresh() -> list[Step]:
+    """Return the statements that create the tables in an empty database."""
+    made = ("CREATE SCHEMA IF NOT EXISTS cortext", *statements(os.path.join(FOLDER, "fresh.sql")))
+    return [Step(max(migrations()), statement) for statement in made]
+
+
+def create(connection: Connection, where: str, report: Callable[[Step], None] = lambda step: None) -> None:
     """Create the tables in an empty database. Many processes may do so at once."""
     refuse_unsupported(connection, where)
     row = connection.execute(b"SHOW server_encoding").fetchone()
@@ -142,8 +149,9 @@ def create(connection: Connection, where: str) -> None:
             hint="create a database with `ENCODING 'UTF8'`",
         )
     try:
-        for statement in ("CREATE SCHEMA IF NOT EXISTS cortext", *statements(os.path.join(FOLDER, "fresh.sql"))):
-            _create(connection, statement)
+        for step in fresh():
+            _create(connection, step.statement)
+            report(step)
     except psycopg.errors.InsufficientPrivilege:
         raise ConfigError(
             f"there are no tables on {where}, and this role may not create them",
@@ -183,7 +191,8 @@ def migrate(
     """
     found = versions(connection)
     if found is None:
-        create(connection, where)
+        create(connection, where, report)
+        _show_extension(connection)
         enable_vectors(connection)
         return versions(connection) or Versions(0, 0)
     if found.version > max(migrations()):
@@ -201,10 +210,23 @@ def migrate(
         report(step)
         _change(connection, step.statement)
     _record(connection, number, owner)
+    _show_extension(connection)
     enable_vectors(connection)
-    for _ in connection.execute(_HIDDEN_EXTENSION).fetchall():
-        _change(connection, "ALTER EXTENSION vector SET SCHEMA public")
     return versions(connection) or found
+
+
+def _show_extension(connection: Connection) -> None:
+    """Move pgvector to where every role looks for it."""
+    for _ in connection.execute(_HIDDEN_EXTENSION).fetchall():
+        statement = "ALTER EXTENSION vector SET SCHEMA public"
+        try:
+            _change(connection, statement)
+        except psycopg.errors.InsufficientPrivilege:
+            raise ConfigError(
+                "pgvector is installed in the schema `cortext`, where this role does not find it",
+                kept="what was migrated so far; everything but search by meaning on the server works",
+                hint=f"run `{statement}` as the role that installed it, then `cortext store migrate` again",
+            ) from None
 
 
 def _record(connection: Connection, number: int, owner: str) -> None:
@@ -322,6 +344,8 @@ def enable_vectors(connection: Connection) -> bool:
         pass  # we lack the privilege, or another process is creating it right now
     except psycopg.errors.UndefinedTable:
         return False  # an engine without a catalogue of extensions
+    except psycopg.errors.UndefinedObject:
+        return False  # the extension is where this role does not look: `migrate` says so
     return _vectors_exist(connection)
 
 

@@ -24,8 +24,9 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
     stores = Stores()
     tools = all_tools()
     examined = []
+    away: dict[str, StoreUnreachable] = {}
     for store in stores.all():
-        examined.append(examine(store, full=full))
+        examined.append(examine(store, full=full, away=away))
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
@@ -57,8 +58,9 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
 def _print(report: StoreReport) -> None:
     mark = paint("✓", "green") if all(f.level == "warning" for f in report.findings) else paint("✗", "red")
     name = paint(terminal.line(report.store), "bold")
-    sessions, messages = amount(report.sessions, "session"), amount(report.messages, "message")
-    print(f"{mark} {name} ({report.kind}): {sessions}, {messages}")
+    counts = f"{amount(report.sessions, 'session')}, {amount(report.messages, 'message')}"
+    counts = "not known" if any(finding.level == UNREACHABLE for finding in report.findings) else counts
+    print(f"{mark} {name} ({report.kind}): {counts}")
     print(paint(f"    {terminal.line(report.path)}", "dim"))
     if report.since:
         print(paint(f"    counted what was active since {report.since[:13]}h; --full reads everything", "dim"))

@@ -166,7 +166,8 @@ def _status(*, as_json: bool) -> int:
     print(table(("STORE", "KIND", "SESSIONS", "WHERE"), rows, styles=("cyan",)))
     server = found.get("server")
     if server:
-        meaning = "on the server (pgvector)" if server["vectors"] else "in the local index (the server has no pgvector)"
+        without = "in the local index (this database has no pgvector)"
+        meaning = "on the server (pgvector)" if server["vectors"] else without
         encryption = "encrypted" if server["encrypted"] else "not encrypted"
         policies = {"on": "enforced", "bypassed": "installed, but do not bind this role"}
         print(
