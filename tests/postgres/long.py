@@ -10,6 +10,7 @@ must be allowed to create databases and roles; use a server that has nothing els
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import signal
@@ -109,6 +110,11 @@ LONG: dict[str, Callable[[Postgres], str]] = {
 
 
 def main(names: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(LONG))
+    names = parser.parse_args(names).names
+    if unknown := set(names) - set(LONG):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped as well
     url = os.environ.get("CORTEXT_TEST_URL", "")
     server = Remote(url) if url else Postgres()

@@ -484,7 +484,15 @@ def test_a_person_shares_a_session_and_another_continues_a_copy(
 # Every command, as somebody would use it on sessions of others: by id, by number, by words.
 USES: dict[str, tuple[str, ...]] = {
     "new": (),
-    "resume": ("resume --list", "resume {id} --print", "resume {word} --print", "resume 1 --dry-run --ai claude"),
+    "resume": (
+        "resume --list",
+        "resume --list --limit 0 --json",
+        "resume {id} --print",
+        "resume {word} --print",
+        "resume 1 --dry-run --ai claude",
+        "resume --in-tool",
+        "resume {word} --in-tool",
+    ),
     "stop": ("stop {id}",),
     "complete": ("complete {id}",),
     "show": ("show {id}", "show 1", "show {word}"),
@@ -592,7 +600,7 @@ def test_a_thousand_planted_words_do_not_cross(
             said.append("".join(capsys.readouterr()))
     assert "my own" in said[0] + "".join(said), "nothing was printed at all"
     context = Context(str(tmp_path), lambda: None)
-    for tool, arguments in CALLS.items():
+    for tool, arguments in (*CALLS.items(), ("resume_session", {})):
         given = {name: str(value).format(**names) for name, value in arguments.items()}
         try:
             answer = tools.call(context, tool, given)
@@ -616,7 +624,7 @@ def test_every_command_and_tool_is_part_of_the_isolation_test() -> None:
 PHONE: dict[str, tuple[str, ...]] = {
     "new": ("/new mine",),
     "resume": ("/resume", "/resume planted-1", "/resume 1", "/resume {word}"),
-    "sessions": ("/sessions", "/sessions all"),
+    "sessions": ("/sessions", "/sessions all", "/sessions shared"),
     "session": ("/session",),
     "retry": ("/retry x",),
     "continue": ("/continue x",),
