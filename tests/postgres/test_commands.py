@@ -12,7 +12,7 @@ from cortext.errors import ConfigError, StoreUnreachable
 from cortext.faces.cortext.commands import complete_words, cost, list_, stats, status, tag
 from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
-from cortext.model.message import Message
+from cortext.model.message import Message, Part
 from cortext.model.session import Session
 from cortext.services.hooks import Hook
 from cortext.services.library.finder import Finder, Question
@@ -193,6 +193,44 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     assert cortext("list", "--project", str(folder), cwd=folder).code == 9
     refused = cortext("show", "nothing-like-it", cwd=folder)
     assert refused.code == 9, "a name is not resolved among half of the sessions"
+
+
+@pytest.mark.req("TEAM-04")
+def test_what_is_on_this_machine_can_be_used_without_the_server(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = home / ".config" / "cortext" / "config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[store]\npatience_seconds = 0\n", encoding="utf-8")
+    folder = committed_workspace(tmp_path / "work", monkeypatch)
+    (folder / "pond.py").write_text("depth = 1\n", encoding="utf-8")
+    for title in ("Herons", "Otters"):
+        assert cortext("new", "plan", title, cwd=folder).code == 0
+    store = WorkspaceStore(str(folder))
+    store.append("001-plan-herons", Message(role="user", content="herons at dawn"))
+    call = Part(type="tool_call", name="Read", id="1", input={"file_path": str(folder / "pond.py")})
+    store.append("001-plan-herons", Message(role="assistant", parts=[call]))
+    monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
+
+    for words in ("show", "export", "title", "note"):  # a whole id means one session
+        done = cortext(words, "001-plan-herons", cwd=folder)
+        assert done.code == 0, done
+        assert cortext(words, "001-plan", cwd=folder).code == 9, "a shorter name may be of a session on the server"
+    assert cortext("sweep", "--minutes", "0", cwd=folder).out.count("was saved and paused") == 2
+    assert cortext("delete", "002-plan-otters", cwd=folder).code == 0
+    trash = cortext("restore", cwd=folder)
+    assert trash.code == 9 and "002-plan-otters" in trash.out and trash.err.count("sessions are missing") == 1
+    assert cortext("restore", "002", cwd=folder).code == 9 and cortext("restore", "nothing", cwd=folder).code == 9
+    assert cortext("restore", "002-plan-otters", cwd=folder).code == 0
+    empty = cortext("restore", cwd=folder)
+    assert empty.code == 9 and "empty" not in empty.out
+    for words, found in (("touched", "001-plan-herons"), ("why", "nobody knows")):
+        done = cortext(words, "pond.py", cwd=folder)
+        assert done.code == 9 and done.err.count("sessions are missing") == 1, done
+        assert found in done.out or words == "why"
+    event = HookEvent(kind="prompt", key="chat", command="workspace.related", arguments="herons at dawn")
+    related = Hook(Stores(str(folder)), wired.hooks("gemini"), event).run()
+    assert "Sessions are missing: no answer from" in related and "001-plan-herons" in related
 
 
 @pytest.mark.req("TEAM-04", "FLOW-01")

@@ -12,12 +12,13 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from cortext.config.schema import CALLS, Settings
-from cortext.errors import CortextError, UsageError
+from cortext.errors import CortextError, StoreUnreachable, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
 from cortext.model import clock
@@ -27,7 +28,7 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.framing import disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
-from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing, missing_line
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Installer, ShowsNotes, Transcript, TranscriptSource
@@ -239,7 +240,8 @@ class Hook:
         from cortext.services.hints import related
         from cortext.services.workspace import running_chats as chats
 
-        self._capture_new()  # the last ask may not be stored yet
+        with suppress(StoreUnreachable):  # the answer says so, and the next event captures it
+            self._capture_new()  # the last ask may not be stored yet
         kept = self._kept()
         topic = self.event.arguments.strip()
         if not topic and kept is not None:
@@ -251,12 +253,14 @@ class Hook:
         this_chat = [session_id_for(self.tool.name, self.event.key), *([kept.session.id] if kept else [])]
         search = self.world.search()
         try:
-            found = related.related(search, topic, self.world.workspace, this_chat)
+            with search.listing.partly() as missing:
+                found = related.related(search, topic, self.world.workspace, this_chat)
+                gone = missing_line(error.message for error in missing.values())
         except (CortextError, OSError, ValueError, sqlite3.Error) as error:
             return f"cortext could not search: {error}. `cortext doctor` says more."
         chat = self._chat()
         chats.remember_list(chat, self.world.workspace, [(one.session.root, one.session.id) for one in found])
-        text = related.text_of(found, search, topic)
+        text = "\n\n".join(filter(None, (gone, related.text_of(found, search, topic))))
         if not self.tool.records_after_answer or not found:
             return text
         chat.owed = _safe_text(text)

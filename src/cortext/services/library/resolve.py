@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_trash
 from cortext.index.sessions import Row
 from cortext.model.ids import is_id, looks_like_id, number_of
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import Found, NamedStore, ask_all
 from cortext.store.base import Trashed
 
 Item = TypeVar("Item")
@@ -118,13 +118,20 @@ class Resolver(NamedTuple):
 
 
 def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
-    """Return the sessions with exactly this id, read from the stores. Clones may share an id."""
-    found = []
-    for named_store in stores if is_id(wanted) and not is_number(wanted) else ():
+    """Return the sessions with exactly this id, read from the stores. Clones may share an id.
+
+    Raises StoreUnreachable if it is not found and a server does not answer.
+    """
+
+    def get(named_store: NamedStore) -> list[Found]:
         try:
-            found.append(Found(named_store, named_store.store.get(wanted)))
+            return [Found(named_store, named_store.store.get(wanted))]
         except SessionNotFound:
-            continue
+            return []
+
+    found, missing = ask_all(stores if is_id(wanted) and not is_number(wanted) else (), get)
+    if missing and not found:
+        raise next(iter(missing.values()))
     return found
 
 

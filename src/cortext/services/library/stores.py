@@ -1,15 +1,17 @@
 """The stores that a command works on, and a session in one of them."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import Store, Trashed
 from cortext.store.capabilities import CreatesAtomically, Settles
 
-__all__ = ["Found", "NamedStore", "Trashed", "create_with", "settle"]
+__all__ = ["Found", "NamedStore", "Trashed", "ask_all", "create_with", "settle"]
+
+Item = TypeVar("Item")
 
 
 class NamedStore(NamedTuple):
@@ -36,6 +38,22 @@ class Found(NamedTuple):
     def root(self) -> str:
         """The folder or address of the store."""
         return self.named_store.root
+
+
+def ask_all(
+    stores: Iterable[NamedStore], question: Callable[[NamedStore], Iterable[Item]]
+) -> tuple[list[Item], dict[str, StoreUnreachable]]:
+    """Return what the stores answer, and the servers that do not: each of them is asked once."""
+    found: list[Item] = []
+    missing: dict[str, StoreUnreachable] = {}
+    for named_store in stores:
+        address = named_store.root.partition("#")[0]
+        if address not in missing:
+            try:
+                found += question(named_store)
+            except StoreUnreachable as error:
+                missing[address] = error
+    return found, missing
 
 
 def create_with(store: Store, session: Session, messages: Sequence[Message], change: Change) -> Session:

@@ -192,9 +192,8 @@ def sweep(
     (it is being written, or the disk is full) does not affect the others.
     """
     now, notes = time.time(), []
-    for row in listing.rows(status=ACTIVE, root=only):
-        if row.kind != "workspace":
-            continue
+    workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
+    for row in listing.rows(status=ACTIVE, roots=[root for root in workspaces if only in ("", root)]):
         try:
             settings = settings_of(row.root)
             idle = settings.workspace.pause_minutes if minutes is None else minutes

@@ -7,14 +7,14 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
-from cortext.services.library.stores import NamedStore, Trashed
+from cortext.services.library.stores import NamedStore, Trashed, ask_all
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -43,11 +43,15 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     if options.into:
         return _put_back(stores, options)
-    items = [(named_store, item) for named_store in stores.all() for item in named_store.store.trash()]
+    items, missing = ask_all(stores.all(), _trash)
     if options.session is None:
-        return _list(items, as_json=options.json)
+        _list(items, as_json=options.json, is_all=not missing)
+        return report_missing(missing)
     hint = "list the trash with `cortext restore`, then give the key"
-    named_store, item = resolve_trashed(items, options.session, here=stores.workspace, hint=hint)
+    wanted = options.session.strip()
+    if missing and not any(wanted in (item.key, item.session_id) for _, item in items):
+        raise next(iter(missing.values()))  # a shorter name may be of a session on the server
+    named_store, item = resolve_trashed(items, wanted, here=stores.workspace, hint=hint)
     session = named_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
@@ -81,14 +85,17 @@ def _put_back(stores: Stores, options: Namespace) -> int:
     return 0
 
 
-def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
+def _trash(named_store: NamedStore) -> list[tuple[NamedStore, Trashed]]:
+    return [(named_store, item) for item in named_store.store.trash()]
+
+
+def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool, is_all: bool) -> None:
     if as_json:
         print_json([trashed_json(item, named_store.label) for named_store, item in items])
-        return 0
+        return
     if not items:
-        print("The trash is empty.")
-        return 0
+        print("The trash is empty." if is_all else "The trash of the other stores has nothing.")
+        return
     rows = [(item.session_id, clock.ago(item.deleted_at), named_store.label, item.key) for named_store, item in items]
     print(table(("SESSION", "DELETED", "STORE", "KEY"), rows, styles=("cyan", "", "", "dim")))
     print("Restore one with `cortext restore` and its number, id or key.")
-    return 0

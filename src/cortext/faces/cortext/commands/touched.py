@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._finding import bring_up_to_date
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.model.amounts import times
@@ -40,12 +40,13 @@ def run(arguments: list[str]) -> int:
 
     stores = Stores()
     search = stores.search()
+    search.listing.partial = True
     bring_up_to_date(search, exact=True)
     found = touched(Library(stores.listing(), lambda: search), options.file)
     found = [touch for touch in found if touch.changed or not options.changed][: options.limit]
     if options.json:
         print_json([touch_json(touch) for touch in found])
-        return 0 if found else 1
+        return report_missing(search.listing.missing) or (0 if found else 1)
     for number, touch in enumerate(found, 1):
         row = touch.row
         head = f"{number}. "
@@ -57,7 +58,7 @@ def run(arguments: list[str]) -> int:
         print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
     if not found:
         print("No stored conversation touched it.")
-        return 1
+        return report_missing(search.listing.missing) or 1
     sys.stdout.flush()
     print("Read one with `cortext show ID`; `cortext why FILE:LINE` asks about a line.", file=sys.stderr)
-    return 0
+    return report_missing(search.listing.missing)

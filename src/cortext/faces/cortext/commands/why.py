@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._finding import bring_up_to_date
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.output import note, print_json
+from cortext.faces.terminal.output import note, print_json, report_missing
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
@@ -49,13 +49,16 @@ def run(arguments: list[str]) -> int:
     history, inside = locate(path)
     stores = Stores()
     search = stores.search()
+    search.listing.partial = True
     bring_up_to_date(search, exact=True)
     why = Why(Library(stores.listing(), lambda: search), history)
     if options.commit:
-        return _commit(why, options.commit, as_json=options.json)
-    if line:
-        return _line(why, inside, line, as_json=options.json)
-    return _file(why, inside, as_json=options.json)
+        code = _commit(why, options.commit, as_json=options.json)
+    elif line:
+        code = _line(why, inside, line, as_json=options.json)
+    else:
+        code = _file(why, inside, as_json=options.json)
+    return report_missing(search.listing.missing) or code
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
