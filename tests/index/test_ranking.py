@@ -405,6 +405,21 @@ def test_a_decision_about_something_else_does_not_come_first(world: World) -> No
     assert world.find("what did we decide about the cache")[0] == "done"
 
 
+@pytest.mark.parametrize("text", ["eployment", "ertificate", "conection limit", "deploymnet certficate"])
+def test_what_a_part_of_a_word_or_a_typo_stands_for_has_its_meaning(world: World, text: str) -> None:
+    for number in range(30):
+        world.talk(f"noise-{number}", f"Glob **/resume{number}*.go in the devenv.", f"Edit cmd/entire/cli/e{number}.go")
+    world.talk(
+        "budget", "We need a budget for retries. Which limit do you suggest?", "Both three and seven are possible."
+    )
+    world.talk("limit", "The role heron had a connection limit of 5; it is 50 now.", "Good.")
+    world.talk("deploy", "The deployment is broken again.", "The certificate of the registry had expired.")
+    search = world.search()
+    best = search.messages(text)[0]
+    assert best.session.id == ("limit" if "limit" in text else "deploy") and "words" in best.matches[0].why
+    assert not search.by_meaning
+
+
 def test_two_letters_may_be_wrong_in_a_long_word(world: World) -> None:
     world.talk("one", "The authentication fails after an hour.")
     world.talk("two", "The pond is frozen.")

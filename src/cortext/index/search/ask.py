@@ -36,6 +36,9 @@ class Asking:
         self._keywords, self._words, self._exact, self._field = keywords, words, exact, MESSAGES
         self._forms: dict[str, set[str]] = {}  # by word, the terms that it matches
         self._spellings: dict[str, tuple[list[str], float]] = {}  # what else a word may be, and how much that counts
+        self._nearest: dict[
+            str, str
+        ] = {}  # of words that do not occur: the one that contains it, or is spelled like it
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
         self.lit: set[str] = set()  # the terms to highlight in a snippet
@@ -175,10 +178,22 @@ class Asking:
 
     def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
         """Return the terms that contain a word or, if it is not known, those that are spelled nearly like it."""
-        inside = [stem for stem in self._stems_of(self._words.holding(plain, most=MOST_INSIDE)) if stem != term]
+        longer = self._words.holding(plain, most=MOST_INSIDE)
+        inside = [stem for stem in self._stems_of(longer) if stem != term]
         if inside or known or len(plain) <= 3:
+            if inside and not known:
+                self._nearest[plain] = longer[0]
             return inside, INSIDE
-        return self._stems_of(self._words.similar(plain, 2 if len(plain) >= LONG else 1)), WRONG
+        similar = self._words.similar(plain, 2 if len(plain) >= LONG else 1)
+        if similar:
+            self._nearest[plain] = similar[0]
+        return self._stems_of(similar), WRONG
+
+    def respelled(self, said: str, has_meaning: Callable[[str], bool]) -> str:
+        """Return a text with words as messages have them, if they occur nowhere and have no meaning of their own."""
+        return " ".join(
+            word if has_meaning(word) else self._nearest.get(word.strip(ENDS).lower(), word) for word in said.split()
+        )
 
     def _stems_of(self, words: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(stem for word in words for stem in self._keywords.stems(word)))

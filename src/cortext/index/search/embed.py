@@ -83,6 +83,10 @@ class StaticModel:
         words = [word for word in words_of(text)[:WORDS] if self._is_word(word)]
         return " ".join(words) if any(word.lower() not in STOP for word in words) else ""
 
+    def has(self, word: str) -> bool:
+        """Whether a word is in the table as a whole."""
+        return len(self._pieces(word)) == 1
+
     def _is_word(self, word: str) -> bool:
         pieces = len(self._pieces(word))
         return pieces == 1 or len(word) >= CRUMB * pieces > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import tantivy
@@ -127,6 +128,10 @@ class Finding:
         self.worded = bool(found or names) and asking.occurs(query)
         if not self.worded:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
+        if self.worded and not (exact or like or self._models.none):
+            # "eployment" means nothing to a model, but "deployment" does.
+            query = copy(query)
+            query.said = asking.respelled(query.said, self._models.static().has)
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
         limit = 0 if strict else limit
