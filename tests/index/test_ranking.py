@@ -260,6 +260,14 @@ def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
     assert [word.text for word in parse("January").words] == ["January"], "without `in`, it is a word"
 
 
+@pytest.mark.req("FIND-06")
+def test_what_was_found_only_by_its_time_says_so(world: World) -> None:
+    world.talk("now", "The cache is full again.")
+    for text in ("what did we do today", "qu'avons-nous fait aujourd'hui", "after:today"):
+        assert [match.why for item in world.search().search(text) for match in item.matches] == [("date",)], text
+    assert world.search().search("role:user")[0].matches[0].why == ()
+
+
 def test_a_date_that_no_message_has_is_not_missing(world: World) -> None:
     world.store.create(Session(id="cache"))
     at = "2024-01-10T10:00:00Z"

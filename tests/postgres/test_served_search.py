@@ -45,6 +45,7 @@ def test_words_and_meaning_are_found_on_the_server(
     add_session(stores, "money", "the invoice was paid from the wrong bank account")
     search = stores.search()
     [found] = search.search("sailor boat", limit=1)
+    assert found.matches[0].why == ("words",)
     [match] = found.matches[:1]
     assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
     assert [match.snippet[start:end] for start, end in match.highlights] == ["sailor", "boat"]

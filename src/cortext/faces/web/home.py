@@ -170,9 +170,7 @@ def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) ->
 
 def _why(match: Match) -> str:
     """Return what a message was found by."""
-    # A store on a server does not say why.
-    found = match.why or ("words" if match.highlights else "meaning",)
-    return ", ".join(text for reason, text in REASONS.items() if reason in found)
+    return ", ".join(text for reason, text in REASONS.items() if reason in match.why)
 
 
 def highlighted(match: Match) -> Markup:

@@ -58,7 +58,7 @@ class Results(NamedTuple):
         """Return what a message was found by: words, meaning, title, date; or that it is only next to one that was."""
         one = self.signals.get(at)
         if one is None:
-            return ()
+            return ("date",) if at in self.dated else ()
         reasons = {
             "words": one.words > 0,
             "meaning": one.meaning > self.far,
@@ -114,7 +114,9 @@ class Finding:
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
         if newest:
             self.worded = True
-            return Results(in_order(found), asking.lit)
+            scores = in_order(found)
+            has_time = query.filters.get("after") or query.filters.get("before")
+            return Results(scores, asking.lit, dated=scores.keys() if has_time else ())
         by_name = asking.build(query, restrictions, NAMES)
         named = [*hits, *(self._hits(by_name, keys, NAMED) if by_name is not None else ())]
         names = self._names(query, {key for key, place, _ in named if place >= NAME_PLACE})

@@ -171,7 +171,8 @@ class ServedSearch(Search):
         numbers = range(message.seq - 1, message.seq + 2)
         beside = {number: near[session.id, number] for number in numbers if (session.id, number) in near}
         terms = {term for word in query.wanted for term, _, _ in self._engine.tokens(word.text)}
-        return match_of(message, self._snippet(message, terms), {**beside, message.seq: message}, score)
+        match = match_of(message, self._snippet(message, terms), {**beside, message.seq: message}, score)
+        return match._replace(why=("words",) if match.highlights else ("meaning",))
 
 
 def _rank(hit: Hit) -> tuple[float, str]:
