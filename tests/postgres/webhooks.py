@@ -155,7 +155,14 @@ def serve(
                 victim.start(wait=False)
             for future in senders:
                 future.result(300)
-            telegram.wait_for(lambda: all(len(_answers(telegram, chat)) >= messages for chat in asked), 120)
+            try:
+                telegram.wait_for(lambda: all(len(_answers(telegram, chat)) >= messages for chat in asked), 120)
+            except AssertionError as error:
+                error.add_note(f"seed {seed}")
+                for chat in (chat for chat in asked if len(_answers(telegram, chat)) < messages):
+                    logged = [line for line in crew.logged().splitlines() if f"tg_{chat}" in line]
+                    error.add_note(f"chat {chat} shows {telegram.said(chat)}; the log of the bots: {logged}")
+                raise
             store = PostgresStore(address, "chat")
             try:
                 telegram.wait_for(lambda: not store.updates(BOT).waiting(), 60)
