@@ -73,7 +73,7 @@ SAMPLE = 20_000  # characters of a session from which those words are taken
 
 def lacking(quoted: str, *, partly: bool) -> str:
     """Return what is said of a query if its results are only near in meaning (`Search.by_meaning`)."""
-    return f"No message contains {'more than a little of ' if partly else ''}{quoted}"
+    return f"No message {'has much of' if partly else 'contains'} {quoted}"
 
 
 def note_of(search: Search, query: str) -> str:
