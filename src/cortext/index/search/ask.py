@@ -36,9 +36,7 @@ class Asking:
         self._keywords, self._words, self._exact, self._field = keywords, words, exact, MESSAGES
         self._forms: dict[str, set[str]] = {}  # by word, the terms that it matches
         self._spellings: dict[str, tuple[list[str], float]] = {}  # what else a word may be, and how much that counts
-        self._nearest: dict[
-            str, str
-        ] = {}  # of words that do not occur: the one that contains it, or is spelled like it
+        self._nearest: dict[str, str] = {}  # by word that does not occur, the one that contains it or is spelled alike
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
         self.lit: set[str] = set()  # the terms to highlight in a snippet
