@@ -30,7 +30,6 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
-from cortext.tools.base import Launch
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -96,7 +95,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
-        _print_changed(tool.title, launch)
+        _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
         _exec(launch.argv, launch.cwd, launch.env)
     except OSError as error:
         handing.take_back()
@@ -249,11 +248,10 @@ def _print_receipt(plan: Plan) -> None:
         print(f"  {terminal.line(line)}", file=sys.stderr)
 
 
-def _print_changed(title: str, launch: Launch) -> None:
+def _print_changed(title: str, names: Sequence[str]) -> None:
     """Tell the user what is new in the project itself, which they may have under version control."""
-    if launch.changed:
-        names = " and ".join(os.path.relpath(path, launch.cwd) for path in launch.changed)
-        text = f"  changed    {names}, as {title} needs it to load and keep the conversation"
+    if names:
+        text = f"  changed    {' and '.join(names)}, as {title} needs it to load and keep the conversation"
         print(terminal.line(text), file=sys.stderr)
 
 
