@@ -98,22 +98,17 @@ class Desk:
         tool = self.tools[name]
         (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
         said = [
-            f"First words to {name}: remember the number 4711.",
-            "Noted: 4711.",
+            f"First words to {name}: remember the number 4711. 覚えて 🦩",
+            "Gern gemerkt: 4711. 🦩",
             f"Read note.txt for me, {name}.",
             "Let me look.",
             "The note says: the heron stands still.",
-            "Und jetzt etwas Ungewöhnliches: 覚えて 🦩",
-            "Gern.",
         ]
         self.server.push(said[1])
         self._turn(tool, said[0], project, None)
-        key = tool.sessions()[-1]
         call = tool.shell("cat note.txt")
         self.server.push(Reply(text=said[3], tool_calls=call.tool_calls), said[4])
-        self._turn(tool, said[2], project, key)
-        self.server.push(said[6])
-        self._turn(tool, said[5], project, tool.sessions()[-1])
+        self._turn(tool, said[2], project, tool.sessions()[-1])
         return said
 
     def _turn(self, tool: Tool, prompt: str, project: Path, resume: str | None) -> None:

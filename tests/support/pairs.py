@@ -85,13 +85,18 @@ def hold(desk: Desk, name: str, project: Path) -> list[Said]:
     two = (*tool.shell("cat note.txt").tool_calls, *tool.shell("cat count.txt").tool_calls) if has_calls else ()
     failing = tool.shell("cat missing.txt").tool_calls if has_calls else ()
     script: list[tuple[str, list[Reply]]] = [
-        (f"First words to {name}: remember the number 4711.", [Reply(text="Noted: 4711.")]),
+        (f"First words to {name}: remember the number 4711. 覚えて 🦩", [Reply(text="Gern gemerkt: 4711. 🦩")]),
         (f"Here is the log.\n{PASTE}", [Reply(text="It has 600 lines.")]),
-        ("Read both notes for me.", [*_calling("Let me look.", two), Reply(text="The heron stands still; seventeen.")]),
-        ("And the missing one?", [*_calling("I will try.", failing), Reply(text="There is no such file.")]),
+        (
+            "Read both notes for me, and the missing one.",
+            [
+                *_calling("Let me look.", two),
+                *_calling("I will try the other.", failing),
+                Reply(text="The heron stands still; seventeen; and there is no such file."),
+            ],
+        ),
         ("/etc/hosts is a path and not a command.", [Reply(text="So it is.")]),
         ("Please compare @note.txt with what you read.", [Reply(text="It is the same.")]),
-        ("Und jetzt etwas Ungewöhnliches: 覚えて 🦩", [Reply(text="Gern.")]),
     ]
     said: list[Said] = []
     for prompt, replies in script:

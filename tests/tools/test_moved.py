@@ -44,7 +44,7 @@ def _captured(desk: Desk, name: str, session: str, folder: Path) -> str:
 @pytest.mark.req("TOOL-09", "TOOL-02", "FLOW-06")
 @pytest.mark.parametrize(
     ("name", "move"),
-    [("claude", renamed), ("codex", cloned), ("gemini", worktree)],
+    [("claude", renamed), ("codex", cloned), pytest.param("gemini", worktree, marks=pytest.mark.repeats)],
 )
 def test_a_conversation_of_a_real_program_follows_its_project(
     tmp_path: Path, server: ModelServer, name: str, move: Callable[[Place], Place]

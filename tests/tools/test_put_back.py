@@ -180,7 +180,7 @@ def test_what_the_program_deleted_is_listed_and_resumed_again(desk: Desk, talk: 
 
     assert (done["key"], done["why"]) == (key, "")
     assert _file(tool, key).read_bytes().startswith(before)
-    _check_listed(desk, project, key, "Ungewöhnliches")
+    _check_listed(desk, project, key, said[2])
     _check_resumed(desk, project, key, said)
     assert _restore(desk, project)["how"].startswith("nothing to do")
 

@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(chromium.program() is None, reason="no Chromium here: python -m tests.support.chromium"),
 ]
 
-MANY = 2_000  # conversations
+MANY = 500  # conversations
 TIMES = 3
 # Notes what the page asks for, and whether it does so at once when the server announces something.
 NOTING = """
