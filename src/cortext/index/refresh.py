@@ -25,7 +25,7 @@ from cortext.store.base import Store
 from cortext.store.files import layout_paths
 
 FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
-MANY = 5_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan
+MANY = 1_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan
 NEWEST = 200  # the same for a quick refresh
 PATIENCE = 600.0  # seconds between full scans of a large store
 MOST = 2**53  # the largest count that is stored
