@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
@@ -69,6 +69,14 @@ class Served:
                 return reply
             assert time.monotonic() < deadline, reply.words
             time.sleep(0.05)
+
+    def until(self, path: str, holds: Callable[[Reply], bool]) -> Reply:
+        """Read a page until something holds: a request may be answered from the list of half a second ago."""
+        deadline = time.monotonic() + 60
+        while not holds(reply := self.activity(path)):
+            assert time.monotonic() < deadline, reply.words
+            time.sleep(0.05)
+        return reply
 
     def open(self) -> Reply:
         """Use the token."""

@@ -280,7 +280,8 @@ def test_a_conversation_is_renamed_stopped_and_forked(served: Served, pond: Pond
     assert "Knots and bends (fork)" in page.words and f'forked from <a href="{here}">004-learn-knots</a>' in page.text
     fork = forked.headers["location"].partition("?")[0]
     for address in (here, fork):  # each shows the other
-        tree = served.get(address).text.partition('<ul class="branches forks">')[2].partition("<h2>")[0]
+        text = served.until(address, lambda reply: "branches forks" in reply.text).text
+        tree = text.partition('<ul class="branches forks">')[2].partition("<h2>")[0]
         assert re.findall(r'href="([^"]+)"', tree) == [here, fork]
     assert served.post(f"{here}/fork", {"at": "x"}).status == 400
     rows = cortext("list", "--json", cwd=pond.folder, env=env).json
@@ -345,8 +346,8 @@ def test_costs_are_part_of_the_activity_page(served: Served, pond: Pond, env: di
     WorkspaceStore(str(pond.folder)).append("004-learn-knots", said)
     total = cortext("cost", "--json", cwd=pond.folder, env=env).json["total"]["cost"]
     assert total == 7.5
-    page = served.activity().words
-    assert f"${total:.2f} at list prices of 2026-11-05" in page and "claude-opus-4-5" in page
+    page = served.until("/see", lambda reply: "claude-opus-4-5" in reply.text).words
+    assert f"${total:.2f} at list prices of 2026-11-05" in page
     assert "Most expensive" in page and page.count("$7.50") >= 5, (
         "the total, a model, a tool, a project, a conversation"
     )
