@@ -9,7 +9,6 @@ from cortext.faces.mcp import calls
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Answer, Json, cursor_at, fenced, fit, index_of
-from cortext.model.amounts import times
 from cortext.services.library.recall import without_secrets
 from cortext.services.origin.history import History, locate_inside
 from cortext.services.origin.json_views import commit_json, origin_json, touch_json
@@ -93,10 +92,8 @@ def _origin_entry(origin: Origin) -> tuple[str, Json]:
 def _touch_entry(touch: Touch) -> tuple[str, Json]:
     row = without_secrets(touch.row)
     doubt = "" if touch.is_sure else "; perhaps a file of another project"
-    did = [f"changed it {times(touch.changed)}"] if touch.changed else []
-    did += [f"read it {times(touch.read)}"] if touch.read else []
     last = f"last in [{touch.seq}] {touch.timestamp[:16]}"
-    return f"# {session_line(row)}\n  {', '.join([*did, last])}{doubt}", {
+    return f"# {session_line(row)}\n  {', '.join([*touch.did, last])}{doubt}", {
         **touch_json(touch),
         "session": session_data(row),
     }

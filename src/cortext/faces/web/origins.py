@@ -15,7 +15,6 @@ from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import address, library, page, shown
 from cortext.model import clock
-from cortext.model.amounts import times
 from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
@@ -162,12 +161,10 @@ def _quotes(origin: Origin) -> Iterator[tuple[str, str, str]]:
 
 
 def _touch(touch: Touch) -> dict[str, Any]:
-    did = [f"changed it {times(touch.changed)}"] if touch.changed else []
-    did += [f"read it {times(touch.read)}"] if touch.read else []
     doubt = "" if touch.is_sure else "perhaps a file of another project"
     return {
         **_session(touch.row, touch.seq),
-        "did": " and ".join(did),
+        "did": " and ".join(touch.did),
         "ago": clock.ago(touch.timestamp),
         "doubt": doubt,
     }

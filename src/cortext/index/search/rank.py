@@ -70,7 +70,9 @@ def rerank(
     near = nearness.texts
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
-    bonus += COVER * _covered(nearness, best) + NAMED * np.array([_names(query.person, text) for text in texts])
+    bonus += COVER * _covered(nearness, best)
+    if query.person:
+        bonus += NAMED * np.array([_names(query.person, text) for text in texts])
     untrained = _untrained(signals, said, texts, near)
     new = untrained + bonus
     trees = ranker()

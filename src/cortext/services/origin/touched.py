@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import NotFound
+from cortext.model.amounts import times
 from cortext.services.digest.calls import CHANGED, CREATED, READ, calls_in
 from cortext.services.library.listing import Row
 from cortext.services.origin.edits import edits_in
@@ -28,6 +29,12 @@ class Touch(msgspec.Struct, kw_only=True):
     seq: int
     timestamp: str
     is_sure: bool
+
+    @property
+    def did(self) -> list[str]:
+        """What it did, in words."""
+        done = {"changed": self.changed, "read": self.read}
+        return [f"{what} it {times(often)}" for what, often in done.items() if often]
 
 
 def touched(library: Library, path: str) -> list[Touch]:

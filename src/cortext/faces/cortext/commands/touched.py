@@ -10,7 +10,6 @@ from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
-from cortext.model.amounts import times
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
@@ -51,9 +50,7 @@ def run(arguments: list[str]) -> int:
         row = touch.row
         head = f"{number}. "
         print(head + paint(folded(terminal.line(row.name), first=len(head), indent=3), "bold"))
-        did = [f"changed it {times(touch.changed)}"] if touch.changed else []
-        did += [f"read it {times(touch.read)}"] if touch.read else []
-        facts = [row.id, row.tool, " and ".join(did), f"last in #{touch.seq}", clock.ago(touch.timestamp)]
+        facts = [row.id, row.tool, " and ".join(touch.did), f"last in #{touch.seq}", clock.ago(touch.timestamp)]
         facts += [] if touch.is_sure else ["perhaps another project's"]
         print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
     if not found:
