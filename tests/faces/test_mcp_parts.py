@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +241,9 @@ def test_context_is_filled_to_its_budget_with_passages_that_can_be_read_whole(
         seen |= set(places)
         cursor = answer.data["next_cursor"]
         assert cursor is not None, "there is more"
-        assert all(part["timestamp"] for one in answer.data["results"] for part in one["passages"])
+        days = [[part.get("timestamp", "")[:10] for part in one["passages"]] for one in answer.data["results"]]
+        assert all(first for first, *_ in days), "every session has a date"
+        assert all(before != day for one in days for before, day in pairwise(one) if day), "and each only once"
     first = answer.data["results"][0]
     passage = first["passages"][0]
     whole = call(herons, "get_session", {"id": first["session"]["id"], "start": passage["seq"], "limit": 1})
@@ -253,6 +256,25 @@ def test_context_has_room_for_neighbours_if_few_passages_are_wanted(herons: Cont
     passages = [part for one in answer.data["results"] for part in one["passages"]]
     assert len(passages) == 2
     assert all("before" in part or "after" in part for part in passages)
+
+
+@pytest.mark.req("FIND-08")
+def test_no_message_is_shown_twice_as_the_neighbour_of_two(tmp_path: Path) -> None:
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    store.create(Session(id="001-plan-birds", title="Birds", status="paused"))
+    store.append(
+        "001-plan-birds",
+        Message(role="user", content="How many herons are at the pond?"),
+        Message(role="assistant", content="Let me see."),
+        Message(role="user", content="Are the herons at the pond young?"),
+    )
+    answer = call(
+        Context(str(tmp_path), lambda: None), "get_context", {"topic": "herons at the pond", "max_results": 2}
+    )
+    (found,) = answer.data["results"]
+    assert [part["seq"] for part in found["passages"]] == [0, 2]
+    assert json.dumps(found).count("Let me see.") == 1
 
 
 @pytest.mark.req("FIND-08")

@@ -30,7 +30,7 @@ class SessionData(msgspec.Struct, kw_only=True):
 
 
 class PassageData(msgspec.Struct, kw_only=True):
-    """A matching message, with its neighbours."""
+    """A matching message, with its neighbours. Of get_context, only the first of a session on a day has a timestamp."""
 
     seq: int
     role: str

@@ -46,20 +46,19 @@ def found_entry(found: SessionPassages) -> tuple[str, Json]:
 def evidence_entry(found: SessionPassages) -> tuple[str, Json]:
     """Return the same with no more of the session than what cites it: most of the room is for the passages.
 
-    In the text, a passage of the same day as the one before it has no date.
+    A passage of the same day as the one before it has no date, as text and as data.
     """
     row = found.session
     name = " · ".join(fact for fact in (row.id, on_one_line(row.title), row.tool) if fact)
     session = {"id": row.id, "title": row.title, "tool": row.tool, "summary": row.summary}
     days = ["", *(passage.timestamp[:10] for passage in found.passages)]
-    dated = [replace(passage, timestamp=passage.timestamp[:16]) for passage in found.passages]
     shown = [
-        replace(passage, timestamp="") if passage.timestamp[:10] == day else passage
-        for day, passage in zip(days, dated, strict=False)
+        replace(passage, timestamp="" if passage.timestamp[:10] == day else passage.timestamp[:16])
+        for day, passage in zip(days, found.passages, strict=False)
     ]
     data: Json = {
         "session": {field: value for field, value in session.items() if value},
-        "passages": [_passage(passage) for passage in dated],
+        "passages": [_passage(passage) for passage in shown],
     }
     return "\n".join(_lines(name, replace(found, passages=shown))), data
 

@@ -55,7 +55,8 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int, draw: Draw = evid
         summaries[key] = row
         bare = replace(passage, before="", after="")
         others = sessions[key].passages if key in sessions else []
-        after = SessionPassages(session=without_summary(row) or row, passages=[*others, bare])
+        in_order = sorted([*others, bare], key=lambda one: one.seq)
+        after = SessionPassages(session=without_summary(row) or row, passages=in_order)
         is_taken = take(key, after)
         while not order and not is_taken:
             smaller = shortened(after)
@@ -70,14 +71,17 @@ def filled(ranked: Iterable[tuple[Row, Passage]], budget: int, draw: Draw = evid
             break
     for key, one in list(sessions.items()):
         take(key, replace(one, session=summaries[key]))
-    for one in sessions.values():
-        one.passages.sort(key=lambda passage: passage.seq)
     return Filled(list(sessions.values()), len(order), is_full)
 
 
 def _with_neighbours(one: SessionPassages, passage: Passage) -> SessionPassages:
-    """Return the session with the neighbours of one of its passages, unless these are passages themselves."""
-    shown = {other.seq for other in one.passages}
+    """Return the session with the neighbours of one of its passages, unless these are shown already."""
+    shown = {
+        seq
+        for other in one.passages
+        for seq, text in ((other.seq - 1, other.before), (other.seq, other.text), (other.seq + 1, other.after))
+        if text
+    }
     before = "" if passage.seq - 1 in shown else passage.before
     after = "" if passage.seq + 1 in shown else passage.after
     return replace(
