@@ -141,6 +141,7 @@ def test_all_programs_can_run_at_the_same_time(server: ModelServer, project: Pat
         assert not any(f"I am {name}." in stored(tool) for name in others)
 
 
+@pytest.mark.real_tool
 def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path, server: ModelServer) -> None:
     tool = make_tool("codex", tmp_path / "home", server.url)
     script = "sleep 600 & echo $! > child; wait"
@@ -259,6 +260,7 @@ def test_a_proxy_request_is_refused_and_recorded(server: ModelServer) -> None:
     assert server.refused == ["example.invalid:443"]
 
 
+@pytest.mark.real_tool
 def test_a_tool_gets_only_path_from_our_environment(tmp_path: Path, server: ModelServer) -> None:
     tool = make_tool("claude-code", tmp_path / "home", server.url)
 

@@ -182,5 +182,6 @@ def test_resuming_in_its_own_tool_uses_the_same_session(
     assert plan.key == found.session.origin.session_id
 
 
+@pytest.mark.real_tool
 def test_the_desk_does_not_use_the_real_home(desk: Desk) -> None:
     assert str(desk.home) != os.path.expanduser("~")
