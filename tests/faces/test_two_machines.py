@@ -541,20 +541,15 @@ def test_doctor_reports_a_setting_of_hints_whose_hook_is_not_installed(
         config.write_text(f'[workspace]\nrecall = "{value}"\n', encoding="utf-8")
         assert desk.cortext("trust").code == 0
 
-    recall("calls")
-    found = report()
-    assert 'warning recall = "calls" is set, but Claude Code does not report its commands yet' in found
-    assert f"do: cortext upgrade, in {desk.workspace}" in found and "no AI tool" not in found
-    assert desk.cortext("upgrade").code == 0
-    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "calls")
-    found = report()
-    assert "Claude Code does not report" not in found
-    assert 'recall = "calls" is set, but no AI tool of this workspace reports its commands' in found
-    assert f"do: cortext init --ai claude, in {other}" in found
-    monkeypatch.delenv("CORTEXT_WORKSPACE_RECALL")
     recall("prompt")
     found = report()
-    assert 'Claude Code starts a process before each command, which only recall = "calls" needs' in found
+    assert 'warning recall = "prompt" is set, but Claude Code does not report its commands yet' in found
+    assert f"do: cortext upgrade, in {desk.workspace}" in found and f"in {other}" not in found
+    assert desk.cortext("upgrade").code == 0
+    assert "Claude Code does not report" not in report()
+    recall("prompt-only")
+    found = report()
+    assert 'Claude Code starts a process before each command, which only recall = "prompt" needs' in found
     assert f"do: cortext upgrade, in {desk.workspace}" in found and "is set, but" not in found
     config.write_text("[workspace\n", encoding="utf-8")
     assert str(config) in report(), "a broken file of one workspace is reported, and the others are checked"

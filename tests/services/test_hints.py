@@ -106,8 +106,9 @@ def test_a_command_that_failed_before_is_known_before_it_runs_again(
         done = talk.hook("PreToolUse", tool_name="Bash", tool_input={"command": command})
         return str(json.loads(done.out)["hookSpecificOutput"]["additionalContext"]) if done.out else ""
 
+    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "prompt-only")
     assert called("make test", ClaudeTalk(workspace)) == "", "prompts only"
-    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "calls")
+    monkeypatch.setenv("CORTEXT_WORKSPACE_RECALL", "prompt")
     talk = ClaudeTalk(workspace)
     hint = called(f"cd {workspace} &&  make   test", talk)
     assert "This very command failed before" in hint and "circular import" in hint and "001-debug-herons" in hint

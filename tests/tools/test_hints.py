@@ -93,7 +93,7 @@ def test_a_command_that_failed_before_is_recognised_before_it_runs(desk: Desk, w
     claude = desk.tools["claude"]
     _run_into_it(desk, workspace, FIXED)
     assert desk.cortext("search", "--exact", "circular", cwd=workspace).code == 0
-    desk.env["CORTEXT_WORKSPACE_RECALL"] = claude.env["CORTEXT_WORKSPACE_RECALL"] = "calls"
+    desk.env["CORTEXT_WORKSPACE_RECALL"] = claude.env["CORTEXT_WORKSPACE_RECALL"] = "prompt"
     assert desk.cortext("upgrade", cwd=workspace).code == 0
 
     _run_into_it(desk, workspace, "It fails.")

@@ -65,7 +65,7 @@ class Telegram(msgspec.Struct, frozen=True):
     longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000
 
 
-CALLS = "calls"  # `workspace.recall`: hints with prompts and before commands
+HINTS = "prompt"  # `workspace.recall`: hints with prompts, and before commands
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -80,8 +80,11 @@ class Workspace(msgspec.Struct, frozen=True):
         ""
     )
     recall: Annotated[
-        Literal["off", "prompt", "calls"],
-        About("prompt: hints from earlier conversations, with a prompt that they fit; calls: before commands, too"),
+        Literal["off", "prompt", "prompt-only"],
+        About(
+            "prompt: hints from earlier conversations, with a prompt that they fit and before a command that failed; "
+            "prompt-only: not before commands"
+        ),
     ] = "off"
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
 

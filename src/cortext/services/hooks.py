@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from cortext.config.schema import CALLS, Settings
+from cortext.config.schema import HINTS, Settings
 from cortext.errors import CortextError, StoreUnreachable, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
@@ -197,7 +197,7 @@ class Hook:
         before_call = self.event.kind == "calling"
         # As after a compaction: text of the past must not get the authority of a developer's instruction.
         if (
-            self.world.settings.workspace.recall not in ((CALLS,) if before_call else ("prompt", CALLS))
+            self.world.settings.workspace.recall not in ((HINTS,) if before_call else (HINTS, "prompt-only"))
             or not self.world.workspace
             or self.tool.records_after_answer
             or self.event.command

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 
-from cortext.config.schema import CALLS
+from cortext.config.schema import HINTS
 from cortext.config.trust import settings_of
 from cortext.errors import CortextError, install_hint
 from cortext.services.library.stores import NamedStore
@@ -52,16 +52,10 @@ def workspace_findings(
         )
     set_up = [tool for tool in tools if isinstance(tool, Installer) and tool.name in manifest.tools]
     try:
-        calls = settings_of(named_store.root).workspace.recall == CALLS
+        calls = settings_of(named_store.root).workspace.recall == HINTS
     except CortextError as error:
         yield warn(error.message, error.hint)
         return
-    if calls and not any(isinstance(tool, ReportsCalls) for tool in set_up):
-        able = ", ".join(tool.name for tool in tools if isinstance(tool, ReportsCalls))
-        yield warn(
-            f'recall = "{CALLS}" is set, but no AI tool of this workspace reports its commands: none gets a hint',
-            f'cortext init --ai {able}, in {named_store.root}; or set recall = "prompt"',
-        )
     for tool in set_up:
         if tool.detect() is not None:
             yield from (warn(*found) for found in _tool_findings(named_store.root, tool, program, calls=calls))
@@ -98,9 +92,9 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str], *, calls:
         return
     if isinstance(tool, ReportsCalls) and tool.report_calls(root, program, wanted=calls, dry_run=True):
         what = (
-            f'recall = "{CALLS}" is set, but {tool.title} does not report its commands yet: none gets a hint'
+            f'recall = "{HINTS}" is set, but {tool.title} does not report its commands yet: none gets a hint'
             if calls
-            else f'{tool.title} starts a process before each command, which only recall = "{CALLS}" needs'
+            else f'{tool.title} starts a process before each command, which only recall = "{HINTS}" needs'
         )
         yield what, f"cortext upgrade, in {root}"
     if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):
