@@ -266,6 +266,30 @@ def test_clusters_find_nearly_what_a_full_scan_finds(tmp_path: Path) -> None:
     assert sorted_set.mean(9_999) is None
 
 
+@pytest.mark.parametrize("few", [10_000, 10])
+def test_the_nearest_of_some_sessions_are_found_however_many_vectors_they_have(tmp_path: Path, few: int) -> None:
+    vectors = _random(6_000)
+    owners = np.array([owner(1 + row // 50, row % 50) for row in range(len(vectors))], dtype=np.uint64)
+    packed, scales = pack(vectors)
+    number = clusters.save(str(tmp_path), clusters.train(vectors[:3000], 64))
+    nearest = clusters.assign(packed, VectorSet(str(tmp_path), []).centroids(number))
+    write(str(tmp_path / "a"), owners, scales, packed, nearest, 64, number)
+    found = VectorSet(str(tmp_path), ["a"])
+    keys = range(1, 61)  # half of them, and 3,000 vectors
+    with mock.patch.multiple("cortext.index.search.vectors", LOOKED_AT=900, ENOUGH=20, FEW_SESSIONS=few):
+        shares = []
+        for query in _random(40, seed=1):
+            among = vectors[:3_000] @ query
+            right = {(1 + row // 50, row % 50) for row in np.argsort(-among)[:10].tolist()}
+            shares.append(len(right & {item[:2] for item in found.search(query, 10, keys)}) / 10)
+        assert sum(shares) / len(shares) > 0.85
+        assert {item[0] for item in found.search(vectors[5_000], 500, keys)} <= set(keys)
+        # What is wanted is nowhere near: of few sessions, all are compared.
+        far = [1 + row // 50 for row in np.argsort(vectors @ vectors[0])[:1_000].tolist()]
+        with mock.patch("cortext.index.search.vectors.ENOUGH", 1_200):
+            assert (len(found.search(vectors[0], 1_200, set(far))) == 1_200) is (few > 120)
+
+
 def test_a_file_without_vectors_is_refused(tmp_path: Path) -> None:
     for damage in (b"", b"short", b"x" * 100):
         (tmp_path / "bad").write_bytes(damage)

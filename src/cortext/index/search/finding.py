@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import tantivy
 
 from cortext.errors import ConfigError, ModelError
 from cortext.index.search.ask import NAMES, Asking, between, restricted_to
-from cortext.index.search.fuse import At, Scores, Signals, fused, in_order
+from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_order
 from cortext.index.search.generation import Generation
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
@@ -139,11 +140,13 @@ class Finding:
         limit = 0 if strict else limit
         filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
         near = _Near() if exact else self._near(query.said, like, found, keys, limit, filtered=filtered)
-        signals = fused(found, near.cosines, names, near=near.common, strict=strict)
+        nearest = near.cosines
+        allowed: set[At] | None = None
         if filtered and not strict:
-            allowed = self._allowed(restrictions, signals) | {(key, place >> 1) for key, place in found}
-            nearest = {at: cosine for at, cosine in near.cosines.items() if (at[0], at[1] >> 1) in allowed}
-            signals = fused(found, nearest, names, near=near.common)
+            allowed = self._allowed(restrictions, found, nearest)
+            nearest = {(key, place): cosine for (key, place), cosine in nearest.items() if (key, place >> 1) in allowed}
+        signals = fused(found, nearest, names, near=near.common, strict=strict)
+        if allowed is not None:  # also the neighbours of what was found
             signals = {at: one for at, one in signals.items() if at in allowed}
         if read is None or exact or like or self._models.none:
             return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals, far=near.far)
@@ -224,13 +227,7 @@ class Finding:
         except (ModelError, ConfigError) as error:
             self.trouble = f"matched by keywords only: {error.message}"
             return _Near()
-        few = keys if keys is not None and len(keys) <= FEW_KEYS else None
-        many = keys is not None and few is None
-        nearest = vectors.search(query, limit * WIDER if many or filtered else limit, few) if limit else []
-        if many:
-            allowed = set(keys or ())
-            nearest = [item for item in nearest if item[0] in allowed]
-            nearest = nearest if filtered else nearest[:limit]
+        nearest = vectors.search(query, limit * WIDER if filtered else limit, keys) if limit else []
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
         return _Near(near, model.near, model.far, model.sure)
@@ -238,11 +235,16 @@ class Finding:
     def _allowed(
         self,
         restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]],
-        signals: Mapping[At, Signals],
+        found: Collection[Place],
+        nearest: Collection[Place],
     ) -> set[At]:
-        """Return which messages the filters allow, of the best sessions: vectors know no role and no time, words do."""
-        best = dict.fromkeys(key for key, _ in sorted(signals, key=lambda at: (-signals[at].whole, at)))
-        counts = self._generation.state.by_key(best.keys())
+        """Return which messages the filters allow, of the best sessions: vectors know no role and no time, words do.
+
+        Both are given best first. What the words found has been filtered already.
+        """
+        by_turns = chain.from_iterable(zip_longest(found, nearest, fillvalue=(0, 0)))  # no session has the key 0
+        best = list(dict.fromkeys(key for key, _ in by_turns if key))
+        counts = self._generation.state.by_key(best)
         keys: list[int] = []
         room = CHECKED
         for key in best:
@@ -252,7 +254,7 @@ class Finding:
             room -= counts[key][2] if key in counts else 0
         asked = [*restrictions, (tantivy.Occur.Must, restricted_to(self._generation.keywords, "session", keys))]
         hits = self._generation.keywords.search(tantivy.Query.boolean_query(asked), MOST, newest=True)
-        return {(key, place >> 1) for key, place, _ in hits}
+        return {(key, place >> 1) for key, place, _ in hits} | {(key, place >> 1) for key, place in found}
 
     def _restrictions(
         self, query: Query, keys: Collection[int] | None, leave_out: Collection[int]

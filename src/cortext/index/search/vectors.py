@@ -19,12 +19,15 @@ from cortext.io import files as fsio
 
 Floats = NDArray[np.float32]
 Owners = NDArray[np.uint64]
+Rows = NDArray[np.int64] | slice
 
 Near = tuple[int, int, float]  # session key, place, cosine
 
 _HEAD = struct.Struct("<8sQIIQ")  # magic, vectors, dimension, clusters, which centroids
 _MAGIC = b"ctxvec1\n"
 LOOKED_AT = 24_000  # vectors that a query is compared with, approximately
+FEW_SESSIONS = 1_500  # the vectors of more sessions are not looked up
+ENOUGH = 300  # vectors of the wanted sessions in the nearest clusters
 WRITTEN = 1 << 12  # vectors written at a time
 SHARE = 1 << 11  # vectors converted to floats at a time: they fit into the processor's cache
 
@@ -98,7 +101,7 @@ class Segment:
         found = [self.by_owner[start:end] for start, end in zip(first, last, strict=True) if end > start]
         return np.concatenate(found).astype(np.int64) if found else np.zeros(0, dtype=np.int64)
 
-    def near(self, rows: NDArray[np.int64] | slice, query: Floats) -> Floats:
+    def near(self, rows: Rows, query: Floats) -> Floats:
         """Return the cosines of the vectors in these rows."""
         scales = self.scales[rows]
         if isinstance(rows, slice):
@@ -106,7 +109,7 @@ class Segment:
             blocks = (run[start : start + SHARE] for start in range(0, len(scales), SHARE))
         else:
             blocks = (self.vectors.take(rows[start : start + SHARE], axis=0) for start in range(0, len(scales), SHARE))
-        parts = [block.astype(np.float32) @ query for block in blocks]
+        parts = [np.zeros(0, dtype=np.float32), *(block.astype(np.float32) @ query for block in blocks)]
         return np.asarray(np.concatenate(parts) * scales, dtype=np.float32)
 
 
@@ -128,29 +131,42 @@ class VectorSet:
         return self._centroids[number]
 
     def search(self, query: Floats, limit: int, keys: Collection[int] | None = None) -> list[Near]:
-        """Return the nearest vectors; with `keys`, those of these sessions only, compared one by one."""
-        owners: list[Owners] = []
-        scores: list[Floats] = []
-        for segment in self.segments:
-            if keys is not None:
-                rows = segment.rows_of(keys)
-                parts: list[NDArray[np.int64] | slice] = [rows] if len(rows) else []
-            elif segment.clusters:
-                parts = self._nearest_clusters(segment, query)
-            else:
-                parts = [slice(0, segment.count)] if segment.count else []
+        """Return the nearest vectors; with `keys`, of these sessions only.
+
+        Theirs are compared one by one if they are few, or if the nearest clusters have hardly any of them.
+        """
+        if keys is None:
+            return _best(*self._compared(query, self._nearby(query)), limit)
+        rows = [segment.rows_of(keys) for segment in self.segments] if len(keys) <= FEW_SESSIONS else None
+        if rows is None or sum(map(len, rows)) > LOOKED_AT:
+            owners, scores = self._compared(query, self._nearby(query))
+            wanted = np.isin(owners >> np.uint64(32), np.fromiter(keys, dtype=np.uint64))
+            if rows is None or np.count_nonzero(wanted) >= min(limit, ENOUGH):
+                return _best(owners[wanted], scores[wanted], limit)
+        return _best(*self._compared(query, [[part] for part in rows]), limit)
+
+    def _compared(self, query: Floats, places: Sequence[Sequence[Rows]]) -> tuple[Owners, Floats]:
+        """Return the owners and cosines of the vectors in these rows of each segment."""
+        owners = [np.zeros(0, dtype=np.uint64)]
+        scores = [np.zeros(0, dtype=np.float32)]
+        for segment, parts in zip(self.segments, places, strict=True):
             for part in parts:
                 owners.append(segment.owners[part])
                 scores.append(segment.near(part, query))
-        if not scores:
-            return []
-        return _best(np.concatenate(owners), np.concatenate(scores), limit)
+        return np.concatenate(owners), np.concatenate(scores)
 
-    def _nearest_clusters(self, segment: Segment, query: Floats) -> list[NDArray[np.int64] | slice]:
+    def _nearby(self, query: Floats) -> list[list[Rows]]:
+        """Return for each segment its nearest clusters, or all of it if it has none."""
+        return [
+            self._nearest_clusters(segment, query) if segment.clusters else [slice(0, segment.count)]
+            for segment in self.segments
+        ]
+
+    def _nearest_clusters(self, segment: Segment, query: Floats) -> list[Rows]:
         near = self.centroids(segment.centroids) @ query
         # As many of the nearest clusters as hold this segment's share of the vectors to compare.
         share = LOOKED_AT * segment.count / max(len(self), 1)
-        parts: list[NDArray[np.int64] | slice] = []
+        parts: list[Rows] = []
         seen = 0
         for cluster in np.argsort(-near):
             start, end = int(segment.starts[cluster]), int(segment.starts[cluster + 1])
