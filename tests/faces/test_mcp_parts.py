@@ -259,6 +259,27 @@ def test_context_has_room_for_neighbours_if_few_passages_are_wanted(herons: Cont
 
 
 @pytest.mark.req("FIND-08")
+def test_one_session_that_repeats_itself_does_not_crowd_out_another(tmp_path: Path) -> None:
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    said = {"001-plan-long": [f"Herons at the pond, morning {number}: we count them." for number in range(40)]}
+    said["002-plan-short"] = ["About the boat.", "From the boat one sees herons at the pond.", "The boat leaks."]
+    for name, texts in said.items():
+        store.create(Session(id=name, title=name, status="paused"))
+        store.append(name, *(Message(role="user", content=text) for text in texts))
+    seen: list[tuple[str, int]] = []
+    cursor: str | None = ""
+    context = Context(str(tmp_path), lambda: None)
+    while cursor is not None:
+        answer = call(context, "get_context", {"topic": "herons at the pond", "max_results": 20, "cursor": cursor})
+        found = [(one["session"]["id"], part["seq"]) for one in answer.data["results"] for part in one["passages"]]
+        assert seen or ("002-plan-short", 1) in found, "it is among the first twenty of 41"
+        seen += found
+        cursor = answer.data["next_cursor"]
+    assert len(seen) == len(set(seen)) and {("001-plan-long", number) for number in range(40)} <= set(seen)
+
+
+@pytest.mark.req("FIND-08")
 def test_no_message_is_shown_twice_as_the_neighbour_of_two(tmp_path: Path) -> None:
     (tmp_path / ".workspace").mkdir()
     store = WorkspaceStore(str(tmp_path))

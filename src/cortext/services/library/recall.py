@@ -6,6 +6,8 @@ half a key cannot be recognised.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +36,8 @@ SHORT_SESSION = 300  # messages: a longer session is read only around the matche
 AROUND = 6  # messages before and after a match
 MOST_DECISIONS = 60
 LONGEST_NAME = 100  # characters by which a session may be named
+ORDERED = 100  # messages that are ordered together for background
+REPEATED = 0.05  # what another message of the same session counts less: several sessions tell more than one
 LEAST_SCORE = 0.5  # of the best score: the least for a match around which decisions are searched
 
 
@@ -106,12 +110,17 @@ class Recall:
         start: int = 0,
         leave_out: Collection[str] = (),
     ) -> Iterator[tuple[Row, Passage]]:
-        """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached."""
+        """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached.
+
+        A hundred are ordered at a time, so that the order is the same on every page.
+        """
         search = self._search()
-        results = search.messages(topic, filters=filters, limit=limit, leave_out=leave_out, fresh=False)
+        whole = math.ceil(limit / ORDERED) * ORDERED
+        ranked = search.messages(topic, filters=filters, limit=whole, leave_out=leave_out, fresh=False)
+        results = [one for first in range(0, whole, ORDERED) for one in _spread(ranked[first : first + ORDERED])]
         self.by_meaning, self.partly = search.by_meaning, search.partly
         rows: dict[tuple[str, str], Row] = {}
-        for result in results[start:]:
+        for result in results[start:limit]:
             row = result.session
             shown = rows.setdefault((row.root, row.id), without_secrets(row))
             yield shown, self._background(row, result.matches[0], PASSAGE)
@@ -183,6 +192,17 @@ class Recall:
         """Yield every message from a number on, with its text as a model may read it."""
         for message in self._listing.named_store(row.root).store.read(row.id, start):
             yield message, body(mask_message(message)[0])
+
+
+def _spread(ranked: Iterable[Found]) -> list[Found]:
+    """Return messages in an order in which each counts a little less, the more of its session are better."""
+    better: Counter[tuple[str, str]] = Counter()
+    worth: list[tuple[float, Found]] = []
+    for found in ranked:
+        key = (found.session.root, found.session.id)
+        worth.append((found.matches[0].score - REPEATED * better[key], found))
+        better[key] += 1
+    return [found for _, found in sorted(worth, key=lambda one: -one[0])]
 
 
 def without_secrets(row: Row) -> Row:
