@@ -428,6 +428,28 @@ def test_what_a_part_of_a_word_or_a_typo_stands_for_has_its_meaning(world: World
     assert not search.by_meaning
 
 
+@pytest.mark.parametrize(
+    "text", ['What does "button3" refer to?', 'what is "button3"', '"scroll the wheel" of a mouse']
+)
+def test_a_question_with_a_phrase_that_nobody_said_is_answered_without_the_quotes(world: World, text: str) -> None:
+    world.talk("mouse", "Button 3 refers to the scroll wheel of the mouse.", "Yes, to its click.")
+    world.talk("pond", "The pond is frozen.", "And the herons?")
+    search = world.search()
+    for found in (search.search(text), search.messages(text)):
+        assert found[0].session.id == "mouse"
+        assert search.by_meaning and "No message contains" in note_of(search, text)
+    assert search.search(text, exact=True) == []
+    assert search.search("herons")[0].session.id == "pond" and not search.by_meaning, "and the next query is not"
+
+
+@pytest.mark.parametrize(
+    "text", ['"scroll the wheel"', '"scroll the wheel" tool:claude', "+absent wheel", '+"a wheel" mouse']
+)
+def test_what_is_only_quoted_or_required_is_found_or_not(world: World, text: str) -> None:
+    world.talk("mouse", "Button 3 refers to the scroll wheel of the mouse.", "Yes, to its click.")
+    assert world.search().search(text) == []
+
+
 def test_two_letters_may_be_wrong_in_a_long_word(world: World) -> None:
     world.talk("one", "The authentication fails after an hour.")
     world.talk("two", "The pond is frozen.")

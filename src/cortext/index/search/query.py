@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 
 from cortext.index.search.asked import asked
 from cortext.index.search.named_time import EVER, Released
@@ -32,6 +33,10 @@ class Word:
 
     def __init__(self, text: str, *, phrase: bool, begins: bool, must: bool, excluded: bool) -> None:
         self.text, self.phrase, self.begins, self.must, self.excluded = text, phrase, begins, must, excluded
+
+    def unquoted(self) -> Word:
+        """Return it as an ordinary word."""
+        return Word(self.text, phrase=False, begins=False, must=self.must, excluded=self.excluded)
 
     def __repr__(self) -> str:
         marks = [name for name in ("phrase", "begins", "must", "excluded") if getattr(self, name)]
@@ -72,6 +77,15 @@ class Query:
     def wanted(self) -> list[Word]:
         """The words that are not excluded."""
         return [word for word in self.words if not word.excluded]
+
+    def unquoted(self) -> Query | None:
+        """Return the query with its phrases as ordinary words; None if there is none, or nothing is said around it."""
+        quoted = [word for word in self.wanted if word.phrase and not word.must]
+        if not quoted or not WORD.search(self.asked):
+            return None
+        other = copy(self)
+        other.words = [word.unquoted() if word in quoted else word for word in self.words]
+        return other
 
 
 def parse(text: str, filters: Mapping[str, str] | None = None, released: Released = lambda version: 0) -> Query:

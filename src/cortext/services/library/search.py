@@ -117,6 +117,7 @@ class Search:
         self.unclear = ""  # what sounds like a time in the last query, but is none that is known
         self._engine = Engine(folder, listing.sources, models)
         self._left_out = LeftOut(listing)
+        self._without_quotes = False  # whether the last query found something only without its quotes
         self.more_to_do = False
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
         self._picking = Picking()
@@ -134,7 +135,7 @@ class Search:
     @property
     def by_meaning(self) -> bool:
         """Whether no message has the last query's words, or too few of them: the results are only near in meaning."""
-        return not self._engine.worded
+        return self._without_quotes or not self._engine.worded
 
     @property
     def partly(self) -> bool:
@@ -192,10 +193,13 @@ class Search:
         """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore."""
         if fresh:
             self.refresh(meaning=not exact)
-        query = self._parsed(text, filters)
-        ranking = self._ranked(query, limit * per_session, exact, leave_out)
-        found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
-        return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
+
+        def asked(query: Query) -> list[Found]:
+            ranking = self._ranked(query, limit * per_session, exact, leave_out)
+            found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
+            return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
+
+        return self._or_unquoted(self._parsed(text, filters), asked, exact=exact)
 
     def messages(
         self,
@@ -212,6 +216,13 @@ class Search:
         if fresh:
             self.refresh(meaning=not exact)
         query = self._parsed(text, filters)
+        return self._or_unquoted(
+            query, lambda query: self._messages(query, limit, per_session, leave_out, exact=exact), exact=exact
+        )
+
+    def _messages(
+        self, query: Query, limit: int, per_session: int, leave_out: Collection[str], *, exact: bool
+    ) -> list[Found]:
         ranking = self._ranked(query, limit, exact, leave_out)
         check = self._check(query, leave_out)
         count: dict[tuple[str, str], int] = {}
@@ -233,6 +244,17 @@ class Search:
         served = self._served(query, limit, per_session or limit, exact, leave_out)
         single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
         return _merged(self._near_enough(found), single, limit)
+
+    def _or_unquoted(self, query: Query, ask: Callable[[Query], list[Found]], *, exact: bool) -> list[Found]:
+        """Return what is found; if nothing has the phrases of a question, what is found without their quotes."""
+        self._without_quotes = False
+        found = ask(query)
+        unquoted = query.unquoted()
+        if found or exact or unquoted is None:
+            return found
+        found = ask(unquoted)
+        self._without_quotes = bool(found)
+        return found
 
     def _parsed(self, text: str, filters: Mapping[str, str] | None) -> Query:
         query = parse(text, filters, lambda version: number(self._released(version)))

@@ -48,7 +48,7 @@ class ServedSearch(Search):
     @property
     def by_meaning(self) -> bool:
         """See Search.by_meaning; messages on a server count too."""
-        return super().by_meaning and not self._worded
+        return self._without_quotes or (super().by_meaning and not self._worded)
 
     @property
     def missing(self) -> list[str]:
