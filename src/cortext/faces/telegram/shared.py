@@ -131,26 +131,33 @@ class SharedBot(TelegramBot):
             raise Stopped from None
 
     def _line_of(self, chat: str) -> Line:
-        return _OwnLine(self._line, lambda: self._chats.check(chat))
+        return OwnLine(self._line, lambda: self._chats.check(chat))
 
     def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         with self._chats.working(taken.chat):
             return super()._work(taken, incoming, grown)
 
 
-class _OwnLine(Line):
+class OwnLine(Line):
     """The connection to Telegram, usable as long as the chat is ours."""
 
-    def __init__(self, line: Line, check: Callable[[], None]) -> None:
+    def __init__(self, line: Line, check: Callable[[], float]) -> None:
         super().__init__(line.bot)
-        self._check = check
+        self._check = check  # returns the seconds for which the chat is ours, or raises TakenOver
 
     async def call(self, ask: Callable[[], Awaitable[T]], *, patient: bool = True) -> T:
-        async def checked() -> T:
+        async def bounded() -> T:
+            """Call, and give up when the claim ends: sent later, it could undo what another process has sent."""
             self._check()
-            return await ask()
+            calling = asyncio.ensure_future(ask())
+            try:
+                while not calling.done():
+                    await asyncio.wait([calling], timeout=self._check())  # a renewed claim gives it more time
+                return calling.result()
+            finally:
+                calling.cancel()
 
-        return await super().call(checked, patient=patient)
+        return await super().call(bounded, patient=patient)
 
 
 def _text(taken: PendingUpdate) -> str:

@@ -52,14 +52,16 @@ class ChatClaims:
             self._until.pop(chat, None)
         self._updates.release_chat(chat)
 
-    def check(self, chat: str) -> None:
-        """Raise TakenOver if our claim on the chat is lost or has expired."""
-        if _clock() >= self._until.get(chat, 0.0):
+    def check(self, chat: str) -> float:
+        """Return for how many seconds the chat is still ours; TakenOver if our claim is lost or has expired."""
+        left = self._until.get(chat, 0.0) - _clock()
+        if left <= 0:
             raise TakenOver(
                 f"another process may have taken over {chat}: this one was inactive for too long",
                 kept="everything that was acknowledged",
                 hint="the other process continues the chat",
             )
+        return left
 
     def working(self, chat: str) -> AbstractContextManager[None]:
         """See assistant.SharedUpdates."""
