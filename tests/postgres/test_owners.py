@@ -300,6 +300,36 @@ def test_a_share_with_a_group_for_writing_continues_the_session_itself(kind: str
 
 
 @pytest.mark.req("TEAM-02")
+@pytest.mark.parametrize("kind", ["policies", "statements alone"])
+def test_a_share_is_with_exactly_the_group_that_it_names(kind: str, team: Team, open_team: Team) -> None:
+    """Names with capitals, dots, quotes or digits alone, and those of no role, whatever the server makes of them."""
+    crew = team if kind == "policies" else open_team
+    odd = f'Group."{crew.suffix}'
+    quoted = '"' + odd.replace('"', '""') + '"'
+    [(number,)] = crew.sql("SELECT oid::text FROM pg_roles WHERE rolname = %s", crew.ben)
+    sessions = {new_space(): name for name in (odd, odd.lower(), quoted, number, "-", "public", crew.ben.upper(), "")}
+    ann, ben = crew.store(crew.ann), crew.shared(crew.ben)
+    for session_id, name in sessions.items():
+        ann.create(Session(id=session_id))
+        crew.sql(
+            "INSERT INTO cortext.shares (session_id, life, grantee, shared_at) "
+            "SELECT session_id, life, %s, '' FROM cortext.sessions WHERE session_id = %s",
+            *(name, session_id),
+            role=crew.ann,
+        )
+    crew.sql(f"CREATE ROLE {quoted} ROLE {crew.ben}")
+    try:
+        assert [sessions[session.id] for session in ben.listed() if session.id in sessions] == [odd]
+        if crew is team:
+            rows = crew.sql("SELECT session_id FROM cortext.sessions WHERE owner = %s", crew.ann, role=crew.ben)
+            assert [sessions[name] for (name,) in rows if name in sessions] == [odd]
+    finally:
+        crew.sql(f"DROP ROLE {quoted}")
+        ben.close()
+        ann.close()
+
+
+@pytest.mark.req("TEAM-02")
 def test_who_may_write_a_shared_session_can_neither_take_nor_change_what_is_there(team: Team) -> None:
     """A share with --write lets somebody append and change the metadata, also with statements of their own."""
     name = new_space()

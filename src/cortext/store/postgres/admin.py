@@ -16,12 +16,16 @@ from cortext.safety.addresses import masked
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.driver import CHANGEABLE, GRANTS, Connection, as_error, psycopg
 
-_MY_ROLES = "SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE pg_has_role(r.oid, 'member')"
-# Sessions that are shared with me; their owner must be the one who shared them, so a share cannot be forged. What is in
-# the owner's trash is not shared.
+# Whether this name is a role of mine or a group that I am in. Not a list of my roles: each mention of a list is one
+# more query in the plan of a statement, and an append would have fourteen of them.
+_ME = "pg_has_role(to_regrole(quote_ident({0})), 'member')"
+# Sessions of others that are shared with me; their owner must be the one who shared them, so a share cannot be forged.
+# What is in the owner's trash is not shared. A session of my own is not looked up among the shares.
 _SHARED = (
-    "{0}.deleted_at IS NULL AND EXISTS (SELECT 1 FROM cortext.shares h WHERE h.session_id = {0}.session_id "
-    "AND h.life = {0}.life AND h.owner = {0}.owner AND h.grantee IN (" + _MY_ROLES + "){1})"
+    "{0}.owner <> current_user::text AND {0}.deleted_at IS NULL AND EXISTS (SELECT 1 FROM cortext.shares h "
+    "WHERE h.session_id = {0}.session_id AND h.life = {0}.life AND h.owner = {0}.owner AND "
+    + _ME.format("h.grantee")
+    + "{1})"
 )
 _MINE = "owner = current_user::text"
 _SEEN = "EXISTS (SELECT 1 FROM cortext.sessions s WHERE s.session_id = {0}.session_id AND s.life = {0}.life)"
@@ -212,7 +216,7 @@ def _rules(table: str) -> dict[str, str]:
             f"{PREFIX}delete": f"FOR DELETE USING ({mine})",
         }
     if table == "shares":
-        return own | {f"{PREFIX}read": f"FOR SELECT USING (grantee IN ({_MY_ROLES}))"}
+        return own | {f"{PREFIX}read": f"FOR SELECT USING ({_ME.format('grantee')})"}
     if table == "audit":
         return {
             f"{PREFIX}read": f"FOR SELECT USING ({_MINE} OR actor = current_user::text)",
