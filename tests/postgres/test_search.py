@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from cortext.errors import UsageError
@@ -13,7 +15,8 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.store.postgres import search
 from cortext.store.postgres.store import PostgresStore
-from tests.postgres.million import recall
+from tests.postgres.million import fill, recall
+from tests.postgres.team import Team
 from tests.support import postgres
 
 
@@ -161,6 +164,50 @@ def test_the_best_match_is_found_among_any_number_of_matches(store: PostgresStor
 def test_the_ten_best_of_many_messages_are_those_of_an_exact_scan() -> None:
     """`python -m tests.postgres.long recall` runs the same with a million messages."""
     assert "equal those of an exact scan" in recall(postgres.shared(), 5_000)
+
+
+@pytest.mark.req("TEAM-04")
+@pytest.mark.parametrize("policies", [False, True], ids=["statements alone", "policies that admit the index"])
+def test_the_index_of_words_finds_a_rare_word(policies: bool) -> None:
+    """It was not used for a million messages: a session was expected to have one, or the words were not considered."""
+    team = Team(policies=policies)
+    fill(team.url, team.ann, 20_000)
+    if policies:
+        if team.sql("SELECT rolsuper FROM pg_roles WHERE rolname = current_user") != [(True,)]:
+            pytest.skip("only a superuser can declare it")  # of a server that somebody else runs
+        team.sql("ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF")
+    ann = team.store(team.ann)
+
+    def plan(words: str) -> str:
+        query, values = search.statement(ann.scope, search.ALL_WORDS, words, 20)
+        return str(ann.connections.query(f"EXPLAIN {query}", *values))
+
+    for _ in range(12):  # after ten of them, a prepared statement would have one plan for all words
+        assert len(ann.find("budget")) == 20
+    assert ann.connections.query("SELECT 1 FROM pg_prepared_statements WHERE statement LIKE '%%ts_rank%%'") == []
+    assert "messages_words" in plan("w27182") and "messages_words" in plan("heron w27182")
+    assert "messages_words" not in plan("budget"), "every message has it, so the index would only add work"
+    expected = [int(number) for number in re.findall(r"Sort  \(cost=\S+ rows=(\d+)", plan("budget"))]
+    assert max(expected) > 500, "20,000 messages; 200 are expected if each session seems to have one"
+    assert len(ann.find("w27182")) == 1
+    ann.close()
+
+
+@pytest.mark.req("STORE-14")
+def test_a_match_is_read_alone_however_long_its_session_is(store: PostgresStore) -> None:
+    query, values = search.statement(store.scope, search.ALL_WORDS, "heron", 20)
+    with psycopg.connect(postgres.shared().url) as connection:
+        plan = [row[0] for row in connection.execute(f"EXPLAIN {query}".encode(), values)]
+    reads = [line.strip() for line in plan if "Index Cond" in line and "best.life" in line and "s." not in line]
+    assert any("seq = best.seq" in line or "id = best.id" in line for line in reads), plan
+
+
+@pytest.mark.req("STORE-14")
+def test_one_word_is_searched_once(store: PostgresStore) -> None:
+    add_session(store, "one", "a heron", "another heron")
+    query, values = search.statement(store.scope, search.ANY_WORD, "heron", 20)
+    assert "One-Time Filter: false" in str(store.connections.query(f"EXPLAIN {query}", *values))
+    assert len(store.find("heron")) == 2 and len(store.find("heron crane")) == 2
 
 
 @pytest.mark.req("STORE-14")

@@ -10,7 +10,7 @@ from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
+from cortext.store.postgres.rows import MESSAGE, MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
 from cortext.store.postgres.scope import LISTED, Own
 from cortext.store.server_capabilities import ServerState
 
@@ -38,9 +38,15 @@ _ORDERS = {
 }
 _LONGEST = 2000  # characters of a query
 _PAGE = 500  # sessions that are read or counted in one statement
-_ALL_WORDS = "plainto_tsquery('simple', %s)"
-_ANY_WORD = "replace(plainto_tsquery('simple', %s)::text, ' & ', ' | ')::tsquery"
+ALL_WORDS = "plainto_tsquery('simple', %s)"
+# NULL, which matches nothing, if there is only one word.
+ANY_WORD = f"nullif(replace({ALL_WORDS}::text, ' & ', ' | '), {ALL_WORDS}::text)::tsquery"
 
+# With both keys of a message, one row is read whichever index the server takes, however long the session is.
+_BY_BOTH_KEYS = f"""
+SELECT {MESSAGE} FROM cortext.messages
+WHERE session_id = best.session_id AND life = best.life AND seq = best.seq AND id = best.id LIMIT 1
+"""
 _COUNT = f"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions WHERE {LISTED}"
 
 _SECURITY = b"""
@@ -120,40 +126,51 @@ def _in_pages(scope: Own, conditions: str, values: tuple[object, ...]) -> Rows:
 def find(scope: Own, text: str, limit: int, where: Where = ()) -> Rows:
     """Return the columns SESSION, the columns MESSAGE and a score for each match, best first."""
     words = storable(text)[:_LONGEST]
-    rows = _scaled(_matches(scope, _ALL_WORDS, words, limit, where), 0.5, 1.0)
+    rows = _scaled(_matches(scope, ALL_WORDS, words, limit, where), 0.5, 1.0)
     if len(rows) >= limit:
         return rows
     # Matches of all words rank above matches of any word.
     seen = {(row[0], row[8]) for row in rows}
-    others = _scaled(_matches(scope, _ANY_WORD, words, limit, where), 0.0, 0.5)
+    others = _scaled(_matches(scope, ANY_WORD, words, limit, where), 0.0, 0.5)
     return rows + [row for row in others if (row[0], row[8]) not in seen][: limit - len(rows)]
 
 
 def _matches(scope: Own, tsquery: str, words: str, limit: int, where: Where) -> Rows:
-    """Return the best matches. Every match is ranked, by its key alone; only the best are read in full."""
-    given = conditions(where)
-    query = f"""
-    WITH best AS MATERIALIZED (
-        SELECT m.session_id, m.life, m.seq, s.last_active, ts_rank(m.words, {tsquery}, 33) AS score
-        FROM cortext.messages m
-        JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
-            ON s.session_id = m.session_id AND s.life = m.life
-        WHERE m.words @@ {tsquery}{given.messages} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
-    )
-    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, best.score FROM best
-    JOIN cortext.sessions s ON s.session_id = best.session_id AND s.life = best.life
-    JOIN cortext.messages m ON m.session_id = best.session_id AND m.life = best.life AND m.seq = best.seq
-    ORDER BY best.score DESC, best.last_active DESC, m.seq
-    """
-    values = (words, *scope.all(), *given.of_sessions, words, *given.of_messages, limit)
+    """Return the best matches."""
+    query, values = statement(scope, tsquery, words, limit, where)
 
     def query_server(connection: Connection) -> Rows:
         try:
-            return connection.execute(scope.sql(query).encode(), values).fetchall()
+            # Not prepared: a plan for any words would be the same for a rare one and for one that every message has.
+            return connection.execute(query.encode(), values, prepare=False).fetchall()
         except psycopg.errors.FeatureNotSupported:
             return []  # an engine whose index does not support an OR of words
 
     return scope.connections.run(query_server, breaks=2)
+
+
+def statement(scope: Own, tsquery: str, words: str, limit: int, where: Where = ()) -> tuple[str, tuple[object, ...]]:
+    """Return the statement of a search, with its values. Every match is ranked, by its key; only the best are read.
+
+    How many messages a session has decides whether the index of words or the sessions are read first. The server takes
+    the two columns of a session's key for independent, so for an equality of both it would expect one message in each.
+    """
+    given = conditions(where)
+    query = f"""
+    WITH best AS MATERIALIZED (
+        SELECT m.session_id, m.life, m.seq, m.id, s.last_active, ts_rank(m.words, {tsquery}, 33) AS score
+        FROM cortext.messages m
+        JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
+            ON s.session_id = m.session_id AND m.life BETWEEN s.life AND s.life
+        WHERE m.words @@ {tsquery}{given.messages} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
+    )
+    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, best.score FROM best
+    JOIN cortext.sessions s ON s.session_id = best.session_id AND s.life = best.life
+    CROSS JOIN LATERAL ({_BY_BOTH_KEYS}) AS m
+    ORDER BY best.score DESC, best.last_active DESC, m.seq
+    """
+    asked = (words,) * tsquery.count("%s")
+    return scope.sql(query), (*asked, *scope.all(), *given.of_sessions, *asked, *given.of_messages, limit)
 
 
 def around(scope: Own, places: Sequence[tuple[str, int]]) -> Rows:
