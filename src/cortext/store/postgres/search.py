@@ -10,7 +10,7 @@ from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.driver import Connection, psycopg
-from cortext.store.postgres.rows import MESSAGE, MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
+from cortext.store.postgres.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
 from cortext.store.postgres.scope import LISTED, Own
 from cortext.store.server_capabilities import ServerState
 
@@ -42,11 +42,6 @@ ALL_WORDS = "plainto_tsquery('simple', %s)"
 # NULL, which matches nothing, if there is only one word.
 ANY_WORD = f"nullif(replace({ALL_WORDS}::text, ' & ', ' | '), {ALL_WORDS}::text)::tsquery"
 
-# With both keys of a message, one row is read whichever index the server takes, however long the session is.
-_BY_BOTH_KEYS = f"""
-SELECT {MESSAGE} FROM cortext.messages
-WHERE session_id = best.session_id AND life = best.life AND seq = best.seq AND id = best.id LIMIT 1
-"""
 _COUNT = f"SELECT count(*), coalesce(sum(message_count), 0) FROM cortext.sessions WHERE {LISTED}"
 
 _SECURITY = b"""
@@ -154,6 +149,7 @@ def statement(scope: Own, tsquery: str, words: str, limit: int, where: Where = (
 
     How many messages a session has decides whether the index of words or the sessions are read first. The server takes
     the two columns of a session's key for independent, so for an equality of both it would expect one message in each.
+    For the same reason a message is read by both of its keys: whichever index the server takes, it reads one row.
     """
     given = conditions(where)
     query = f"""
@@ -163,11 +159,14 @@ def statement(scope: Own, tsquery: str, words: str, limit: int, where: Where = (
         JOIN (SELECT session_id, life, last_active FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
             ON s.session_id = m.session_id AND m.life BETWEEN s.life AND s.life
         WHERE m.words @@ {tsquery}{given.messages} ORDER BY score DESC, s.last_active DESC, m.seq LIMIT %s
+    ), said AS MATERIALIZED (
+        SELECT m.session_id, m.life, {MESSAGE_OF_M}, best.last_active, best.score FROM best
+        JOIN cortext.messages m ON m.session_id = best.session_id AND m.life = best.life AND m.seq = best.seq
+            AND m.id = best.id
     )
-    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, best.score FROM best
-    JOIN cortext.sessions s ON s.session_id = best.session_id AND s.life = best.life
-    CROSS JOIN LATERAL ({_BY_BOTH_KEYS}) AS m
-    ORDER BY best.score DESC, best.last_active DESC, m.seq
+    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, m.score FROM said m
+    JOIN cortext.sessions s ON s.session_id = m.session_id AND s.life = m.life
+    ORDER BY m.score DESC, m.last_active DESC, m.seq
     """
     asked = (words,) * tsquery.count("%s")
     return scope.sql(query), (*asked, *scope.all(), *given.of_sessions, *asked, *given.of_messages, limit)
