@@ -96,6 +96,12 @@ def texts(count: int, seed: int = 1) -> list[str]:
     return [_text(generator, _length(generator.random(), generator)) for _ in range(count)]
 
 
+def lengths(count: int, seed: int = 1) -> list[int]:
+    """Return the lengths in bytes of so many real messages."""
+    generator = random.Random(seed)
+    return [_length(generator.random(), generator) for _ in range(count)]
+
+
 def _length(share: float, generator: random.Random) -> int:
     before = (0.0, 40)
     for point in SIZES:
