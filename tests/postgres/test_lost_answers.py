@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import psycopg
@@ -189,3 +189,52 @@ def naive(connection: psycopg.Connection[Any], space: str) -> None:
         b"WHERE s.space = %s GROUP BY 1, 2",
         (space,),
     )
+
+
+class Late:
+    """Remembers the statements that contain a text, to execute them once more, as a server may that was cut off."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self._sent: list[tuple[bytes, Any]] = []
+
+    def __enter__(self) -> Self:
+        execute = psycopg.Connection.execute
+
+        def remembering(this: Any, query: bytes, values: Any = None, **options: Any) -> Any:
+            if self._text in query:
+                self._sent.append((query, values))
+            return execute(this, query, values, **options)
+
+        self._patch = mock.patch.object(psycopg.Connection, "execute", remembering)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._patch.stop()
+
+    def execute(self) -> None:
+        [(query, values)] = self._sent
+        with psycopg.connect(postgres.shared().url, autocommit=True) as connection:
+            assert connection.execute(query, values).rowcount == 1
+
+
+@pytest.mark.req("TEAM-04")
+def test_an_attempt_that_is_executed_late_does_not_end_the_lease(store: PostgresStore) -> None:
+    store.create(Session(id=ID))
+    with Late(b"held_since = ") as late, store.open(ID) as writer:
+        late.execute()
+        assert len(writer.append(*turns(2))) == 2
+    store.append(ID, *turns(1))
+
+
+@pytest.mark.req("TEAM-04")
+def test_an_attempt_that_is_executed_late_does_not_end_the_claim(store: PostgresStore) -> None:
+    claims = store.claims()
+    first = claims.claim("work", store.space, 60.0)
+    assert first is not None and claims.finish(first)
+    with Late(b"SET fence = CASE") as late:
+        claim = claims.claim("work", store.space, 60.0)
+    assert claim is not None and claim.fence > first.fence
+    late.execute()
+    assert claims.renew(claim, 60.0) and claims.claim("work", store.space, 60.0) is None

@@ -14,9 +14,11 @@ from cortext.store.claims import Claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 
-# Two statements, because distributed engines refuse the server's clock inside ON CONFLICT DO UPDATE.
+# Two statements, because distributed engines refuse the server's clock inside ON CONFLICT DO UPDATE. Repeated after a
+# lost answer, the number stays: the first attempt may be executed after the second.
 _TAKE = """
-UPDATE cortext.claims SET fence = fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
+UPDATE cortext.claims SET fence = CASE WHEN token = %(token)s THEN fence ELSE fence + 1 END, token = %(token)s,
+    held_until = now() + %(seconds)s * interval '1 second'
 WHERE key = %(key)s AND topic = %(topic)s AND owner = %(owner)s
     AND (held_until IS NULL OR held_until < now() OR token = %(token)s) AND (%(version)s = 0 OR version < %(version)s)
 RETURNING fence

@@ -28,9 +28,11 @@ END_STALE_LEASE = (
     "fence = CASE WHEN holder IS NULL THEN fence ELSE fence + 1 END, holder = NULL, token = NULL, held_until = NULL"
 )
 
+# Repeated after a lost answer, it changes nothing: the first attempt may be executed after the second.
 _ACQUIRE = f"""
 UPDATE cortext.sessions
-SET fence = fence + 1, holder = %s, token = %s, held_since = %s, held_until = now() + %s * interval '1 second'
+SET fence = CASE WHEN token = %s THEN fence ELSE fence + 1 END, holder = %s, token = %s, held_since = %s,
+    held_until = now() + %s * interval '1 second'
 WHERE {WRITABLE} AND ({FREE} OR token = %s) RETURNING life, fence
 """
 _RENEW = f"UPDATE cortext.sessions SET held_until = now() + %s * interval '1 second' WHERE {HELD} RETURNING fence"
@@ -70,7 +72,7 @@ class Leases:
         holder, token = f"{holder_name()}{self._scope.whose}", f"{_namespace()}/{os.getpid()}/{secrets.token_hex(8)}"
 
         def attempt() -> Lease | None:
-            values = (holder, token, clock.now(), self.seconds, *self._scope.writable(session_id), token)
+            values = (token, holder, token, clock.now(), self.seconds, *self._scope.writable(session_id), token)
             rows = self._connections.query(self._scope.sql(_ACQUIRE), *values)
             return Lease(session_id, *rows[0]) if rows else None
 
