@@ -1,16 +1,17 @@
 """The long versions of the fault tests (about twenty minutes on two cores).
 
-python -m tests.postgres.long [suite] [kills] [cuts] [bots] [webhooks] [takeovers] [copy] [recall]
-                                                                                                (default: all but suite)
+python -m tests.postgres.long [suite] [kills] [cuts] [nodes] [bots] [webhooks] [takeovers] [copy] [recall]
+    (default: all but suite and nodes)
 
 With CORTEXT_TEST_URL=postgresql://user:password@host/database they use that server, which is not stopped: a Citus or
 Patroni cluster, a managed one. `suite` runs the conformance suite, the state machine and tests/postgres there. Its role
-must be allowed to create databases and roles; use a server that has nothing else on it.
+must be allowed to create databases and roles; use a server that has nothing else on it. `nodes` needs a Citus cluster.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import signal
@@ -25,6 +26,7 @@ from tests.postgres.bots import serve
 from tests.postgres.copies import copy_with_kills
 from tests.postgres.faults import run_with_faults
 from tests.postgres.million import recall as recall_of
+from tests.postgres.nodes import through_proxies
 from tests.postgres.proxy import Proxy
 from tests.postgres.webhooks import serve as serve_webhooks
 from tests.support.postgres import Postgres, Remote
@@ -64,6 +66,22 @@ def cuts(server: Postgres) -> str:
     return f"connections cut {proxy.cuts} times, {total} messages acknowledged by 6 writers: each stored once, in order"
 
 
+def nodes(server: Postgres) -> str:
+    """Cut the connections between the coordinator of Citus and its nodes."""
+    url = server.database()
+    proxies = through_proxies(url)
+    assert proxies, "this server has no nodes: name the coordinator of a Citus cluster in CORTEXT_TEST_URL"
+    chance = random.Random(100)
+    cut = itertools.cycle(proxies.values())
+    try:
+        writers = run_with_faults(url, url, lambda: next(cut).cut(chance), 50, writer_count=6, pause=0.5)
+    finally:
+        for proxy in proxies.values():
+            proxy.close()
+    total = sum(len(writer.acknowledged) for writer in writers)
+    return f"connections to the nodes cut 50 times, {total} messages acknowledged by 6 writers: each stored once"
+
+
 def bots(server: Postgres) -> str:
     serve(server, workers=4, chats=50, messages=20, kills=20)
     return "4 workers × 50 chats × 20 messages, 20 workers killed: each answered once, in order"
@@ -101,6 +119,7 @@ LONG: dict[str, Callable[[Postgres], str]] = {
     "suite": suite,
     "kills": kills,
     "cuts": cuts,
+    "nodes": nodes,
     "bots": bots,
     "webhooks": webhooks,
     "takeovers": takeovers,
@@ -119,7 +138,8 @@ def main(names: list[str]) -> None:
     url = os.environ.get("CORTEXT_TEST_URL", "")
     server = Remote(url) if url else Postgres()
     # A server of somebody else is not killed.
-    chosen = names or [name for name in LONG if name != "suite" and not (url and name in ("kills", "webhooks"))]
+    not_chosen = ("suite", "nodes", *(("kills", "webhooks") if url else ()))
+    chosen = names or [name for name in LONG if name not in not_chosen]
     try:
         for name in chosen:
             begin = time.monotonic()

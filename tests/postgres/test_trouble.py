@@ -206,7 +206,7 @@ def test_unused_connections_are_closed() -> None:
     store = PostgresStore(server.database(), "home", limits=Limits(idle=0.3))
     store.create(Session(id="talk"))
     name = store.connections.name.rpartition("/")[2]
-    count = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    count = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'cortext'"
     assert server.sql(count, name) == [(1,)]
     deadline = time.monotonic() + 20
     while server.sql(count, name) != [(0,)]:
@@ -254,7 +254,14 @@ def use(store: PostgresStore) -> None:
 
 @pytest.mark.req("TEAM-04")
 @pytest.mark.parametrize(
-    "text", ["FATAL: unexpected postmaster exit", "SSL SYSCALL error: EOF detected", "connection to the remote node"]
+    "text",
+    [
+        "FATAL: unexpected postmaster exit",
+        "SSL SYSCALL error: EOF detected",
+        "connection to the remote node cortext@10.0.0.2:5432 failed with the following error: Connection refused",
+        "could not commit transaction for shard 102010 on at least one active node",
+        "failed to COPY to shard 102015 on 10.0.0.2:5432",
+    ],
 )
 def test_a_lost_node_of_the_server_means_an_unknown_outcome(text: str) -> None:
     error = psycopg.errors.InternalError_(text)

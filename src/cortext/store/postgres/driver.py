@@ -56,6 +56,10 @@ _NODE_LOST = (
     "server closed the connection unexpectedly",
     "connection to the remote node",
     "could not connect to any active placements",
+    "could not establish any connections to the node",
+    "could not commit transaction for shard",
+    "failed to copy to shard",
+    "failure on connection marked as essential",
     "connection not open",
     "terminating connection",
 )
