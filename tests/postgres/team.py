@@ -9,13 +9,15 @@ import psycopg
 from cortext.store.postgres import admin
 from cortext.store.postgres.shared_store import SharedStore
 from cortext.store.postgres.store import PostgresStore
-from tests.support.postgres import PASSWORD, as_role, new_space, shared
+from tests.support.postgres import PASSWORD, as_role, needs_policies, new_space, shared
 
 
 class Team:
     """Two people and a group, each a role of the server."""
 
     def __init__(self, *, policies: bool) -> None:
+        if policies:
+            needs_policies()
         self.url = shared().database()
         self.suffix = new_space()
         self.ann, self.ben, self.group = (f"{name}_{self.suffix}" for name in ("ann", "ben", "group"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -28,7 +29,7 @@ from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, environment
 from tests.postgres.team import Team
 from tests.support.cli import Ran, cortext
-from tests.support.postgres import needs_vectors, new_space, shared
+from tests.support.postgres import needs_policies, needs_vectors, new_space, shared
 from tests.web.served import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
@@ -44,6 +45,13 @@ def team() -> Team:
 def open_team() -> Team:
     """The same without policies: the statements alone must keep people apart."""
     return Team(policies=False)
+
+
+@pytest.fixture(params=["policies", "statements alone"])
+def crew(request: pytest.FixtureRequest) -> Team:
+    """One after the other: a test that has it runs with policies and without them."""
+    found: Team = request.getfixturevalue("team" if request.param == "policies" else "open_team")
+    return found
 
 
 def fill(team: Team, role: str, session_id: str, *words: str) -> PostgresStore:
@@ -134,9 +142,7 @@ def test_policies_hide_every_row_from_a_statement_without_a_filter(team: Team) -
 
 
 @pytest.mark.req("TEAM-01")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
-def test_a_row_that_somebody_else_stored_first_is_not_taken_over(kind: str, team: Team, open_team: Team) -> None:
-    crew = team if kind == "policies" else open_team
+def test_a_row_that_somebody_else_stored_first_is_not_taken_over(crew: Team) -> None:
     name = new_space()
     ann, ben = fill(crew, crew.ann, name, "larch"), crew.store(crew.ben)
     life = crew.sql("SELECT life FROM cortext.sessions WHERE session_id = %s", name)[0][0]
@@ -209,6 +215,7 @@ def test_status_and_doctor_say_whether_the_server_itself_keeps_people_apart(monk
     for words in (("store", "status"), ("doctor",)):
         done = cortext(*words)
         assert done.code == 0 and "no policies are installed" in done.out, done
+    needs_policies()
     admin.run(crew.url, admin.policies(crew.url))
     state = ann.server()
     assert (state.policies, state.unprotected, state.concerns()) == ("on", [], [])
@@ -226,9 +233,7 @@ def test_status_and_doctor_say_whether_the_server_itself_keeps_people_apart(monk
 
 
 @pytest.mark.req("TEAM-02")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
-def test_a_share_for_reading_allows_reading_and_nothing_else(kind: str, team: Team, open_team: Team) -> None:
-    crew = team if kind == "policies" else open_team
+def test_a_share_for_reading_allows_reading_and_nothing_else(crew: Team) -> None:
     name = new_space()
     ann = fill(crew, crew.ann, name, "maple")
     ben = crew.shared(crew.ben)
@@ -267,9 +272,7 @@ def test_a_share_for_reading_allows_reading_and_nothing_else(kind: str, team: Te
 
 
 @pytest.mark.req("TEAM-02")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
-def test_a_share_with_a_group_for_writing_continues_the_session_itself(kind: str, team: Team, open_team: Team) -> None:
-    crew = team if kind == "policies" else open_team
+def test_a_share_with_a_group_for_writing_continues_the_session_itself(crew: Team) -> None:
     name = new_space()
     ann = fill(crew, crew.ann, name, "birch")
     ann.shares().share(name, crew.group, write=True)
@@ -367,9 +370,7 @@ def test_who_may_write_a_shared_session_can_neither_take_nor_change_what_is_ther
 
 
 @pytest.mark.req("TEAM-02")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
-def test_a_writer_that_is_open_ends_with_its_share(kind: str, team: Team, open_team: Team) -> None:
-    crew = team if kind == "policies" else open_team
+def test_a_writer_that_is_open_ends_with_its_share(crew: Team) -> None:
     ann, ben, at_once = crew.store(crew.ann), crew.shared(crew.ben), crew.store(crew.ann, lock_timeout=0.0)
     shares = ann.shares()
     ends: tuple[Callable[[str], object], ...] = (shares.unshare, lambda name: shares.share(name, crew.ben))
@@ -422,6 +423,7 @@ def test_a_forged_or_stale_share_hides_no_real_one(open_team: Team) -> None:
 
 @pytest.mark.req("TEAM-02")
 def test_policies_replace_the_wider_grant_of_an_earlier_version() -> None:
+    needs_policies()
     crew = Team(policies=False)
     crew.sql(f"GRANT UPDATE ON cortext.sessions TO {crew.users}")
     wide = "SELECT has_table_privilege(%s, 'cortext.sessions', 'UPDATE')"
@@ -555,39 +557,32 @@ CALLS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def planted(team: Team, open_team: Team) -> Iterator[dict[str, list[str]]]:
-    """A thousand words of Ann's in each database: in titles, summaries, messages, facts and chats."""
+@cache
+def planted(crew: Team) -> list[str]:
+    """Plant a thousand words of Ann's once: in titles, summaries, messages, facts and chats."""
     chance = random.Random(1000)
-    words = ["q" + "".join(chance.choices("bcdfghjklmnpqrstvwxz", k=9)) for _ in range(1000)]
-    found = {}
-    for name, crew in (("policies", team), ("statements alone", open_team)):
-        for number in range(40):
-            mine = words[number * 24 : number * 24 + 24]
-            space = ("home", "chat", "spawn")[number % 3]
-            store = crew.store(crew.ann, space)
-            store.create(Session(id=f"planted-{number}", title=mine[0], summary=mine[1], type="debug"))
-            store.append(f"planted-{number}", *(Message(role=USER, content=f"decided {word}") for word in mine[2:]))
-            store.close()
-        store = crew.store(crew.ann, "chat")
-        for word in words[960:]:
-            store.facts().add(Fact(id="", text=f"remember {word}"))
-        store.chats().activate("cli", "planted-1")
+    made = ["q" + "".join(chance.choices("bcdfghjklmnpqrstvwxz", k=9)) for _ in range(1000)]
+    for number in range(40):
+        mine = made[number * 24 : number * 24 + 24]
+        space = ("home", "chat", "spawn")[number % 3]
+        store = crew.store(crew.ann, space)
+        store.create(Session(id=f"planted-{number}", title=mine[0], summary=mine[1], type="debug"))
+        store.append(f"planted-{number}", *(Message(role=USER, content=f"decided {word}") for word in mine[2:]))
         store.close()
-        store = crew.store(crew.ann, "home")
-        store.delete("planted-39")
-        store.close()
-        found[name] = words
-    yield found
+    store = crew.store(crew.ann, "chat")
+    for word in made[960:]:
+        store.facts().add(Fact(id="", text=f"remember {word}"))
+    store.chats().activate("cli", "planted-1")
+    store.close()
+    store = crew.store(crew.ann, "home")
+    store.delete("planted-39")
+    store.close()
+    return made
 
 
 @pytest.mark.req("TEAM-01")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
 def test_a_thousand_planted_words_do_not_cross(
-    kind: str,
-    planted: dict[str, list[str]],
-    team: Team,
-    open_team: Team,
+    crew: Team,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -596,7 +591,7 @@ def test_a_thousand_planted_words_do_not_cross(
     from cortext.faces.mcp import tools
     from cortext.faces.mcp.context import Context
 
-    crew, words = (team if kind == "policies" else open_team), planted[kind]
+    words = planted(crew)
     monkeypatch.setenv("CORTEXT_STORE", crew.at(crew.ben))
     monkeypatch.chdir(tmp_path)
     own = crew.store(crew.ben)
@@ -664,18 +659,14 @@ SPAWN = (
 
 
 @pytest.mark.req("TEAM-01")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
 def test_the_assistants_of_one_person_know_nothing_of_another(
-    kind: str,
-    team: Team,
-    open_team: Team,
-    planted: dict[str, list[str]],
+    crew: Team,
     home: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`alfred` with every slash command, and `aur`: neither the answers nor what the model receives has a word."""
-    crew, words = (team if kind == "policies" else open_team), planted[kind]
+    words = planted(crew)
     names = {"word": words[26], "fact": words[960]}
     assert {command.name for command in ALFRED} == set(PHONE)
     said = []
@@ -703,11 +694,8 @@ def test_the_assistants_of_one_person_know_nothing_of_another(
 
 
 @pytest.mark.req("TEAM-01")
-@pytest.mark.parametrize("kind", ["policies", "statements alone"])
-def test_the_page_of_one_person_shows_nothing_of_another(
-    kind: str, team: Team, open_team: Team, planted: dict[str, list[str]], home: Path
-) -> None:
-    crew, words = (team if kind == "policies" else open_team), planted[kind]
+def test_the_page_of_one_person_shows_nothing_of_another(crew: Team, home: Path) -> None:
+    words = planted(crew)
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "CORTEXT_STORE": crew.at(crew.ben)}
     own = crew.store(crew.ben)
     if "mine" not in [session.id for session in own.listed()]:

@@ -20,7 +20,7 @@ from cortext.store.postgres import admin
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.store import PostgresStore
 from tests.support.cli import run
-from tests.support.postgres import PASSWORD, shared
+from tests.support.postgres import PASSWORD, new_space, shared
 
 REPO = Path(__file__).parents[2]
 
@@ -119,9 +119,10 @@ def test_no_statement_needs_what_distributed_engines_lack(store: PostgresStore) 
 
 
 def test_a_database_that_cannot_hold_every_character_is_refused() -> None:
-    shared().sql("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    name = f"latin{new_space()}"
+    shared().sql(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
     with pytest.raises(ConfigError, match="LATIN1"):
-        list(PostgresStore(shared().url.removesuffix("postgres") + "latin").sessions())
+        list(PostgresStore(shared().url.removesuffix("postgres") + name).sessions())
 
 
 @pytest.mark.req("STORE-14")

@@ -241,4 +241,5 @@ def test_the_nearest_vectors_of_others_and_of_the_trash_take_no_room(store: Post
     store.delete("trashed")
     found = store.find_similar(query.tolist(), "m", 10)
     assert [hit.message.id for hit in found] == [name for _, name in sorted(expected)[:10]]
+    somebody.delete("theirs")  # other tests use the same database, and are warned of others
     somebody.close()

@@ -142,7 +142,38 @@ class Postgres:
         """Create an empty database and return its URL."""
         name = f"d{secrets.token_hex(6)}"
         self.sql(f"CREATE DATABASE {name}")
-        return urlsplit(self.url)._replace(path=f"/{name}").geturl()
+        url = urlsplit(self.url)._replace(path=f"/{name}").geturl()
+        if self.is_citus:
+            self.add_nodes(url)
+        return url
+
+    @property
+    def is_citus(self) -> bool:
+        """Whether the server distributes tables."""
+        return bool(self.sql("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
+
+    def add_nodes(self, url: str) -> None:
+        """Give a database the nodes that the first one has: Citus knows its nodes for each database."""
+        import psycopg
+
+        name = urlsplit(url).path.removeprefix("/")
+        nodes = self.sql("SELECT nodename, nodeport, groupid = 0 FROM pg_dist_node ORDER BY groupid")
+        for host, port, is_coordinator in nodes:
+            there = self._url_of(host, port)
+            if not is_coordinator:
+                with psycopg.connect(there, autocommit=True) as connection:
+                    connection.execute(f"CREATE DATABASE {name}".encode())
+            with psycopg.connect(urlsplit(there)._replace(path=f"/{name}").geturl(), autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION citus")
+        with psycopg.connect(url, autocommit=True) as connection:
+            for host, port, is_coordinator in nodes:
+                add = "citus_set_coordinator_host" if is_coordinator else "citus_add_node"
+                connection.execute(f"SELECT {add}(%s, %s)".encode(), (host, port))
+
+    def _url_of(self, host: str, port: int) -> str:
+        """Return the URL of a node."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=f"{parts.netloc.rpartition('@')[0]}@{host}:{port}").geturl()
 
     def _run(self, program: str, *words: str) -> None:
         """Run a program of the server."""
@@ -213,6 +244,22 @@ def needs_vectors() -> None:
 
     if not shared().sql("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
         pytest.skip("this server has no pgvector")
+
+
+def needs_citus() -> None:
+    """Skip the test on a server that does not distribute tables."""
+    import pytest
+
+    if not shared().is_citus:
+        pytest.skip("this server has no Citus")
+
+
+def needs_policies() -> None:
+    """Skip the test on a server that cannot have our policies: they look up shares."""
+    import pytest
+
+    if shared().is_citus:
+        pytest.skip("Citus has no policies with subqueries")
 
 
 def new_space() -> str:

@@ -28,6 +28,8 @@ class ServerState(msgspec.Struct, kw_only=True):
     encrypted: bool
     # Whether a pooler is in between; then statements are not prepared, and the role's own settings apply.
     pooled: bool
+    # Whether Citus spreads the tables over several nodes.
+    distributed: bool
     # Whom the sessions belong to that this process sees.
     owner: str
     # Whether row-level security hides the rows of others: "on", "off", or "bypassed" if it does not bind this role.
@@ -42,7 +44,9 @@ class ServerState(msgspec.Struct, kw_only=True):
         found = []
         if self.policies == "off" and self.is_shared:
             what = "others use this server, and no policies are installed: with SQL, everybody can read everything"
-            found.append((what, "cortext store policies --apply, as the owner of the tables"))
+            install = "cortext store policies --apply, as the owner of the tables"
+            instead = "use PostgreSQL without Citus, which cannot have them"
+            found.append((what, instead if self.distributed else install))
         if self.unprotected:
             names = ", ".join(self.unprotected)
             found.append((f"tables without policies: {names}", "cortext store migrate, as the owner of the tables"))

@@ -74,8 +74,11 @@ def pending(url: str, *, finish: bool) -> list[postgres_schema.Step]:
     with connected(url) as connection:
         found = postgres_schema.versions(connection)
         if found is None:
-            return postgres_schema.fresh()
-        return [*postgres_schema.unfinished(connection, found), *postgres_schema.pending(found, finish=finish)]
+            steps = postgres_schema.fresh()
+        else:
+            steps = [*postgres_schema.unfinished(connection, found), *postgres_schema.pending(found, finish=finish)]
+        last = max([found.applied if found else 0, *(step.migration for step in steps)])
+        return [*steps, *postgres_schema.spreading(connection, last)]
 
 
 def grants(url: str, role: str) -> list[str]:
@@ -103,6 +106,12 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[list[
                 f"the tables on {masked(url)} have no owners yet",
                 kept="nothing was changed",
                 hint="run `cortext store migrate` first",
+            )
+        if not remove and postgres_schema.is_distributed(connection):
+            raise ConfigError(
+                f"the tables on {masked(url)} are distributed by Citus, which has no policies with subqueries",
+                kept="nothing was changed; every statement of cortext still filters by the owner",
+                hint="use PostgreSQL without Citus if people have roles of their own and could send SQL themselves",
             )
         installed = _installed(connection)
         narrowed = [] if remove else _narrowed(connection)

@@ -32,6 +32,15 @@ OWNED = {
     "claims": "key, topic",
     "vectors": "session_id, life, id, model",
 }
+# With Citus: the column that chooses the node of a row; none for a table that every node has. All rows of a session are
+# on one node, and so are those of a chat.
+SPREAD = {
+    **dict.fromkeys(("sessions", "messages", "notes", "quarantine", "vectors", "shares", "audit"), "session_id"),
+    **dict.fromkeys(("chats", "updates"), "chat"),
+    "claims": "key",
+    "facts": "owner",
+    "schema_version": "",
+}
 _BATCH = 1000  # rows that get an owner in one transaction
 _VERSION = b"SELECT * FROM cortext.schema_version WHERE one"
 _LOCK_SECONDS = 5.0  # a change of a table waits so long for a lock, then lets others pass and tries again
@@ -42,6 +51,12 @@ _CONCURRENT = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY IF NOT EXISTS (
 _INDEX = b"""
 SELECT i.indisvalid, EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
 FROM pg_index i WHERE i.indexrelid = to_regclass('cortext.' || %s)
+"""
+
+_EXTENSION = b"SELECT installed_version IS NOT NULL FROM pg_available_extensions WHERE name = 'vector'"
+_DISTRIBUTED = b"""
+SELECT c.relname::text FROM pg_dist_partition p JOIN pg_class c ON c.oid = p.logicalrelid
+WHERE c.relnamespace = to_regnamespace('cortext')
 """
 
 # An earlier release, or a superuser of that name, may have installed the extension where only a role named `cortext`
@@ -159,6 +174,7 @@ def create(connection: Connection, where: str, report: Callable[[Step], None] = 
             hint="run `cortext store migrate` as a role that may create a schema in this database",
         ) from None
     newest = max(migrations())
+    _distribute(connection, newest, report)
     connection.execute(
         b"INSERT INTO cortext.schema_version (one, version, applied) VALUES (true, %s, %s) ON CONFLICT DO NOTHING",
         (newest, newest),
@@ -212,7 +228,48 @@ def migrate(
     _record(connection, number, owner)
     _show_extension(connection)
     enable_vectors(connection)
+    _distribute(connection, number, report)
     return versions(connection) or found
+
+
+def spreading(connection: Connection, applied: int) -> list[Step]:
+    """Return the statements that distribute the tables which are not distributed, if the database has Citus.
+
+    None as long as there are keys of the release before: they do not contain the column that chooses the node.
+    """
+    if applied < max(migrations()) or not _has_citus(connection):
+        return []
+    done = {str(row[0]) for row in connection.execute(_DISTRIBUTED)}
+    if not _vectors_exist(connection):
+        done.add("vectors")
+    made = []
+    for table, column in SPREAD.items():
+        beside = "none" if table == "sessions" else "cortext.sessions"
+        distributed = f"create_distributed_table('cortext.{table}', '{column}', colocate_with => '{beside}')"
+        how = distributed if column else f"create_reference_table('cortext.{table}')"
+        if table not in done:
+            made.append(Step(applied, f"SELECT {how}"))
+    return made
+
+
+def is_distributed(connection: Connection) -> bool:
+    """Whether the sessions are spread over the nodes of Citus."""
+    return _has_citus(connection) and ("sessions",) in connection.execute(_DISTRIBUTED).fetchall()
+
+
+def _has_citus(connection: Connection) -> bool:
+    row = connection.execute(b"SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')").fetchone()
+    return bool(row and row[0])
+
+
+def _distribute(connection: Connection, applied: int, report: Callable[[Step], None] = lambda step: None) -> None:
+    """In a database with Citus, distribute the tables that are not. Many processes may do so at once."""
+    for step in spreading(connection, applied):
+        report(step)
+        try:
+            connection.execute(step.statement.encode())
+        except psycopg.errors.InvalidTableDefinition:
+            pass  # another process just did it
 
 
 def _show_extension(connection: Connection) -> None:
@@ -333,13 +390,16 @@ def enable_vectors(connection: Connection) -> bool:
     if _vectors_exist(connection):
         return True
     try:
-        row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
-        if row is None or not row[0]:
+        row = connection.execute(_EXTENSION).fetchone()
+        if row is None:
             return False
-        # Not into a schema named like this role, where the server looks first: no other role looks there.
-        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
+        if not row[0]:  # else Citus would refuse the statement, which changes nothing, to a role that is no superuser
+            # Not into a schema named like this role, where the server looks first: no other role looks there.
+            connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
         for statement in statements(os.path.join(FOLDER, "vectors.sql")):
             connection.execute(statement.encode())
+        found = versions(connection)
+        _distribute(connection, found.applied if found else 0)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
         pass  # we lack the privilege, or another process is creating it right now
     except psycopg.errors.UndefinedTable:

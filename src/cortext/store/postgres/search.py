@@ -48,10 +48,15 @@ _SECURITY = b"""
 SELECT relname::text, relrowsecurity FROM pg_class
 WHERE relnamespace = to_regnamespace('cortext') AND relkind IN ('r', 'p')
 """
-# Two ranges of an index, because `<>` would read every session.
+_SIZE = b"SELECT pg_database_size(current_database())"
+_SIZE_ON_NODES = b"""
+SELECT sum(citus_total_relation_size(logicalrelid)) FROM pg_dist_partition JOIN pg_class ON oid = logicalrelid
+WHERE relnamespace = to_regnamespace('cortext')
+"""
+# Two ranges of an index, because `<>` would read every session; and a limit, because Citus runs each part by itself.
 _OTHERS = """
-SELECT EXISTS (SELECT 1 FROM cortext.sessions WHERE owner < %s AND deleted_at IS NULL)
-    OR EXISTS (SELECT 1 FROM cortext.sessions WHERE owner > %s AND deleted_at IS NULL)
+SELECT EXISTS (SELECT 1 FROM cortext.sessions WHERE owner < %s AND deleted_at IS NULL LIMIT 1)
+    OR EXISTS (SELECT 1 FROM cortext.sessions WHERE owner > %s AND deleted_at IS NULL LIMIT 1)
 """
 
 Rows = list[tuple[Any, ...]]
@@ -227,9 +232,10 @@ def state(scope: Own) -> ServerState:
             clock_ahead_s=round(now - (begin + end) / 2, 3),
             sessions=counted[0],
             messages=int(counted[1]),
-            bytes=_database_size(connection),
+            bytes=_size(connection),
             encrypted=connection.pgconn.ssl_in_use,
             pooled=connections.pooled,
+            distributed=postgres_schema.is_distributed(connection),
             owner=scope.owner,
             policies="off" if "sessions" not in protected else "on" if bound else "bypassed",
             unprotected=sorted(name for name, has in tables if protected and not has and name != "schema_version"),
@@ -239,11 +245,10 @@ def state(scope: Own) -> ServerState:
     return connections.run(query_server)
 
 
-def _database_size(connection: Connection) -> int:
-    try:
-        row = connection.execute(b"SELECT pg_database_size(current_database())").fetchone()
-    except psycopg.errors.UndefinedFunction:
-        return 0  # not every engine can tell
+def _size(connection: Connection) -> int:
+    """Return the size of the database, with Citus of our tables on all nodes."""
+    distributed = postgres_schema.is_distributed(connection)
+    row = connection.execute(_SIZE_ON_NODES if distributed else _SIZE).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -169,11 +169,13 @@ def _status(*, as_json: bool) -> int:
         without = "in the local index (this database has no pgvector)"
         meaning = "on the server (pgvector)" if server["vectors"] else without
         encryption = "encrypted" if server["encrypted"] else "not encrypted"
+        citus = " with Citus" if server["distributed"] else ""
         policies = {"on": "enforced", "bypassed": "installed, but do not bind this role"}
         print(
             terminal.line(
-                f"PostgreSQL {server['version']}, tables of version {server['schema']}, {server['bytes'] >> 20} MiB, "
-                f"{server['round_trip_ms']} ms away, {encryption}. Searches words on the server, meaning {meaning}. "
+                f"PostgreSQL {server['version']}{citus}, tables of version {server['schema']}, "
+                f"{server['bytes'] >> 20} MiB, {server['round_trip_ms']} ms away, {encryption}. "
+                f"Searches words on the server, meaning {meaning}. "
                 f"Policies: {policies.get(server['policies'], 'none')}."
             )
         )
