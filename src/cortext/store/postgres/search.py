@@ -254,17 +254,23 @@ def _size(connection: Connection) -> int:
 
 def miscounted(scope: Own, since: str = "") -> Iterator[str]:
     """Yield the ids of sessions whose counts differ from their rows: all, or those active since this time."""
+    page = f"""
+    SELECT session_id FROM cortext.sessions
+    WHERE {LISTED} AND last_hour >= %s AND session_id > %s ORDER BY session_id LIMIT {_PAGE}
+    """
+    # With the ids as values: Citus would fetch every message from its nodes to join them with a page of rows.
     query = f"""
-    WITH page AS MATERIALIZED (
+    SELECT s.session_id FROM (
         SELECT session_id, life, message_count, token_count, next_seq FROM cortext.sessions
-        WHERE {LISTED} AND last_hour >= %s AND session_id > %s ORDER BY session_id LIMIT {_PAGE}
-    )
-    SELECT p.session_id, count(m.seq) = p.message_count AND coalesce(sum(m.tokens), 0) = p.token_count
-        AND coalesce(max(m.seq), -1) < p.next_seq
-    FROM page p LEFT JOIN cortext.messages m ON m.session_id = p.session_id AND m.life = p.life
-    GROUP BY p.session_id, p.life, p.message_count, p.token_count, p.next_seq ORDER BY p.session_id
+        WHERE {LISTED} AND session_id = ANY(%s)
+    ) AS s LEFT JOIN cortext.messages m ON m.session_id = s.session_id AND m.life = s.life
+    GROUP BY s.session_id, s.life, s.message_count, s.token_count, s.next_seq
+    HAVING count(m.seq) <> s.message_count OR coalesce(sum(m.tokens), 0) <> s.token_count
+        OR coalesce(max(m.seq), -1) >= s.next_seq
+    ORDER BY s.session_id
     """
     last = ""
-    while rows := scope.connections.query(scope.sql(query), *scope.all(), hour_of(since), last):
-        yield from (row[0] for row in rows if not row[1])
-        last = rows[-1][0]
+    while rows := scope.connections.query(scope.sql(page), *scope.all(), hour_of(since), last):
+        ids = [row[0] for row in rows]
+        yield from (row[0] for row in scope.connections.query(scope.sql(query), *scope.all(), ids))
+        last = ids[-1]
