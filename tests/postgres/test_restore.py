@@ -95,7 +95,7 @@ def statements(heading: str) -> list[str]:
 @pytest.mark.req("TEAM-03")
 def test_the_queries_of_the_manual_run_and_remove_only_what_is_old_in_the_trash() -> None:
     needs_vectors()
-    team = Team(policies=True)
+    team = Team(policies=not shared().is_citus)
     ann = team.store(team.ann)
     for name in ("kept", "new in the trash", "old in the trash"):
         name = name.replace(" ", "-")
