@@ -55,6 +55,7 @@ def test_the_tables_of_an_empty_database_are_distributed_when_they_are_created()
     assert tables_of(url) == expected
     state = store.server()
     assert state.distributed and state.bytes > 0
+    assert not store.connections.can_write_two_tables, "Citus would commit such a statement in two phases"
     done = cortext("store", "status", env={"CORTEXT_STORE": url})
     assert done.code == 0 and " with Citus, tables of version" in done.out, done
     store.close()

@@ -41,6 +41,7 @@ _CHECK_SECONDS = 60.0  # between two checks of the version of the tables
 _GRACE = 2.0  # seconds that the server gets to enforce the limit of a statement before we do
 _POLL = 0.05  # seconds between two checks for a failed connection attempt
 _IDLE = psycopg.pq.TransactionStatus.IDLE
+_WHO = b"SELECT pg_backend_pid(), current_user, EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')"
 FIRST_PATIENCE = 1.0  # seconds to retry a server that has never answered
 
 
@@ -77,8 +78,6 @@ class Connections:
         self._opener = _Opener(url, self.name, limits, settings)
         # By process id: a fork must neither use nor close its parent's connections.
         self._pools: dict[int, ConnectionPool[Connection]] = {}
-        # Cleared for engines that cannot write to two tables in one statement.
-        self.can_write_two_tables = True
         weakref.finalize(self, _close, self._pools)
 
     @property
@@ -97,6 +96,15 @@ class Connections:
     def pooled(self) -> bool:
         """Whether a pooler is between this process and the server; known after the first connection."""
         return self._opener.pooled
+
+    @property
+    def can_write_two_tables(self) -> bool:
+        """Whether one statement may write to two tables; known after the first connection."""
+        return self._opener.can_write_two_tables
+
+    def cannot_write_two_tables(self) -> None:
+        """Note that the engine refuses a statement that writes to two tables."""
+        self._opener.can_write_two_tables = False
 
     def run(self, work: Callable[[Connection], Result], *, breaks: int = 0) -> Result:
         """Return what `work` returns; retry with a new connection if one broke. Driver errors become ours.
@@ -189,6 +197,7 @@ class _Opener:
         self.failure: Exception | None = None
         self.user = ""  # the role that the server knows us by
         self.pooled = False
+        self.can_write_two_tables = True
         self._checked = 0.0
 
     def check_again(self, connection: Connection) -> None:
@@ -251,8 +260,11 @@ class _Opener:
     def _set_up(self, connection: Connection) -> None:
         """Apply our session settings, unless a pooler would hand them to somebody else's statements."""
         if not self.pooled:
-            row = connection.execute(b"SELECT pg_backend_pid(), current_user").fetchone() or (0, "")
+            row = connection.execute(_WHO).fetchone() or (0, "", False)
             self.user = str(row[1])
+            # Citus commits such a statement in two phases: if a node is lost between them, the session is locked until
+            # Citus recovers it, a minute later. Two statements in a transaction on one node commit at once.
+            self.can_write_two_tables = self.can_write_two_tables and not row[2]
             # A pooler invents the process id that it tells its clients.
             self.pooled = row[0] != connection.info.backend_pid
         if self.pooled:

@@ -122,7 +122,7 @@ class AppendBatch:
                 return None if written is None else int(written[0])
             except psycopg.errors.FeatureNotSupported:
                 # A distributed engine: use two statements in one transaction from now on.
-                self._connections.can_write_two_tables = False
+                self._connections.cannot_write_two_tables()
         tokens, last = sum(row[3] for row in rows), max(row[2] for row in rows)
         with connection.transaction():
             values = (count, count, tokens, last, hour_of(last), self._is_linear, *condition)
