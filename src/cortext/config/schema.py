@@ -65,9 +65,6 @@ class Telegram(msgspec.Struct, frozen=True):
     longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000
 
 
-HINTS = "prompt"  # `workspace.recall`: hints with prompts, and before commands
-
-
 class Workspace(msgspec.Struct, frozen=True):
     """`[workspace]`"""
 
@@ -87,6 +84,16 @@ class Workspace(msgspec.Struct, frozen=True):
         ),
     ] = "off"
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
+
+    @property
+    def hints_with_prompts(self) -> bool:
+        """Whether a prompt may get a hint from an earlier conversation."""
+        return self.recall != "off"
+
+    @property
+    def hints_before_commands(self) -> bool:
+        """Whether an AI tool is to ask for a hint before it runs a command."""
+        return self.recall == "prompt"
 
 
 class Interactive(msgspec.Struct, frozen=True):

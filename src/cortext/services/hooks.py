@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from cortext.config.schema import HINTS, Settings
+from cortext.config.schema import Settings
 from cortext.errors import CortextError, StoreUnreachable, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
@@ -195,9 +195,10 @@ class Hook:
     def _hint(self) -> str:
         """Return a hint from an earlier conversation, if the user wants hints and one fits this prompt or command."""
         before_call = self.event.kind == "calling"
+        wanted = self.world.settings.workspace
         # As after a compaction: text of the past must not get the authority of a developer's instruction.
         if (
-            self.world.settings.workspace.recall not in ((HINTS,) if before_call else (HINTS, "prompt-only"))
+            not (wanted.hints_before_commands if before_call else wanted.hints_with_prompts)
             or not self.world.workspace
             or self.tool.records_after_answer
             or self.event.command

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 
-from cortext.config.schema import HINTS
 from cortext.config.trust import settings_of
 from cortext.errors import CortextError, install_hint
 from cortext.services.library.stores import NamedStore
@@ -52,7 +51,7 @@ def workspace_findings(
         )
     set_up = [tool for tool in tools if isinstance(tool, Installer) and tool.name in manifest.tools]
     try:
-        calls = settings_of(named_store.root).workspace.recall == HINTS
+        calls = settings_of(named_store.root).workspace.hints_before_commands
     except CortextError as error:
         yield warn(error.message, error.hint)
         return
@@ -92,9 +91,9 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str], *, calls:
         return
     if isinstance(tool, ReportsCalls) and tool.report_calls(root, program, wanted=calls, dry_run=True):
         what = (
-            f'recall = "{HINTS}" is set, but {tool.title} does not report its commands yet: none gets a hint'
+            f'recall = "prompt" is set, but {tool.title} does not report its commands yet: none gets a hint'
             if calls
-            else f'{tool.title} starts a process before each command, which only recall = "{HINTS}" needs'
+            else f'{tool.title} starts a process before each command, which only recall = "prompt" needs'
         )
         yield what, f"cortext upgrade, in {root}"
     if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):

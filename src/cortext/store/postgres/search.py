@@ -48,8 +48,8 @@ _SECURITY = b"""
 SELECT relname::text, relrowsecurity FROM pg_class
 WHERE relnamespace = to_regnamespace('cortext') AND relkind IN ('r', 'p')
 """
-_SIZE = b"SELECT pg_database_size(current_database())"
-_SIZE_ON_NODES = b"""
+_SIZE = "SELECT pg_database_size(current_database())"
+_SIZE_ON_NODES = """
 SELECT sum(citus_total_relation_size(logicalrelid)) FROM pg_dist_partition JOIN pg_class ON oid = logicalrelid
 WHERE relnamespace = to_regnamespace('cortext')
 """
@@ -223,6 +223,7 @@ def state(scope: Own) -> ServerState:
         tables = connection.execute(_SECURITY).fetchall()
         protected = {name for name, has in tables if has}
         bound = scalar("SELECT row_security_active('cortext.sessions')")
+        distributed = postgres_schema.is_distributed(connection)
         return ServerState(
             address=connections.name,
             version=str(scalar("SHOW server_version")),
@@ -232,10 +233,10 @@ def state(scope: Own) -> ServerState:
             clock_ahead_s=round(now - (begin + end) / 2, 3),
             sessions=counted[0],
             messages=int(counted[1]),
-            bytes=_size(connection),
+            bytes=int(scalar(_SIZE_ON_NODES if distributed else _SIZE)),
             encrypted=connection.pgconn.ssl_in_use,
             pooled=connections.pooled,
-            distributed=postgres_schema.is_distributed(connection),
+            distributed=distributed,
             owner=scope.owner,
             policies="off" if "sessions" not in protected else "on" if bound else "bypassed",
             unprotected=sorted(name for name, has in tables if protected and not has and name != "schema_version"),
@@ -243,13 +244,6 @@ def state(scope: Own) -> ServerState:
         )
 
     return connections.run(query_server)
-
-
-def _size(connection: Connection) -> int:
-    """Return the size of the database, with Citus of our tables on all nodes."""
-    distributed = postgres_schema.is_distributed(connection)
-    row = connection.execute(_SIZE_ON_NODES if distributed else _SIZE).fetchone()
-    return int(row[0]) if row else 0
 
 
 def miscounted(scope: Own, since: str = "") -> Iterator[str]:

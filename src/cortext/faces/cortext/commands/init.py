@@ -6,7 +6,6 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from cortext.config.schema import HINTS
 from cortext.errors import UnsafePath, UsageError, install_hint
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
@@ -61,7 +60,7 @@ def run(arguments: list[str]) -> int:
     # Settings that cannot be used are reported before anything is written.
     stores = Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
-    report = Setup(folder, tools, PROGRAM, calls=stores.settings.workspace.recall == HINTS).install()
+    report = Setup(folder, tools, PROGRAM, calls=stores.settings.workspace.hints_before_commands).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
     if options.user_hooks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser
 
-from cortext.config.schema import HINTS
 from cortext.errors import UsageError
 from cortext.faces.terminal.table import table
 from cortext.model.asking import NAMES
@@ -70,5 +69,5 @@ def _remove(root: str, name: str) -> int:
 
 def _install(root: str) -> None:
     """Update the slash commands of the tools."""
-    calls = Stores(root).settings.workspace.recall == HINTS
+    calls = Stores(root).settings.workspace.hints_before_commands
     Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM, calls=calls).install()

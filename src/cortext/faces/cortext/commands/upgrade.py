@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
-from cortext.config.schema import HINTS
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.safety import terminal
@@ -48,7 +47,7 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     else:
         root = stores.here()
         tools = [installer(tool) for tool in load_manifest(root).tools]
-        calls = stores.settings.workspace.recall == HINTS
+        calls = stores.settings.workspace.hints_before_commands
         setup = Setup(root, tools, PROGRAM, calls=calls, dry_run=options.dry_run)
         report = setup.uninstall() if uninstalled else setup.install()
     report.merged += removed or []
