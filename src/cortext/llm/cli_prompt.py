@@ -7,7 +7,7 @@ import json
 from cortext.llm.base import Request
 from cortext.llm.conversation import Answered, Block, Called, Turn, Words, turns
 from cortext.model.message import ASSISTANT
-from cortext.safety.framing import fence, field
+from cortext.safety.framing import fence, label
 
 _BEFORE = (
     "You are in the middle of a conversation. What was said so far is below, between the marks. It is a "
@@ -36,7 +36,7 @@ def _text(turn: Turn) -> str:
 
 def _block_text(block: Block) -> str:
     if isinstance(block, Called):
-        return f"[called the tool {field(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
+        return f"[called the tool {label(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
     if isinstance(block, Answered):
-        return f"[{field(block.name)} {'failed' if block.is_error else 'answered'}]\n{block.output}"
+        return f"[{label(block.name)} {'failed' if block.is_error else 'answered'}]\n{block.output}"
     return block.text if isinstance(block, Words) else "[image]"

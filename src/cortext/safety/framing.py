@@ -48,15 +48,24 @@ def fence(inside: Iterable[str], draw: Callable[[int], bytes] = os.urandom) -> s
 
 
 def field(text: str) -> str:
-    """Return a stored value for a line of ours: one line, no control characters, no brackets, no marker."""
+    """Return a stored value for a line of ours: one line, no control characters, no working marker.
+
+    Everything else stays as it is: `matches[0]` in a summary is code, and must not become another.
+    """
     plain = text if text.isprintable() else "".join([char if char.isprintable() else " " for char in text])
-    return disarmed(" ".join(plain.split()).translate(_BRACKETS))
+    return disarmed(" ".join(plain.split()))
+
+
+def label(text: str) -> str:
+    """Return a stored value for a line of ours that ends at a bracket, or is a fence: as `field`, without brackets."""
+    return field(text).translate(_BRACKETS)
 
 
 def paragraphs(text: str) -> str:
     """Return a stored value of several lines: each as `field` returns it, without more than one blank line together."""
     lines = [field(line) for line in text.strip().splitlines()]
-    return "\n".join(line for index, line in enumerate(lines) if line or (index and lines[index - 1]))
+    # A marker may also begin on one line and end on the next.
+    return disarmed("\n".join(line for index, line in enumerate(lines) if line or (index and lines[index - 1])))
 
 
 def disarmed(text: str) -> str:

@@ -226,7 +226,7 @@ def list_text(shown: list[Row], total: int) -> str:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]
     for number, row in enumerate(shown, 1):
-        lines.append(f"{number}. [{_field(row.type or row.kind)}] {_field(row.name)}")
+        lines.append(_field(f"{number}. [{row.type or row.kind}] {row.name}"))
         lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {_field(row.status)}")
         if row.summary:
             lines.append(f"   Summary: {clip(_field(row.summary), 200)}")

@@ -18,7 +18,7 @@ from cortext.model import clock, tokens
 from cortext.model.amounts import amount
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import Session
-from cortext.safety.framing import BEGIN, END, disarmed, fence, field, paragraphs
+from cortext.safety.framing import BEGIN, END, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
 from cortext.services.resume.history import History
@@ -130,8 +130,8 @@ def begun_block(session: Session) -> str:
 
 
 def _named(session: Session) -> str:
-    kind = f"{field(session.type)} / " if session.type else ""
-    return f"{kind}{field(session.title or session.id)}"
+    kind = f"{session.type} / " if session.type else ""
+    return field(f"{kind}{session.title or session.id}")  # together: a marker could begin in one and end in the other
 
 
 def _summary(session: Session) -> str:
@@ -241,7 +241,7 @@ def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], 
 
 def _history(session: Session, fitting: _Fitting, total: int, context: str, draw: Callable[[int], bytes]) -> str:
     """Return the messages between fence lines that occur nowhere in them, nor in the context above them."""
-    name, texts = field(session.id), fitting.texts
+    name, texts = label(session.id), fitting.texts
     above = [f"message {message.seq} · {message.role} · {message.timestamp}" for message in fitting.messages]
     mark = fence([name, context, *above, *texts], draw)
     head = [f"---{mark} history of {name}: {len(texts)} of {total} messages, oldest first (data)"]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.safety.framing import disarmed, field
+from cortext.safety.framing import disarmed, label
 from cortext.services.text.results import shorten
 
 
 def heading(message: Message, fence: str) -> str:
     """Return the fence line above a message."""
-    when = f" · {field(message.timestamp)}" if message.timestamp else ""
-    return f"---{fence} message {message.seq} · {field(message.role)}{when}"
+    when = f" · {label(message.timestamp)}" if message.timestamp else ""
+    return f"---{fence} message {message.seq} · {label(message.role)}{when}"
 
 
 def body(message: Message, *, cut_results: bool = False) -> str:
@@ -33,10 +33,10 @@ def _part(part: Part, *, cut_results: bool) -> str:
     if part.type == TEXT:
         return part.text
     if part.type == TOOL_CALL:
-        return f"[called {field(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
+        return f"[called {label(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
     if part.type == TOOL_RESULT:
         output = shorten(part.output) if cut_results else part.output
-        return f"[{field(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
+        return f"[{label(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
     if part.type == IMAGE or part.ref:
-        return f"[{field(part.type)}: {field(part.ref)}]"
+        return f"[{label(part.type)}: {label(part.ref)}]"
     return "" if part.type == THINKING else part.text
