@@ -7,7 +7,8 @@ quarters of the user's turns. Counted are the files, symbols and commands that t
 next compaction, if they had occurred before it anywhere: in a message, a tool call or a result. Each share is the mean
 over the conversations, with a bootstrap interval of 95 %. At compactions the tool's own summary is the baseline, and
 "summary and digest" is what the model has if a hook gives it back what the summary dropped. `--half` takes one random
-half of the conversations, so that the other stays aside.
+half of the conversations, so that the other stays aside. Below the table: what a digest lists and the conversation
+never had as a whole word of its decoded text.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from unittest import mock
 
 from bench.common import print_table, work_folder
 from bench.packet_use import Use, distinct_name, text_of, used_in
+from bench.packet_words import violations
 from cortext.model import tokens
 from cortext.model.message import USER, Message, thread
 from cortext.model.session import Session
@@ -43,6 +45,7 @@ LEAST_MESSAGES = 12
 ASKED = 160  # characters of the last ask that have to be in the packet
 NOTICES = ("[Request interrupted", "Operation stopped", "<task-notification")  # what tools write in the user's name
 RESAMPLES = 2_000
+SHOWN = 20  # of what a digest states and the conversation never had
 KINDS = ("files", "symbols", "commands", "last ask")
 
 
@@ -133,15 +136,20 @@ def measure(cut: Cut, budgets: Sequence[int]) -> dict[str, Any]:
         "packets": {},
     }
     with stored(cut.before) as (session, history):
+        digests = []
         for budget in budgets:
-            text = build(session, history, budget=budget).text()
-            result["packets"][str(budget)] = shares(text, wanted, ask)
+            packet = build(session, history, budget=budget)
+            result["packets"][str(budget)] = shares(packet.text(), wanted, ask)
+            digests.append(packet.context.partition("Facts of the conversation")[2])
         if cut.summary:
             result["summary"] = shares(cut.summary, wanted, ask)
             given_back = {budget: facts(history, len(history), budget, known=cut.summary) for budget in budgets}
+            digests += given_back.values()
             result["restored"] = {
                 str(budget): shares(f"{cut.summary}\n{text}", wanted, ask) for budget, text in given_back.items()
             }
+        result["digests"] = sum(map(bool, digests))
+        result["never stood there"] = violations(digests, cut.before)
     return result
 
 
@@ -210,6 +218,14 @@ def report(measured: Sequence[dict[str, Any]]) -> None:
             found = [(row["conversation"], row["restored"][budget]) for row in compacted]
             rows.append((f"summary and digest of {int(budget):,}", *columns(found)))
     print_table(("", "tokens", *KINDS), rows)
+    invented = [entry for row in measured for entry in row["never stood there"]]
+    digests, cuts_with = (
+        sum(row["digests"] for row in measured),
+        sum(bool(row["never stood there"]) for row in measured),
+    )
+    print(f"\n{digests} digests; what they state and what never stood in the conversation (target 0): {len(invented)}")
+    print(f"names, paths and commands, at {cuts_with} of the cuts.")
+    print("".join(f"  {entry}\n" for entry in invented[:SHOWN]), end="")
 
 
 def columns(found: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:

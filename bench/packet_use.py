@@ -50,15 +50,18 @@ def used_in(messages: Iterable[Message]) -> Use:
 
 def text_of(messages: Iterable[Message]) -> str:
     """Return all that was said, called and answered, for asking whether something occurred in it."""
-    pieces: list[str] = []
+    return "\n".join(text_parts(messages))
+
+
+def text_parts(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each text that was said, called or answered."""
     for message in messages:
-        pieces.append(message.content)
+        yield message.content
         for part in message.parts or ():
             if part.type == TOOL_CALL:
-                pieces += _strings(part.input)
+                yield from _strings(part.input)
             elif part.type == TOOL_RESULT:
-                pieces.append(part.output)
-    return "\n".join(pieces)
+                yield part.output
 
 
 def symbols_in(text: str) -> set[str]:

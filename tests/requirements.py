@@ -123,6 +123,7 @@ PROMISES: dict[str, str] = {
     "LOOK-04": "A terminal browser: type to search, read beside the list, resume with Enter; at 80 by 24 too.",
     "COST-01": "Tokens and money per call, session, project, model, day, and per resume, offline, with a dated price table.",
     "ORDER-01": "Tags, stars, notes and archive that merge between machines.",
+    "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",

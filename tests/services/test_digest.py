@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from itertools import count
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from bench.packet_words import violations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -263,6 +266,46 @@ def test_a_name_is_shown_with_the_file_in_which_it_was_seen_last() -> None:
     assert "- b.py (changed): fetch_page\n- a.py (read)" in text(messages)
 
 
+# Each with the names that stand in it, and the words of code that only look as if they did.
+ESCAPED = {
+    "json": (r'{"output": "func main() {\n\tcommitMessage := x\nOutput_a"}', {"commitMessage", "Output_a"}),
+    "json in json": (r'{"a": "{\"b\": \"x\\n\\tcommitMessage\"}"}', {"commitMessage"}),
+    "cut json": (r'{"output": "x\n\tcommitMessage and nOthing_el\u00', {"commitMessage"}),
+    "json lines": ('plain\n{"a": "x\\tbigHeron"}\n{"a": "\\nsmallHeron"}', {"bigHeron", "smallHeron"}),
+    "a numbered line of json": (r'    12→{"a": "x\tbigHeron"}', {"bigHeron"}),
+    "a line that grep found": (r'src/log.jsonl:12:{"a": "x\tbigHeron"}', {"bigHeron"}),
+    "a windows path": (r"C:\new\Pond\newHeron.py", {"newHeron"}),
+    "a windows path in json": (r'{"path": "C:\\new\\Pond\\newHeron.py"}', {"newHeron"}),
+    "perhaps an escape": (r"printf 'a\tbigHeron\nsmallHeron'; grep '\bbigPond'", set()),
+    "perhaps a path": (r"C:\newHeron\tableName", set()),
+    "colours": ("\x1b[31mbigHeron\x1b[0m small\x1b[1mHeron\x1b[m", {"bigHeron", "smallHeron"}),
+    "the end of a word": ("9f3ab_Cd 0xDead_Beef über_Heron Gro\u0308ße_Heron", {"über_Heron"}),
+}
+
+
+@pytest.mark.req("TRUE-04")
+@pytest.mark.parametrize("kind", ESCAPED)
+def test_names_are_whole_words_of_the_decoded_text(kind: str) -> None:
+    text, names = ESCAPED[kind]
+    assert set(_names(*called("Read", {"file_path": "a"}, text))) == names
+
+
+@pytest.mark.req("TRUE-04")
+def test_a_long_text_or_command_is_cut_after_a_whole_word() -> None:
+    long = "xy, " * 2_499 + "bigHeron_of_the_pond"  # the name begins before the end of what is searched
+    assert _names(model(long)) == []
+    command = "make " + "lint " * 22 + "a_target_with_a_long_name"
+    shown = text([user("Lint it."), *called("Bash", {"command": command}, "ok")])
+    assert f"`make {'lint ' * 22}…` ok" in shown
+
+
+@pytest.mark.req("TRUE-04")
+@pytest.mark.parametrize("path", [r"C:\new\table.py", "./src/heron.py", "src/old/../heron.py"])
+def test_a_path_is_shown_as_it_stood_there(path: str) -> None:
+    shown = text([user("Read."), *called("Read", {"file_path": path})])
+    assert f"- {path.removeprefix('./')} (read)" in shown
+
+
 # ── what holds, and what is open ─────────────────────────────────────────────────────────────────────
 
 
@@ -332,6 +375,37 @@ _CALLS = st.builds(
     _WORDS,
 )
 _TALK = st.lists(st.one_of(st.builds(lambda t: [user(t)], _WORDS), st.builds(lambda t: [model(t)], _WORDS), _CALLS))
+
+
+_SAID = st.lists(
+    st.sampled_from(
+        ["\n", "\t", "\r\n", " ", '"', "/", ".", "(", "bigHeron", "new_Pond", "nOut", "tableName", "ß", "7"]
+    ),
+    max_size=30,
+).map("".join)
+
+
+@pytest.mark.req("TRUE-04")
+@given(st.lists(st.tuples(_SAID, st.integers(0, 3), st.integers(0, 400)), max_size=4))
+def test_a_digest_states_nothing_that_never_stood_there(results: list[tuple[str, int, int]]) -> None:
+    messages = [user("Go on.")]
+    for said, depth, most in results:
+        output = said
+        for _ in range(depth):
+            output = json.dumps({"output": output})
+        if 0 < most < len(output):  # a long result may be cut anywhere, so that it is no JSON any more
+            output = re.sub(r"\w+$", "", output[:-most])
+        messages += called("Bash", {"command": "make"}, output)
+    plain = [user("Go on."), *(model(f"make {said}") for said, _, _ in results)]
+    assert violations([text(messages, budget=4_000)], plain) == []
+
+
+@pytest.mark.req("TRUE-04")
+def test_the_benchmark_recognises_an_invented_name() -> None:
+    messages = [user("Go on."), *called("Bash", {"command": "make a.py"}, r'{"a": "x\nOutput_b", "b": "C:\\newHeron"}')]
+    names = "Also named: a.py, b.py\nOther names: nOutput_b, Output_b, ewHeron"
+    stated = f"Commands, the likeliest first:\n- `make a` ok\n{names}"
+    assert violations([stated], messages) == ["name ewHeron", "name nOutput_b", "path b.py"]
 
 
 @given(_TALK, st.text(st.sampled_from("xyz äß日本🦩"), min_size=1, max_size=600), _TALK, st.integers(100, 4_000))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cortext.services.digest.calls import Call, status_of
 from cortext.services.digest.shell import simple_commands
-from cortext.services.text.clip import clip
+from cortext.services.digest.words import stands_in
 
 LONGEST = 120  # characters of a command
 HALF_LIFE = 100  # messages after which a run counts half
@@ -48,4 +48,20 @@ def runs(calls: Sequence[Call], count: int) -> list[Run]:
 def _worth_showing(line: str) -> list[str]:
     """Return the commands of a line, without those that only prepare others and without what shortens the output."""
     shown = (_FILTERED.sub("", part) for part in simple_commands(line) if not _PREPARES.match(part))
-    return list(dict.fromkeys(clip(part, LONGEST) for part in shown if part))
+    said = " ".join(line.replace("\\\n", " ").split())
+    short = (_short(part) for part in shown)
+    return list(dict.fromkeys(part for part in short if part and _was_run(part, said)))
+
+
+def _short(command: str) -> str:
+    """Return a command cut after a whole word, with an ellipsis; empty if not even its first word is short."""
+    if len(command) <= LONGEST:
+        return command
+    kept = command[: LONGEST - 1].rpartition(" ")[0]
+    return f"{kept} …" if kept else ""
+
+
+def _was_run(command: str, said: str) -> bool:
+    """Whether every piece of a command, between what was left out of it, stands in the line as it was run."""
+    pieces = [piece for piece in (piece.strip() for piece in command.split("…")) if piece]
+    return all(stands_in(said, piece) for piece in pieces)

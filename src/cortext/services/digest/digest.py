@@ -17,6 +17,7 @@ from cortext.services.digest.calls import READ, Call, calls_in
 from cortext.services.digest.commands import Run, runs
 from cortext.services.digest.files import Touched, common_root, endings, mentioned, relative, touched
 from cortext.services.digest.names import Name, names_in, ranked
+from cortext.services.digest.words import stands_in
 from cortext.services.text.clip import clip, clip_tokens
 
 # The largest share of the tokens that a section takes.
@@ -204,11 +205,11 @@ def _fitting(entries: Sequence[str], room: int, shown: Callable[[str], str] = st
 
 
 def _likeliest(names: Sequence[Name], room: int, known: set[str]) -> list[Name]:
-    """Return the likeliest names that fit and that the reader does not have."""
+    """Return the likeliest names that fit and that the reader does not have, each a whole word of a text."""
     chosen = []
     left = 4 * room
     for name in names:
-        if name.word in known:
+        if name.word in known or not stands_in(name.text, name.word):
             continue
         left -= (len(name.word) if name.word.isascii() else 4 * len(name.word)) + 2
         if left < 0:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.services.digest.calls import CHANGED, CREATED, DELETED, READ, Call
+from cortext.services.digest.words import beginning, decoded, stands_in
 
 HALF_LIFE = 100  # messages after which a mention counts half
 LONGEST = 10_000  # characters of a text that are searched
@@ -29,7 +30,7 @@ class Touched(NamedTuple):
 
 def touched(calls: Sequence[Call]) -> list[Touched]:
     """Return the files that these calls used, the last used first."""
-    uses = [(os.path.normpath(path), state, call.at) for call in calls for path, state in call.files]
+    uses = [(as_named(path), state, call.at) for call in calls for path, state in call.files]
     whole = whole_paths({path for path, _, _ in uses})
     found: dict[str, Touched] = {}
     for path, state, index in uses:
@@ -38,6 +39,12 @@ def touched(calls: Sequence[Call]) -> list[Touched]:
         known = before.state if before else READ
         found[path] = Touched(path, _after(known, state), before.times + 1 if before else 1, index)
     return list(reversed(found.values()))
+
+
+def as_named(path: str) -> str:
+    """Return a path without needless pieces such as `./`, unless it would be one that stood nowhere."""
+    plain = os.path.normpath(path)
+    return plain if stands_in(path, plain) else path
 
 
 def whole_paths(paths: Iterable[str]) -> dict[str, str]:
@@ -70,12 +77,14 @@ def mentioned(messages: Sequence[Message], calls: Sequence[Call], root: str = ""
     weights: dict[str, float] = {}
 
     def note(text: str, index: int) -> None:
-        text = text[:LONGEST]
+        text = decoded(beginning(text, LONGEST))
         chunks = {chunk for chunk in text.split() if "/" in chunk} if "/" in text else ()
         words = {chunk.strip(_AROUND).partition(":")[0].rstrip(".") for chunk in chunks}  # as in `a/b.py:12:`
         quoted = _QUOTED.findall(text) if "`" in text else ()
         for found in {word for word in words if _NAMED.fullmatch(word)} | set(quoted):
-            path = relative(os.path.normpath(found), root)
+            path = relative(as_named(found), root)
+            if not stands_in(text, path):
+                continue
             weights[path] = weights.get(path, 0.0) + 0.5 ** ((len(messages) - index) / HALF_LIFE)
 
     for index, message in enumerate(messages):

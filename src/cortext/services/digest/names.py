@@ -6,7 +6,6 @@ A name is a word that only code has (`snake_case`, `camelCase`, `PascalCase` of 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,13 +13,16 @@ from typing import NamedTuple
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.services.digest.calls import Call, strings_in
+from cortext.services.digest.files import as_named
+from cortext.services.digest.words import beginning, decoded
 
 HALF_LIFE = 100  # messages after which the use of a name counts half
 LONGEST = 10_000  # characters of a text that are searched
 # What one use counts: in the words of the user or the model, in the input of a tool call, in what the tool answered.
 SAID, CALLED, ANSWERED = 1.0, 1.0, 0.3
 
-_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+# A whole word: no rest of one that has a digit, an accent or an escaped letter beside it, and not after a backslash.
+_WORD = re.compile("(?<![\\w\\\\\u0300-\u036f])[^\\W\\d]\\w{3,}+(?![\u0300-\u036f]|\\\\(?:u|\\Z))")
 _COMPOUND = re.compile(r"[A-Za-z0-9]_+[A-Za-z0-9]|[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 _TICKET = re.compile(r"\b[A-Z]{2,10}-\d+\b")
 _QUOTED = re.compile(r"`([A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)*)(\(\))?`")
@@ -39,43 +41,48 @@ _LITERALS = frozenset(
 
 
 class Name(NamedTuple):
-    """A name, how likely it is to be needed, and the file in which it was seen last (or none)."""
+    """A name, how likely it is to be needed, the file in which it was seen last (or none), and a text that has it."""
 
     word: str
     weight: float
     path: str
+    text: str
 
 
 def ranked(messages: Sequence[Message], calls: Sequence[Call]) -> list[Name]:
     """Return the names in these messages and calls, the likeliest to be needed first."""
     weights: dict[str, float] = {}
     places: dict[str, str] = {}
+    texts: dict[str, str] = {}
     newest = len(messages)
 
-    def note(words: Iterable[str], worth: float, index: int, path: str = "") -> None:
+    def note(words: Iterable[str], text: str, worth: float, index: int, path: str = "") -> None:
         worth *= 0.5 ** ((newest - index) / HALF_LIFE)
         for word in words:
+            texts[word] = text
             weights[word] = weights.get(word, 0.0) + worth
             if path:
                 places[word] = path
 
     for index, message in enumerate(messages):
         if message.role in (USER, ASSISTANT) and message.content:
-            text = message.content[:LONGEST]
-            note(names_in(text) | set(_TICKET.findall(text)) | _quoted(text), SAID, index)
+            text = decoded(beginning(message.content, LONGEST))
+            note(names_in(text) | set(_TICKET.findall(text)) | _quoted(text), text, SAID, index)
     for call in calls:
-        path = os.path.normpath(call.files[0].path) if len(call.files) == 1 else ""
+        path = as_named(call.files[0].path) if len(call.files) == 1 else ""
         if call.result is not None and not call.failed:
-            note(names_in(call.result.output[:LONGEST]), ANSWERED, call.at, path)
-        note(names_in("\n".join(strings_in(call.part.input))[:LONGEST]), CALLED, call.at, path)
+            answered = decoded(beginning(call.result.output, LONGEST))
+            note(names_in(answered), answered, ANSWERED, call.at, path)
+        text = decoded(beginning("\n".join(strings_in(call.part.input)), LONGEST))
+        note(names_in(text), text, CALLED, call.at, path)
     for call in calls:
         weights.pop(call.part.name, None)  # what a model calls its tools is known to the next one
     best = sorted(weights, key=lambda word: (-weights[word], word))
-    return [Name(word, weights[word], places.get(word, "")) for word in best]
+    return [Name(word, weights[word], places.get(word, ""), texts[word]) for word in best]
 
 
 def names_in(text: str) -> set[str]:
-    """Return the words of a text that only code has."""
+    """Return the words of a decoded text that only code has."""
     found: set[str] = set()
     for chunk in set(text.split()):
         if not (chunk.isalpha() and (chunk.islower() or chunk.istitle())):  # most are plain words

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cortext.model import tokens
 
+_LONGEST_WORD = 80
+
 
 def clip(text: str, longest: int = 240) -> str:
     """Return the text on one line, cut to at most so many characters with an ellipsis."""
@@ -27,4 +29,13 @@ def clip_tokens(text: str, most: int) -> str:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if tokens.estimate(text[:middle]) < most else (low, middle - 1)
-    return text[:low].rstrip() + "…" if low else ""
+    return text[: _after_a_word(text, low)].rstrip() + "…" if low else ""
+
+
+def _after_a_word(text: str, end: int) -> int:
+    """Return where to cut so that no word is cut: half a name would be one that nobody used.
+
+    Scripts without blanks are cut anywhere.
+    """
+    start = text.rfind(" ", max(0, end - _LONGEST_WORD), end + 1)
+    return start if start > 0 and text[start:end].isascii() else end

@@ -127,9 +127,15 @@ def cut_texts(struct: AnyStruct, head: int, tail: int) -> AnyStruct:
     For what is derived from texts of any size. It does not say what is missing; mask first: half a secret has no
     recognisable form.
     """
-    return _changed(
-        struct, lambda name, text: text if len(text) <= head + tail else f"{text[:head]}\n{text[len(text) - tail :]}"
-    )
+    return _changed(struct, lambda name, text: text if len(text) <= head + tail else _ends(text, head, tail))
+
+
+def _ends(text: str, head: int, tail: int) -> str:
+    """Return the beginning and the end of a text, both without the word that the cut would leave half of."""
+    start, end = text[:head], text[len(text) - tail :]
+    kept = max(start.rfind(" "), start.rfind("\n"))
+    first = min((at for at in (end.find(" "), end.find("\n")) if at >= 0), default=0)
+    return f"{start[:kept] if kept > head // 2 else start}\n{end[first:] if first < tail // 2 else end}"
 
 
 def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
