@@ -182,6 +182,24 @@ def test_a_foreign_file_with_a_secret_stays_out_of_the_commit(desk: Machine) -> 
     assert SECRET in (folder / "deploy.sh").read_text(encoding="utf-8"), "a foreign file is not changed"
 
 
+@pytest.mark.req("FLOW-05", "SAFE-12")
+def test_a_file_with_a_secret_in_its_name_stays_out_of_the_commit(desk: Machine) -> None:
+    talk = _begin(desk)
+    folder = desk.session().parent
+    for name in (f"{SECRET}.txt", f"notes-{SECRET}.md", f"密钥{SECRET}/plan.txt", "plan.txt"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("nothing secret\n", encoding="utf-8")
+    (folder / "link").symlink_to(f"../{SECRET}")
+    talk.say("Which colour?", "Green.")
+    done = desk.cortext("stop")
+    assert done.code == 0, done.err
+    assert SECRET not in done.out + done.err and done.out.count("its name has a secret in it (github-token)") == 3
+    assert "link was not committed: it links to a path with a secret in it" in done.out
+    assert "plan.txt" in desk.git("show", "--stat", "--format=", "HEAD")
+    assert SECRET not in desk.git("log", "-p", "--all")
+    assert (folder / f"{SECRET}.txt").exists(), "a foreign file is not renamed"
+
+
 @pytest.mark.req("FLOW-05")
 def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop: Machine, tmp_path: Path) -> None:
     talk = _begin(desk)

@@ -358,6 +358,25 @@ def _harmless(m: Maker) -> tuple[str, str]:
             f"recovery: {one} {two}, and after that the {three} comes back with its old data from the disk",
             f"apt: path={one} pattern={two}",
         ),
+        "marks without a key": lambda: m.pick(
+            f"secret_{one}_{two}_{three}_name_of_the_cluster",
+            f"config :{one}, phx_{one}_{two}_endpoint_{three}: true",
+            f"v1.0-{one} and v1.0-rc{m.draw(NONZERO, 1)}-{m.draw(HEX, 7)}",
+            f"sgp_{one}_{two}, glc_{one}_{two}_{three}_context, bedrock-api-key-for-the-{one}-team",
+            f"K{m.draw(ALNUM, 51)} L{m.draw(ALNUM, 51)} 5H{m.draw(ALNUM, 49)}",
+            f"ENV PATH /usr/local/{one}/bin:$PATH\nENV TOKEN_URL https://{one}.dev/token\nARG PASSWORD",
+            f'variable "{one}_password_length" {{\n  type = number\n  default = 24\n}}',
+            'variable "token_type" {\n  default = "bearer"\n}',
+            "ConvertTo-SecureString $plain -AsPlainText -Force",
+            f"chpasswd < /run/{one}.txt && echo {one}: {two} | tee {three}.log",
+            f"rabbitmqctl add_user {one} $RABBIT_PASSWORD && zip -P $ZIP_PASSWORD {two}.zip {three}",
+            f"scp -P 2222 {one}.zip {two}:; tar -w {three}; curl -w '%{{http_code}}' x",
+            f"https://{one}.dev:8443/{two}#{three}@{one}.dev and http://localhost:3000/a/@{two}/{three}.js",
+            f'<add key="{one.title()}Timeout" value="{m.draw(NONZERO, 4)}" /> <input name="password" value="" />',
+        ),
+        "a word after a key's line": lambda: (
+            f"{m.pick('密码', 'password', 'пароль')}是什么？ {one}，password的{two}，密钥是{three}。"
+        ),
         "numbers": lambda: f"{m.draw(NONZERO, 16)} {m.draw(NONZERO, 3)}.{m.draw(NONZERO, 8)},{m.draw(NONZERO, 10)}",
         "anchor": lambda: (
             f"https://docs.dev/{one}/{two}-{three}#{one}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"

@@ -16,6 +16,7 @@ from cortext.safety.secrets import masking as secrets
 from cortext.safety.secrets.rules import RULES, Rule
 from cortext.services.text.masking import mask_message
 from tests.safety.planted import KINDS, harmless, planted
+from tests.safety.scripts import corpus, lookalikes, missed
 
 pytestmark = pytest.mark.req("SAFE-02")
 
@@ -184,6 +185,81 @@ def test_our_own_source_contains_no_secret() -> None:
     assert found == {}
 
 
+@pytest.mark.req("SAFE-12")
+def test_secrets_beside_any_script_are_masked_in_every_form() -> None:
+    cases = list(corpus(6, seed=7))  # `python -m tests.safety.scripts` plays more, and prints the counts
+    assert len(missed(iter(cases))) <= len(cases) * 0.005, missed(iter(cases))[:5]
+
+
+@pytest.mark.req("SAFE-12")
+def test_harmless_lookalikes_beside_any_script_are_left_alone() -> None:
+    cases = list(lookalikes(1500, seed=8))
+    touched = [(kind, text) for kind, text in cases if secrets.mask(text).findings]
+    assert len(touched) <= len(cases) * 0.002, touched[:10]
+
+
+_RANDOM = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
+_DIGITS = "9f3ab07c52de41b86a1d" * 8
+# Formats as their makers publish them; no key of these was ever in use.
+KEYS = {
+    "sentry": "sntrys_" + "eyJpYXQiOjE2ODczMzY1NDMuNjk4NTksInVybCI6bnVsbH0=_" + _RANDOM[:43],
+    "sentry, older": "sntrys_" + _DIGITS[:64],
+    "grafana": "glc_" + _RANDOM[:60] + "==",
+    "posthog": "phx_" + _RANDOM[:43],
+    "sourcegraph": "sgp_" + "local_" + _DIGITS[:40],
+    "sourcegraph, older": "sgp_" + _DIGITS[:40],
+    "notion, older": "secret_" + _RANDOM[:43],
+    "easypost": "EZAK" + _RANDOM[:54].lower(),
+    "cloudflare": "v1.0-" + f"{_DIGITS[:24]}-{_DIGITS[:146]}",
+    "bedrock": "bedrock-api-key-" + _RANDOM[:132],
+    # From the test vectors of BIP 32, and from the Bitcoin wiki.
+    "extended key": "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqji"
+    "ChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi",
+    "wallet key": "5HueCGU8rMjxEXxiPuD5BDku4Mk" + "FqeZyd4dZ1jvhTVqvbTLvyTJ",
+    "wallet key, compressed": "KwdMAjGmerYanjeui5SHS7JkmpZv" + "VipYvB2LJGU1ZxJwYvP98617",
+}
+PASSWORDS = {
+    "Dockerfile": "FROM x\nENV MY_LONG_SERVICE_DATABASE_PASSWORD §\nRUN y",
+    "XML": '<add key="DbPassword" value="§" />',
+    "Terraform": 'variable "db_password" {\n  type    = string\n  default = "§"\n}',
+    "PowerShell": '$p = ConvertTo-SecureString "§" -AsPlainText -Force',
+    "chpasswd": "echo 'root:§' | sudo chpasswd",
+    "chpasswd from a text": "chpasswd <<EOF\nroot:§\nEOF",
+    "zip": "zip -r -P § out.zip notes",
+    "ldapsearch": "ldapsearch -x -D cn=admin -w § -b dc=pond",
+    "rabbitmqctl": "sudo rabbitmqctl add_user app §",
+    "URL with a hash": "postgresql://app:#§@db.internal:5432/shop",
+    "URL with a slash": "redis://:k/9§@cache.internal:6379",
+    "URL with both": "mongodb+srv://app:a/b#§@cluster0.pond.net",
+    "full-width colon": "password：§，然后",
+    "full-width equals sign": "数据库password＝§。",
+    "a verb": "password是§",
+    "printed quotes": "密码：「§」",
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_key_of_this_kind_is_masked_wherever_it_stands(kind: str) -> None:
+    key = KEYS[kind]
+    for text in (key, f"use {key} now", f"密钥是{key}，然后", f'{{"a": "x\\n{key}\\n"}}'):
+        assert key[12:-8] not in secrets.mask(text).text
+
+
+@pytest.mark.parametrize("kind", PASSWORDS)
+def test_a_password_in_this_place_is_masked(kind: str) -> None:
+    assert PASSWORD not in secrets.mask(PASSWORDS[kind].replace("§", PASSWORD)).text
+
+
+def test_a_name_for_a_wallet_key_needs_its_checksum() -> None:
+    wrong = KEYS["wallet key"][:-1] + "K"
+    assert not secrets.find(f"the id {wrong} is none")
+
+
+def test_a_word_on_the_line_after_a_key_is_not_part_of_it() -> None:
+    for word in ("export", "GITHUB", "Heron", "7", "retries"):
+        assert secrets.mask(f"export TOKEN={GITHUB}\n{word}\nend").text.endswith(f"]\n{word}\nend")
+
+
 HOSTILE = {
     "one letter": "a",
     "prefix": "sk-",
@@ -204,6 +280,7 @@ HOSTILE = {
     "command": "curl -u a:mysql -p",
     "blanks": "password" + " " * 50,
     "marks": "[masked jwt 0a1b2c] password=",
+    "wrapped": "ghp_t8KqZr3Vn1X\n",
     "wide": "密码：パスワード😀",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
 from collections.abc import Callable
 
@@ -41,6 +42,11 @@ def url(match: re.Match[str], value: str) -> bool:
     return shapes.url_password(match["user"], value)
 
 
+def url_with_signs(match: re.Match[str], value: str) -> bool:
+    """A real password in which `/`, `?` or `#` end what a program would read as one: with letters and a digit."""
+    return url(match, value) and any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+
+
 def password(match: re.Match[str], value: str) -> bool:
     """A real password."""
     return shapes.url_password("", value)
@@ -59,6 +65,18 @@ def basic(match: re.Match[str], value: str) -> bool:
         return False
     user, colon, word = plain.partition(":")
     return bool(colon) and plain.isprintable() and shapes.url_password(user, word or user)
+
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def wallet_key(match: re.Match[str], value: str) -> bool:
+    """A wallet's key by its checksum: it has no mark of its own."""
+    number = 0
+    for char in value:
+        number = number * 58 + _BASE58.index(char)
+    raw = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    return len(raw) in (37, 38) and hashlib.sha256(hashlib.sha256(raw[:-4]).digest()).digest()[:4] == raw[-4:]
 
 
 def after(commands: str) -> Check:

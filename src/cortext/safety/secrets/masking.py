@@ -17,6 +17,7 @@ from functools import cache
 from typing import NamedTuple
 
 from cortext.safety.secrets import words as secret_words
+from cortext.safety.secrets import wrapped
 from cortext.safety.secrets.rules import RULES
 
 _MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
@@ -151,6 +152,8 @@ def _spans(text: str) -> list[Span]:
                 spans.append((start, end, rank, rule.kind))
     announced = secret_words.search(text, plain, words)
     spans += [(start, end, len(RULES), kind) for kind, start, end in announced]
+    if "\n" in text:
+        spans += wrapped.spans(text, words)
     return spans
 
 
@@ -167,8 +170,11 @@ def _distinct_words(text: str) -> set[str]:
 
 
 def _glued(text: str, start: int) -> bool:
-    """Whether the match begins in the middle of a word. An escape or a percent code before it does not count."""
-    if start == 0 or not text[start - 1].isalnum() or not text[start].isalnum():
+    """Whether the match begins in the middle of a word. An escape or a percent code before it does not count.
+
+    Keys are of ASCII letters, so a letter of another script before one is the end of a sentence and not of a word.
+    """
+    if start == 0 or not (text[start - 1].isascii() and text[start - 1].isalnum()) or not text[start].isalnum():
         return False
     before = text[max(0, start - 8) : start]
     return not re.search(

@@ -39,6 +39,7 @@ _ENDW = r"(?![A-Za-z0-9_-])"
 _MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
 _HEX = "9f3ab07c52de41b86a1d" * 8
 _WORD = "kT9mZqXw2R"
+_B58 = "[1-9A-HJ-NP-Za-km-z]"
 # Atomic groups and not `*+`: Python 3.11.2 continues wrongly after a group that matched in part.
 # What separates the lines of a quoted key block: escapes, indentation, line numbers, diff markers, string syntax.
 _GAP = r"(?>(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*)"
@@ -135,6 +136,8 @@ RULES: tuple[Rule, ...] = (
         f"AZURE_DEVOPS_EXT_PAT={('t7kqzr3vn5xwld2pmyc4hs6jfb' * 2)[:52]}",
     ),
     _known("alibaba-key-id", "LTAI", f"{_A}{{12,24}}+{_END}", _MIX[:20], check.mixed),
+    _known("aws-bedrock-key", "bedrock-api-key-", "[A-Za-z0-9+/_-]{40,}+={0,2}", _MIX[:120], check.whole),
+    _known("cloudflare-key", "v1.0-", f"{_X}{{24}}-{_X}{{140,160}}+{_END}", f"{_HEX[:24]}-{_HEX[:146]}"),
     Rule("digitalocean-token", ("_v1_",), f"do[opr]_v1_{_X}{{40,80}}+", f"dop_v1_{_HEX[:64]}"),
     # Code hosts and package registries
     Rule(
@@ -263,6 +266,7 @@ RULES: tuple[Rule, ...] = (
     _known("resend-key", "re_", f"{_A}{{6,12}}_{_A}{{18,30}}+{_END}", f"{_MIX[:8]}_{_MIX[:24]}", check.mixed),
     # Team services and hosting
     _known("notion-token", "ntn_", f"{_A}{{40,50}}+", "48271936508" + _MIX[:35], check.random),
+    _known("notion-token", "secret_", f"{_A}{{43}}{_END}", _MIX[:43], check.mixed),
     _known("linear-key", "lin_api_", f"{_A}{{32,48}}+", _MIX[:40], check.random),
     _known("figma-token", "figd_", f"{_W}{{36,}}+", _MIX[:40]),
     _known("airtable-token", "pat", rf"{_A}{{14}}\.{_X}{{64}}", f"{_MIX[:14]}.{_HEX[:64]}"),
@@ -270,16 +274,25 @@ RULES: tuple[Rule, ...] = (
     Rule("new-relic-key", ("NRAK-", "NRII-"), f"NR(?:AK|II)-{_W}{{27,32}}+", "NRAK-" + "T8KQZR3VN1XWLD9PMYC5HS2JFBG"),
     Rule(
         "grafana-token",
-        ("glsa_", "glc_eyJ"),
-        rf"gl(?:sa_{_A}{{32}}_[A-Fa-f0-9]{{8}}|c_eyJ[A-Za-z0-9+/=]{{32,}}+)",
+        ("glsa_", "glc_"),
+        rf"gl(?:sa_{_A}{{32}}_[A-Fa-f0-9]{{8}}|c_[A-Za-z0-9+/]{{32,}}+={{0,3}})",
         f"glsa_{_MIX[:32]}_{_HEX[:8]}",
+        check.random,
     ),
     Rule(
         "sentry-token",
         ("sntrys_", "sntryu_"),
-        f"sntry(?:u_{_X}{{64}}|s_eyJ[A-Za-z0-9+/=_-]{{60,}}+)",
+        f"sntry(?:u_{_X}{{64}}|s_[A-Za-z0-9+/=_-]{{40,}}+)",
         "sntryu_" + _HEX[:64],
     ),
+    Rule("posthog-key", ("phx_", "phs_"), f"ph[xs]_{_A}{{40,64}}+{_END}", "phx_" + _MIX[:43], check.random),
+    Rule(
+        "sourcegraph-token",
+        ("sgp_",),
+        f"sgp_(?:(?:[a-fA-F0-9]{{16}}|local)_)?[a-fA-F0-9]{{40}}{_END}",
+        f"sgp_{_HEX[:16]}_{_HEX[:40]}",
+    ),
+    Rule("easypost-key", ("EZAK", "EZTK"), f"EZ[AT]K{_A}{{54}}{_END}", "EZAK" + _MIX[:54], check.random),
     Rule("vault-token", ("hvs.", "hvb.", "hvr."), rf"hv[sbr]\.{_W}{{24,}}+", "hvs." + _MIX[:90]),
     Rule(
         "terraform-token",
@@ -325,13 +338,14 @@ RULES: tuple[Rule, ...] = (
         f"postgresql://app:{_WORD}@db.internal:5432/shop",
         check.url,
     ),
-    Rule(  # a slash in the password: invalid, but it occurs; a port and a path must not look like one
+    Rule(  # a slash or a hash in the password: invalid, but it occurs; a port and a path must not look like one
         "url-password",
         ("://",),
-        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/:\"'<>`\\?#]{2,80}(?:/[^\s/\"'<>`\\?#]{0,80}){1,4})"
-        r"@(?=[A-Za-z0-9\[][A-Za-z0-9.-]{2,80}(?::[0-9]{2,5})?/)",
+        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}[/?#])[^\s/:\"'<>`\\?#]{1,80}+"
+        r"[/?#][^\s\"'<>`\\]{0,160})@(?=[A-Za-z0-9\[][A-Za-z0-9-]{0,60}(?:\.[A-Za-z0-9-]{1,60}){0,6}"
+        r"(?:(?:\.[A-Za-z]{2,20}|:[0-9]{2,5})(?![\w.-])|/))",
         f"mysql://app:kT@9m/{_WORD}@db.internal:3306/shop",
-        check.url,
+        check.url_with_signs,
     ),
     Rule(
         "url-token",
@@ -412,7 +426,72 @@ RULES: tuple[Rule, ...] = (
         r"[\w.-]{0,40}(?:sess|sid|auth|token|remember|login)[\w.-]{0,20}=(?P<s>[A-Za-z0-9%._~+/=:-]{16,1024}+)",
         f"Cookie: theme=dark; sessionid={_MIX[:32]}; lang=en",
     ),
-    # Wallet seed phrases
+    Rule(
+        "command-password",
+        (" -P",),
+        r" -P ?[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        f"zip -r -P {_WORD} out.zip notes",
+        check.after(r"\b(?:un)?zip "),
+    ),
+    Rule(
+        "command-password",
+        (" -w",),
+        r" -w ?[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        f"ldapsearch -x -D cn=admin,dc=pond -w {_WORD} -b dc=pond",
+        check.after(r"\bldap(?:search|modify|add|delete|whoami|passwd|modrdn|compare) "),
+    ),
+    Rule(
+        "command-password",
+        ("add_user ", "change_password ", "authenticate_user "),
+        r"\b(?:add_user|change_password|authenticate_user) [\"']?[^\s\"']{1,64}[\"']? "
+        r"[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        f"rabbitmqctl add_user app {_WORD}",
+        check.after(r"\brabbitmqctl "),
+    ),
+    Rule(
+        "command-password",
+        (" chpasswd", "|chpasswd ", "chpasswd <"),
+        r"(?<![\w.-])[A-Za-z_][\w.-]{0,40}:(?P<s>[^\s\"':|][^\s\"'|]{3,200})[\"']?\s{0,4}\|\s{0,4}(?:sudo )?chpasswd",
+        f"echo 'root:{_WORD}' | chpasswd",
+        check.password,
+    ),
+    Rule(
+        "command-password",
+        (" chpasswd", "|chpasswd ", "chpasswd <"),
+        r"chpasswd[^\n<]{0,60}<<(?:<\s{0,4}[\"']?|-?\s{0,4}[\"']?\w{1,20}[\"']?\n\s{0,8})[A-Za-z_][\w.-]{0,40}:(?P<s>[^\s\"']{4,200})",
+        f"chpasswd <<< 'root:{_WORD}'",
+        check.password,
+    ),
+    Rule(
+        "command-password",
+        ("ConvertTo-SecureString", "convertto-securestring", "Convertto-SecureString"),
+        r"(?i:convertto-securestring)(?i: +-string)? +(?P<q>[\"'])(?P<s>[^\"'\n]{4,200})(?P=q)",
+        f'ConvertTo-SecureString "{_WORD}" -AsPlainText -Force',
+        check.password,
+    ),
+    Rule(  # the variable's name announces the value, lines later
+        "terraform-default",
+        ("variable ",),
+        r"variable +\"[^\"\n]{0,60}(?i:passw|passphrase|secret|token|api_?key|private_?key)[^\"\n]{0,40}\" *\{"
+        r"[^{}]{0,400}?\bdefault {0,20}= {0,20}\"(?P<s>[^\"\n]{4,200})\"",
+        f'variable "db_password" {{\n  type    = string\n  default = "{_WORD}"\n}}',
+        check.chosen,
+    ),
+    # Wallets: extended keys, single keys, and seed phrases
+    Rule(
+        "wallet-key",
+        ("xprv", "yprv", "zprv", "tprv", "uprv", "vprv"),
+        f"[xyztuv]prv{_B58}{{107,108}}{_END}",
+        "xprv9" + (_MIX * 2).replace("0", "").replace("l", "")[:106],
+        check.whole,
+    ),
+    Rule(
+        "wallet-key",
+        ("5H", "5J", "5K", "K", "L"),
+        f"(?:5[HJK]{_B58}{{49}}|[KL]{_B58}{{51}}){_END}",
+        "5HueCGU8rMjxEXxiPuD5BDku4Mk" + "FqeZyd4dZ1jvhTVqvbTLvyTJ",
+        check.wallet_key,
+    ),
     Rule(
         "seed-phrase",
         ("eed ", "eed: ", "nemonic ", "nemonic: ", "ecovery ", "EED ", "NEMONIC ", "nemonic=", "hrase: "),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from cortext.safety.secrets import shapes
 
 _WORDS = ("pass", "pwd", "pw", "secret", "token", "key", "bearer", "credential", "kennwort")
-_OTHER_WORDS = ("пароль", "Пароль", "密码", "密碼", "パスワード")
+_OTHER_WORDS = ("пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호")
 
 _KIND = {"key": "key", "token": "token", "bearer": "token", "secret": "secret", "credential": "secret"}
 _NOTHING = ("", 0, 0)
@@ -38,9 +38,15 @@ _HARMLESS = _endings(
 )
 # Where a value without quotes ends: before code, before the next value, before what closes the sentence. A
 # password may hold any of these signs, so there only what comes after them tells.
+_FULL_WIDTH = str.maketrans("：＝", ":=")
+_LETTER = re.compile("[A-Za-z]")
 _KEY_ENDS = re.compile(r"[,;&)}\](\[{|]|\.$|\*\*")
 _PASSWORD_ENDS = re.compile(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
 _FLAG = re.compile(r"[\s\"'(]--?[\w-]*$")
+_DOCKER_ENV = re.compile(r"(?:^|[\n\d→|+])[ \t]*(?:ENV|ARG)[ \t]+[A-Z0-9_]*$")
+# What no key and hardly a password holds, and what therefore ends one: other scripts, their signs, printed quotes.
+_FOREIGN = re.compile("[«»\u0370-\u1cff\u2010-\u2bff\u2e80-\U0010ffff]")
+_LEAST = 4  # characters of a value before that
 # Tokens that open doors even where they look like ids.
 _GRANTS = _endings("access auth api refresh bot deploy personal private secret session login user")
 
@@ -48,7 +54,7 @@ _GRANTS = _endings("access auth api refresh bot deploy personal private secret s
 # Compiled at the first such word: most texts hold none.
 _ANNOUNCED = r"""(?ix)
     (?P<word> passw(?:or)?[dt]e? | passphrase | passcode | pass(?![a-z]) | pwd | pw(?![a-z]) | kennwort
-      | пароль | 密[码碼] | パスワード
+      | пароль | 密[码碼] | 口令 | パスワード | 비밀번호
       | secret (?:[_\-.\x20]? (?:access[_\-.\x20]?)? key)? (?:[_-]?base)?
       | token | key | bearer | credentials? )
     (?: [_\-]? (?:value|string|plain|raw|prod(?:uction)?|stag(?:e|ing)|dev|live|test|old|new|[0-9]{1,2})
@@ -59,8 +65,10 @@ _ANNOUNCED = r"""(?ix)
     (?P<link>
         : [\x20\t]{0,4}+ [A-Za-z_][\w.]{0,20} (?: [\[<][\w\x20|]{1,20}[\]>] )?
           (?:[\x20\t]?\|[\x20\t]?None)? [\x20\t]{0,4}+ = (?!=)
-      | := | => | -> | ={1,3} | != | : (?:\*\*)? | ： | ＝
-      | ,? \s{1,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
+      | := | => | -> | ={1,3} | != | : (?:\*\*)?
+      | (?:就?是|为|為|は|은|는|это)? [：＝:] | 就?是 | 为 | 為 | は | 은 | 는
+      | (?:—[\x20]?)? это (?=[\x20])
+      | ,? \s{0,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
       | (?<=["'`]) , (?=[\x20\t]{0,4}\\{0,3}["'`])
       | (?:is|was|are|ist|lautet|est|es|to|used|as)
         (?: [\x20\t]{1,4}+ (?:now|still|currently|set[\x20]to|just|jetzt) )? (?: : | (?=[\x20\t]) )
@@ -69,7 +77,7 @@ _ANNOUNCED = r"""(?ix)
     )
     \s{0,8}+
     (?: (?:bearer|token|basic|apikey|key) [\x20]{1,4}+ )?
-    (?: [rbuf] (?=\\{0,3}["'`]) )? (?P<escape> \\{0,3} ) (?P<quote> ["'`] | \*\*(?!\*) )?
+    [「『“„«‘‚‹]?+ (?: [rbuf] (?=\\{0,3}["'`]) )? (?P<escape> \\{0,3} ) (?P<quote> ["'`] | \*\*(?!\*) )?
     (?P<value> [^\s"'`<>\\]{4,2048}+ )
     """
 
@@ -137,12 +145,21 @@ def _extent(text: str, match: re.Match[str], kind: str) -> tuple[int, int]:
         # The value must reach its closing quote: with a space in it, it is a sentence and not a secret.
         closed = text.startswith(match["escape"] + match["quote"], end)
         return (start, end) if closed else (start, start)
+    foreign = _FOREIGN.search(value, _LEAST) if not value.isascii() and value[:_LEAST].isascii() else None
+    if foreign:
+        end = start + foreign.start()
+        value = text[start:end]
     if not _is_environment(text, match):
         stop = (_PASSWORD_ENDS if kind == "password" else _KEY_ENDS).search(value)
         if stop:
             end = start + stop.start()
     prose = match["link"][:1].isalpha()
     return start, start + len(text[start:end].rstrip(".,:;!?)*" if prose else ".,:;)"))
+
+
+def _plain(link: str) -> str:
+    """Return what links a word to its value, with ASCII for full-width signs."""
+    return link.translate(_FULL_WIDTH)
 
 
 def _is_environment(text: str, match: re.Match[str]) -> bool:
@@ -153,10 +170,15 @@ def _is_environment(text: str, match: re.Match[str]) -> bool:
     )
 
 
+def _is_docker_env(text: str, offset: int) -> bool:
+    """Whether this is the older form of a Dockerfile, `ENV DB_PASSWORD …`, without an equals sign."""
+    return _DOCKER_ENV.search(text[max(0, offset - 80) : offset]) is not None
+
+
 def _is_name(text: str, match: re.Match[str], before: str) -> bool:
     """Whether `pass` names a value: tests pass too, and functions pass arguments."""
-    link = match["link"].strip()
-    if before[-1:] == ":" or (before[-1:].isalpha() and not (before[-1].islower() and match["word"][0].isupper())):
+    link = _plain(match["link"]).strip()
+    if before[-1:] == ":" or (_LETTER.match(before[-1:]) and not (before[-1].islower() and match["word"][0].isupper())):
         return False
     if link[:1] not in ("=", ":", ","):
         return before.endswith("-") and not link
@@ -164,9 +186,9 @@ def _is_name(text: str, match: re.Match[str], before: str) -> bool:
 
 
 def _is_secret(text: str, match: re.Match[str], kind: str, before: str, start: int, end: int) -> bool:
-    link, quoted = match["link"], bool(match["quote"])
+    link, quoted = _plain(match["link"]), bool(match["quote"])
     bearer = match["word"].lower() == "bearer"
-    flag = not link.strip() and bool(_FLAG.search(before))
+    flag = not link.strip() and bool(_FLAG.search(before) or _is_docker_env(text, match.start()))
     bare = not link.strip() and not quoted and not flag and not bearer
     if bare and end - start < 20:
         return False
@@ -179,7 +201,13 @@ def _is_secret(text: str, match: re.Match[str], kind: str, before: str, start: i
     environment = _is_environment(text, match)
     firm = quoted or flag or environment or "value" in link.lower()
     if kind == "password":
-        alone = not following or following in "\r\n;&<" or text.startswith(("\\n", "\\r"), end) or link[:1].isalpha()
+        alone = (
+            not following
+            or following in "\r\n;&<"
+            or not following.isascii()
+            or text.startswith(("\\n", "\\r"), end)
+            or link[:1].isalpha()
+        )
         return shapes.assigned_password(value, firm=firm, alone=alone)
     named = kind != "token" or bearer or environment or before.lower().rstrip(_JOINTS).endswith(_GRANTS)
     return shapes.assigned_key(value, firm=firm or bearer or link in (":", "="), uuid=named)

@@ -18,7 +18,7 @@ from cortext.model.session import Session
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import TIMEOUT, CommitResult, Git
-from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in
+from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in, secrets_in_names
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
 from cortext.store.files.merge import restore_log
 
@@ -79,7 +79,10 @@ def _commit(
     notes = [path for path in changed if not path.startswith(inside)]
     masked = mask_notes(named_store.root, [path for path in notes if path.endswith(".md")])
     # A file that someone else wrote is not ours to change: if it contains a secret, it stays out of git.
-    secret = secrets_in(named_store.root, [path for path in notes if not path.endswith(".md")])
+    secret = {
+        **secrets_in(named_store.root, [path for path in notes if not path.endswith(".md")]),
+        **secrets_in_names(named_store.root, notes),
+    }
     session = sessions[0]
     if len(sessions) > 1:
         message = f"session update: {amount(len(sessions), 'conversation')}"
@@ -102,7 +105,7 @@ def _commit(
     ours = [os.path.join(folder, SESSION) for folder in folders]
     done = git.commit(folders, mask(message).text, ours=ours, restore=restore, without=secret)
     if secret and not done.problem:
-        kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
+        kept = "; ".join(f"{mask(path).text} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
         done.note = f"{done.note}. {note}" if done.note else note
     for session in sessions:

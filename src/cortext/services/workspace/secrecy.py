@@ -65,6 +65,21 @@ def secrets_in(folder: str, names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def secrets_in_names(folder: str, names: Iterable[str]) -> dict[str, str]:
+    """Return which of these files have a secret in their name, or in the path that they link to, and what it is."""
+    found: dict[str, str] = {}
+    for name in names:
+        path = os.path.join(folder, name)
+        if not os.path.lexists(path):
+            continue  # deleted: what git has of it may go
+        target = os.readlink(path) if os.path.islink(path) else ""
+        for text, where in ((name, "its name has a secret in it"), (target, "it links to a path with a secret in it")):
+            kinds = dict.fromkeys(finding.kind for finding in find(text))
+            if kinds:
+                found[name] = f"{where} ({', '.join(kinds)})"
+    return found
+
+
 def _contents(path: str) -> bytes | None:
     """Return the content of a file; empty if it was deleted or is a link, None if it is too large to check."""
     try:
