@@ -140,4 +140,6 @@ PROMISES: dict[str, str] = {
     "TEAM-04": "Failover, poolers, lost nodes, time limits: nothing acknowledged is lost, nothing waits for ever, messages are true.",
     "TEAM-05": "The table of engines says what was run, with version and date, and what was only read.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
+    "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
+    "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
 }

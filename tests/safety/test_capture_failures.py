@@ -20,10 +20,12 @@ import pytest
 from tests.support.cli import Ran, cortext
 from tests.tools.claude_code.corpus import Script
 from tests.tools.codex import corpus as codex
+from tests.tools.droid import test_conformance as droid
 from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
+from tests.tools.vibe import samples as vibe
 
-pytestmark = pytest.mark.req("SAFE-07")
+pytestmark = pytest.mark.req("SAFE-07", "TRUE-05")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # has the form of a token, but is not one
 
 
@@ -244,6 +246,56 @@ def test_a_special_file_instead_of_a_regular_one_never_hangs(tmp_path: Path, nam
                 assert done.code in (0, 3, 5, 6, 7), (kind, words, done.err)
         if os.path.lexists(path):
             remove(path)
+
+
+def test_what_a_store_holds_beside_its_transcripts_is_told_until_it_is_read(home: Path) -> None:
+    claude_files(home)
+    strange = (home / ".factory" / "sessions" / "-p" / "notes.jsonl").resolve()
+    strange.parent.mkdir(parents=True)
+    strange.write_bytes(b'{"type":"session_begin","uid":"1"}\n{"type":"said","words":"Seven herons"}\n')
+
+    imported = checked(cortext("import", cwd=home), 3)
+    assert str(strange) in imported.out and "type, uid" in imported.out, "the file is named, and what it holds"
+    assert str(strange) in checked(cortext("import", cwd=home), 3).out, "at the next import, too"
+    for command in ("doctor", "tools", "list"):
+        said = cortext(command, cwd=home)
+        assert strange.name in (said.out + said.err).replace("\n", ""), command
+    assert "No problems found" not in checked(cortext("doctor", cwd=home), 3).out
+
+    strange.write_bytes(b"\n".join(droid.DroidSamples.lines) + b"\n")
+    checked(cortext("import", cwd=home), 0)
+    assert "No problems found" in checked(cortext("doctor", cwd=home), 0).out
+
+
+def test_records_of_an_unknown_kind_are_told_until_they_are_read(home: Path) -> None:
+    script, projects = claude_files(home)
+    path = projects / f"{script.key}.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"type":"hologram","sessionId":"x"}\n')
+
+    for _ in range(2):  # at the second import nothing is new, and the first one's result still holds
+        assert "hologram" in checked(cortext("import", cwd=home), 0).out
+    for command in ("doctor", "tools"):
+        assert "hologram" in cortext(command, cwd=home).out.replace("\n", ""), command
+    assert "No problems found" not in checked(cortext("doctor", cwd=home), 0).out
+
+    script.save(projects)  # whole again, and shorter: read from its start
+    cortext("import", cwd=home)
+    path.unlink()
+    cortext("import", cwd=home)
+    assert "hologram" not in checked(cortext("doctor", cwd=home), 0).out
+
+
+def test_an_odd_metadata_file_costs_no_conversation(home: Path) -> None:
+    vibe.save_vibe_2(home, b"\n".join(vibe.LINES) + b"\n")
+    meta = next((home / ".vibe").rglob("meta.json"))
+    fields = json.loads(meta.read_text())
+    meta.write_text(json.dumps({**fields, "title": 7, "config": "x"}))
+
+    checked(cortext("import", cwd=home), 0)
+    assert f"vibe-{vibe.KEY}" in cortext("list", cwd=home).out
+
+    meta.write_text(json.dumps({**fields, "session_id": 7}))
+    assert str(meta.parent) in checked(cortext("import", cwd=home), 3).out
 
 
 def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:

@@ -33,6 +33,7 @@ PROMISES = (
     "STORE-13",
     "SAFE-03",
     "SAFE-09",
+    "TRUE-05",
 )
 pytestmark = pytest.mark.req(*PROMISES)
 

@@ -6,14 +6,15 @@
 `samples` provides conversations and settings in the tool's own format; see `Samples` and docs/adding-a-tool.md. Use
 `LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
 `ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
-`Headless`, `Purges`, `Watched`) are skipped if the adapter does not implement it; `ReaderConformance` and
-`LineReaderConformance` have only those of `Watched`. Only tests import this package.
+`Headless`, `Purges`, `Watched`, `NamesLeftovers`) are skipped if the adapter does not implement it;
+`ReaderConformance` and `LineReaderConformance` have only those of the last two. Only tests import this package.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
     "cortext.testing.reading",
+    "cortext.testing.scanning",
     "cortext.testing.lines",
     "cortext.testing.writing",
     "cortext.testing.installing",
@@ -28,6 +29,7 @@ from cortext.testing.purging import PurgesConformance  # noqa: E402
 from cortext.testing.reading import ReadingConformance  # noqa: E402
 from cortext.testing.running import HeadlessConformance, HooksConformance  # noqa: E402
 from cortext.testing.samples import LineSamples, Samples  # noqa: E402
+from cortext.testing.scanning import ScanningConformance  # noqa: E402
 from cortext.testing.watching import WatchedConformance  # noqa: E402
 from cortext.testing.writing import WriterConformance  # noqa: E402
 
@@ -41,7 +43,7 @@ __all__ = [
 ]
 
 
-class ReaderConformance(ReadingConformance, WatchedConformance):
+class ReaderConformance(ReadingConformance, ScanningConformance, WatchedConformance):
     """The tests for an adapter that only reads, without most of the tests that it would skip."""
 
 
@@ -51,6 +53,7 @@ class LineReaderConformance(LineConformance, ReaderConformance):
 
 class ToolConformance(
     ReadingConformance,
+    ScanningConformance,
     WriterConformance,
     InstallerConformance,
     HooksConformance,

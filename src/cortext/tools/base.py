@@ -11,6 +11,7 @@ are optional, and services ask with `isinstance`:
     Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools
     Watched        keeps its conversations where their changes can be noticed: watch
+    NamesLeftovers says what in its store `transcripts` does not list, and why: import, doctor, tools
 
 An adapter reads leniently, because the formats belong to the tools and change, and writes strictly: it reads back what
 it wrote. It never writes to a file that the tool created. It only touches the user's home and the project folder that
@@ -40,7 +41,9 @@ __all__ = [
     "Hooks",
     "Installer",
     "Launch",
+    "Leftover",
     "Messages",
+    "NamesLeftovers",
     "NativeWriter",
     "Purge",
     "Purges",
@@ -79,6 +82,13 @@ class Transcript(msgspec.Struct, kw_only=True):
     project: str = ""
     size: int = 0
     changed: int = 0
+
+
+class Leftover(msgspec.Struct, frozen=True):
+    """A file, folder or table in a tool's store that may hold conversations and could not be listed, and why."""
+
+    path: str
+    why: str
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -230,6 +240,14 @@ class Collection(TranscriptSource, Protocol):
 
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
         """Yield the conversations in this file, wherever it is; none if it is not such a file of this tool."""
+
+
+@runtime_checkable
+class NamesLeftovers(TranscriptSource, Protocol):
+    """A tool whose store is accounted for: what is no transcript there is named, so that nothing is passed over."""
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterable[Leftover]:
+        """Return what may hold conversations and is not among those that `transcripts` has just listed."""
 
 
 def proof_of(tool: TranscriptSource) -> str:

@@ -17,6 +17,7 @@ from cortext.faces.web.library import PAGE, Library
 from cortext.faces.web.live import mark_of
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
+from cortext.services.capture import uncaptured
 from cortext.services.library.finder import Entry, Listed, Question, split_tags
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
@@ -121,6 +122,7 @@ async def _answer(request: Request) -> dict[str, Any]:
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
         "partly": found is not None and found.partly,
+        "alarms": [shown(alarm.text) for alarm in uncaptured.alarms()],
         "missing": found.missing if found is not None else "",
         "choices": _choices(known, filters) if known is not None else {},
         "several": SEVERAL,

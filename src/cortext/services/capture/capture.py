@@ -106,6 +106,12 @@ class Capture:
         entry = self._entry(transcript.tool, transcript.key)
         return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
 
+    def read_again(self, transcript: Transcript) -> None:
+        """Have the next capture of a transcript read it from its start."""
+        entry = self._entry(transcript.tool, transcript.key)
+        if entry is not None and entry.changed != HANDED_OVER:
+            self.remember([entry._replace(cursor=None, size=-1)])
+
     def attach(self, named_store: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
         """Record that a tool's session continues one of ours: its messages go there, from now on or from its start.
 
@@ -266,6 +272,7 @@ class Capture:
         """Append the messages that the session does not have yet."""
         added = calls = 0
         user_spoke = False
+        is_whole = entry.cursor is None
         with store.open(entry.session_id) as writer:
             session = writer.session()
             with self._copied(tool, transcript, entry, session):
@@ -293,7 +300,7 @@ class Capture:
         # Recorded last: if this process is killed before, the next run reads the transcript again.
         settle(store, entry.session_id)
         self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
-        return Captured(entry.session_id, False, added, calls, reading.counts)
+        return Captured(entry.session_id, False, added, calls, reading.counts, is_whole)
 
     def _held_in(self, session: Session, entry: Entry, folder: str) -> dict[str, Any]:
         """Return what to record about the folder that a session continued in; usually nothing."""

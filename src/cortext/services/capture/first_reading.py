@@ -26,6 +26,7 @@ class Captured(NamedTuple):
     added: int
     tool_calls: int
     counts: Counts
+    is_whole: bool = True  # whether the transcript was read from its start
 
 
 class FirstReading:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 from cortext.services.capture import uncaptured, workers
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.first_reading import Captured
-from cortext.services.capture.intake import Report, Work, capture_each, reason_of
+from cortext.services.capture.intake import Report, capture_each, reason_of
+from cortext.services.capture.storable import CORRECTED
+from cortext.services.capture.transcripts import Work, leftovers_of, work_for
 from cortext.store.capabilities import Bulks
-from cortext.tools.base import Transcript, TranscriptSource
+from cortext.tools.base import Counts, Transcript, TranscriptSource
+
+LEFTOVER_KEY = "left over "  # no transcript has such a key
 
 
 def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str, why: str) -> None:
@@ -17,6 +21,46 @@ def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str,
     report = reports.setdefault(tool, ToolReport(tool=tool))
     report.failed.append(f"{path}: {uncaptured.without_path(why, path)}" if path else why)
     uncaptured.record(tool, key, path, why)
+
+
+def scan(tools: Iterable[TranscriptSource], reports: dict[str, ToolReport]) -> Work:
+    """Return every transcript of these tools; report what cannot be listed, now and until it can be."""
+    work: Work = []
+    for tool in tools:
+        try:
+            listed = [transcript for _, transcript in work_for([tool])]
+            left = leftovers_of(tool, listed)
+        except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
+            note_failure(reports, tool.name, "", "", reason_of(error))
+            continue
+        work.extend((tool, transcript) for transcript in listed)
+        keys = [f"{LEFTOVER_KEY}{number} {item.path}" for number, item in enumerate(left)]
+        version = _version_of(tool) if set(keys) - {failure.key for failure in uncaptured.failures()} else ""
+        for key, item in zip(keys, left, strict=True):
+            report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
+            report.failed.append(f"{item.path}: {item.why}")
+            uncaptured.record(tool.name, key, item.path, item.why, kind=uncaptured.LEFTOVER, version=version)
+        uncaptured.settle(tool.name, listed, keys)
+    return work
+
+
+def _version_of(tool: TranscriptSource) -> str:
+    """Return the installed version of a tool, for a record of what its format has that we do not know."""
+    try:
+        found = tool.detect()
+    except Exception:  # noqa: BLE001 (another package's adapter may raise anything)
+        return ""
+    return found.version if found is not None else ""
+
+
+def lost_in(counts: Counts) -> str:
+    """Return which records of a transcript are not in its session, by kind; empty if all are.
+
+    Values that were corrected in a message that is stored do not count.
+    """
+    kinds = {kind: count for kind, count in counts.damaged.items() if kind not in CORRECTED}
+    unknown = {f"unknown kind {kind}": count for kind, count in counts.unknown.items()}
+    return ", ".join(f"{kind} × {count}" for kind, count in sorted({**kinds, **unknown}.items()))
 
 
 def capture_all(
@@ -27,11 +71,22 @@ def capture_all(
     With `share`, several processes may share the work; a process with threads of another library must not fork.
     """
     changed: list[tuple[TranscriptSource, Transcript]] = []
-    failed_before = {(failure.tool, failure.key) for failure in uncaptured.failures()}
+    from cortext import __version__
+
+    failures = uncaptured.failures()
+    failed_before = {(failure.tool, failure.key) for failure in failures if failure.kind != uncaptured.PART}
+    # A newer version may understand what an earlier one did not.
+    again = {
+        (failure.tool, failure.key)
+        for failure in failures
+        if failure.kind == uncaptured.PART and failure.cortext != __version__
+    }
     for tool, transcript in work:
         report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
         report.transcripts += 1
         try:
+            if (tool.name, transcript.key) in again:
+                capture.read_again(transcript)
             unchanged = capture.unchanged(transcript)
         except Exception as error:  # noqa: BLE001 (an unusable key must not stop the others)
             note_failure(reports, tool.name, transcript.key, transcript.path, reason_of(error))
@@ -50,10 +105,12 @@ def capture_all(
             note_failure(reports, tool.name, transcript.key, transcript.path, result)
             return
         reports[tool.name].add(result)
-        if result.counts.damaged and not result.session_id:  # nothing could be read, so there is no session
-            kinds = ", ".join(f"{kind} × {count}" for kind, count in sorted(result.counts.damaged.items()))
-            uncaptured.record(tool.name, transcript.key, transcript.path, f"nothing in it could be read ({kinds})")
-        else:
+        lost = lost_in(result.counts)
+        if lost and not result.session_id:  # nothing could be read, so there is no session
+            uncaptured.record(tool.name, transcript.key, transcript.path, f"nothing in it could be read ({lost})")
+        elif lost:
+            uncaptured.record(tool.name, transcript.key, transcript.path, lost, kind=uncaptured.PART)
+        elif result.is_whole or (tool.name, transcript.key) in failed_before:
             captured.setdefault(tool.name, []).append(transcript.key)
 
     try:

@@ -19,6 +19,8 @@ from cortext.tools.base import Counts, TranscriptReading
 from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT
 from cortext.tools.shared.lines import derived_id, note, without_lone_surrogates
 
+# What is corrected in a message that is stored all the same; its original is in the copy of the transcript.
+CORRECTED = frozenset(("not a time", "token count out of range", "nested too deeply", "id used twice"))
 _encode = msgspec.json.Encoder().encode
 _LEVELS_ABOVE = 4  # nesting levels of a stored message above the value of a part
 

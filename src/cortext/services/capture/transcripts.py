@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from cortext.tools.base import Collection, Transcript, TranscriptSource
+from cortext.tools.base import Collection, Leftover, NamesLeftovers, Transcript, TranscriptSource
 
 Work = list[tuple[TranscriptSource, Transcript]]
 
@@ -29,11 +29,16 @@ def work_for(tools: Iterable[TranscriptSource], failed: Failed | None = None) ->
     return work
 
 
+def leftovers_of(tool: TranscriptSource, listed: Sequence[Transcript]) -> list[Leftover]:
+    """Return what a tool's store holds beside these transcripts, if its adapter can tell."""
+    return list(tool.leftovers(listed)) if isinstance(tool, NamesLeftovers) else []
+
+
 def any_of(tools: Iterable[TranscriptSource]) -> bool:
     """Whether one of these tools has a transcript."""
     for tool in tools:
         try:
-            if next(tool.transcripts(), None) is not None:
+            if next(tool.transcripts(), None) is not None or leftovers_of(tool, ()):
                 return True
         except Exception:  # noqa: BLE001 (a store that cannot be read is reported by an import)
             continue

@@ -1,8 +1,8 @@
-"""Transcripts that could not be captured: one small file for each, in the state folder.
+"""What could not be captured, or only in part: one small file for each transcript, in the state folder.
 
 A hook that fails must not disturb the tool, and an import reports only to whoever runs it. So each failure is recorded
-here until the transcript is captured: `list` and `doctor` show it, and the next command reports a hook's failure once.
-Recording a failure never raises.
+here until the transcript is captured: `list`, `import`, `tools`, `doctor` and the page show it, in the words of
+`alarms`, and the next command reports a hook's failure once. Recording a failure never raises.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.config import folders
 from cortext.errors import CortextError
@@ -18,23 +19,58 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
 
+if TYPE_CHECKING:
+    from cortext.tools.base import Transcript
+
+TRANSCRIPT, LEFTOVER, PART = "", "leftover", "part"  # not captured; not even listed; captured without some records
 LONGEST = 400  # characters of a reason
 MOST = 500  # recorded failures: if very many transcripts fail, they have one cause
 
 
 class Failure:
-    """One transcript that is not captured (or, without a key, a tool whose hooks or store failed)."""
+    """One transcript that is not captured (or, without a key, a tool whose hooks or store failed).
 
-    __slots__ = ("key", "path", "since", "tool", "why")
+    `version` is the tool's when it was noticed, `cortext` ours when it was last tried; each is empty if unknown.
+    """
 
-    def __init__(self, tool: str, key: str, path: str, since: str, why: str) -> None:
+    __slots__ = ("cortext", "key", "kind", "path", "since", "tool", "version", "why")
+
+    def __init__(
+        self, tool: str, key: str, path: str, since: str, why: str, kind: str = "", version: str = "", cortext: str = ""
+    ) -> None:
         self.tool, self.key, self.path, self.since, self.why = tool, key, path, since, why
+        self.kind, self.version, self.cortext = kind, version, cortext
 
     @property
     def text(self) -> str:
         """The failure as a message for the user."""
         subject = f"{self.tool}: {self.path or self.key}" if self.path or self.key else self.tool or "a hook"
-        return f"{subject}: not captured since {self.since}: {self.why}"
+        state = "read in part" if self.kind == PART else "not captured"
+        return f"{subject}: {state} since {self.since}{self.with_version}: {self.why}"
+
+    @property
+    def with_version(self) -> str:
+        """The tool's version as a part of a message; empty if it is not known."""
+        return f" (with version {self.version})" if self.version else ""
+
+
+class Alarm(NamedTuple):
+    """What one tool's transcripts have in common: they are not captured, or only in part."""
+
+    tool: str
+    is_part: bool
+    failures: list[Failure]
+
+    @property
+    def text(self) -> str:
+        """The alarm as a message for the user; one failure alone says all of it."""
+        first = self.failures[0]
+        if len(self.failures) == 1:
+            return first.text
+        state = "were read only in part" if self.is_part else "could not be read"
+        count = f"{len(self.failures)} {'or more ' * (len(self.failures) >= MOST)}conversations"
+        since = f"{first.since}{first.with_version}"
+        return f"{self.tool}: {count} {state} since {since}; the first: {first.path}: {first.why}"
 
 
 def _folder() -> str:
@@ -58,17 +94,22 @@ def without_path(why: str, path: str) -> str:
     return why
 
 
-def record(tool: str, key: str, path: str, why: str, *, hook: bool = False) -> None:
+def record(
+    tool: str, key: str, path: str, why: str, *, hook: bool = False, kind: str = TRANSCRIPT, version: str = ""
+) -> None:
     """Record a failure; one that is recorded already keeps its time. With `hook`, the next command reports it once."""
+    from cortext import __version__
+
     try:
         file = _path(tool, key)
         before = _read(file)
         why = " ".join(mask(without_path(why, path)).text.split())[:LONGEST]
         if before is None and len(os.listdir(_folder()) if os.path.isdir(_folder()) else ()) >= MOST:
             return
-        failure = Failure(tool, key, path, before.since if before else clock.now(), why)
+        since = before.since if before else clock.now()
+        failure = Failure(tool, key, path, since, why, kind, before.version if before else version, __version__)
         fields = {name: getattr(failure, name) for name in Failure.__slots__}
-        if before is None or (before.why, before.path) != (why, path):
+        if before is None or any(getattr(before, name) != fields[name] for name in ("why", "path", "kind", "cortext")):
             fsio.ensure_folder(_folder())
             fsio.replace_file(file, [json.dumps(fields).encode("ascii")])
         if hook and (before is None or before.why != why):
@@ -93,6 +134,27 @@ def failures() -> list[Failure]:
     found = [_read(os.path.join(_folder(), name)) for name in names if name.endswith(".json")]
     recorded = [failure for failure in found if failure is not None]
     return sorted(recorded, key=lambda failure: (failure.since, failure.path))
+
+
+def alarms(found: Iterable[Failure] | None = None) -> list[Alarm]:
+    """Return the failures by tool: those that are not captured, then those that are captured in part."""
+    groups: dict[tuple[bool, str], list[Failure]] = {}
+    for failure in failures() if found is None else found:
+        groups.setdefault((failure.kind == PART, failure.tool), []).append(failure)
+    return [Alarm(tool, is_part, group) for (is_part, tool), group in sorted(groups.items(), key=lambda item: item[0])]
+
+
+def settle(tool: str, listed: Iterable[Transcript], leftovers: Iterable[str]) -> None:
+    """Remove what a complete scan of a tool's store no longer finds: leftovers, and keys that gave way to others.
+
+    A database that could not be opened is listed as one transcript; the next time, its conversations are.
+    """
+    listed = list(listed)
+    keys, paths = {transcript.key for transcript in listed} | set(leftovers), {transcript.path for transcript in listed}
+    for failure in failures():
+        is_gone = failure.tool == tool and failure.key and failure.key not in keys
+        if is_gone and (failure.kind == LEFTOVER or failure.path in paths):
+            _forget(_path(tool, failure.key))
 
 
 def pop_notice() -> str:
@@ -123,6 +185,7 @@ def _forget(path: str) -> None:
 def _read(path: str) -> Failure | None:
     try:
         fields = json.loads(fsio.read_file(path, 1 << 16))
-        return Failure(*(str(fields[name]) for name in ("tool", "key", "path", "since", "why")))
+        known = (str(fields[name]) for name in ("tool", "key", "path", "since", "why"))
+        return Failure(*known, *(str(fields.get(name) or "") for name in ("kind", "version", "cortext")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -21,9 +21,9 @@ from cortext.errors import ConfigError, CortextError, SessionBusy, install_hint
 from cortext.io.locks import Lock, read_holder
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all, note_failure
+from cortext.services.capture.importing import capture_all, note_failure, scan
 from cortext.services.capture.intake import reason_of
-from cortext.services.capture.transcripts import Work, work_for
+from cortext.services.capture.transcripts import Work
 from cortext.tools.base import TranscriptSource, Watched
 
 EXTRA = "watch"
@@ -69,11 +69,7 @@ class Watching:
 
     def _check(self, tools: Sequence[TranscriptSource], *, is_all: bool) -> Reports:
         reports: Reports = {}
-
-        def failed(tool: str, path: str, error: Exception) -> None:
-            note_failure(reports, tool, "", path, reason_of(error))
-
-        work = work_for(tools, failed)
+        work = scan(tools, reports)
         capture = self._make_capture()
         if is_all:
             capture.remember_all()

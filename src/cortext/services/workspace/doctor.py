@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cortext.services.capture.rescue import Endangered
 
 CAPTURE = "capture"
+MOST_SHOWN = 20  # transcripts of one tool, each with its reason; then only their number
 UNREACHABLE = "unreachable"  # the level of a finding: the server does not answer, so nothing is known
 MOUNTS = "/proc/self/mounts"
 CLOCK_TOLERANCE = 60.0  # seconds that two clocks may differ before it is reported
@@ -106,11 +107,20 @@ def examine(
 
 def uncaptured_findings() -> list[StoreReport]:
     """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
-    failures = uncaptured.failures()
-    if not failures:
+    alarms = uncaptured.alarms()
+    if not alarms:
         return []
-    todo = "fix the cause, then run: cortext sync"
-    findings = [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in failures]
+    findings = []
+    for alarm in alarms:
+        if alarm.is_part:
+            todo = "upgrade cortext, then run: cortext sync; the tool's own file has what is not read yet"
+            findings.append(Finding(store=CAPTURE, level="warning", what=alarm.text, todo=todo))
+            continue
+        todo = "fix the cause or upgrade cortext, then run: cortext sync"
+        shown = alarm.failures[:MOST_SHOWN]
+        findings += [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in shown]
+        if len(alarm.failures) > MOST_SHOWN:
+            findings.append(Finding(store=CAPTURE, level="damage", what=alarm.text, todo=todo))
     folder = folders.state()
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.tools.aider.store import TOOL, AiderStore
-from cortext.tools.base import Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.local import LocalTool
 
 if TYPE_CHECKING:
@@ -50,6 +50,10 @@ class Aider(LocalTool):
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
         """Yield the conversations in this file."""
         return iter(self._store.transcripts_in(path))
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the histories in which nothing is recognised; one in which the user said nothing is not among them."""
+        return self._store.leftovers(listed)
 
     def watched(self) -> Watch:
         """Return our own histories, and Aider's in the projects that can be known."""

@@ -26,7 +26,8 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import USER
 from cortext.tools.aider.history import STARTED, blocks
-from cortext.tools.base import Counts, Transcript
+from cortext.tools.base import Counts, Leftover, Transcript
+from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.written import list_path
 
@@ -112,6 +113,11 @@ class AiderStore:
         """Return the paths at which a history of Aider's own may be. Of our own, only the first line is read."""
         heads = (_head(_begin(path)) for path in self._own_paths())
         return _history_paths(self._projects([head.project for head in heads if head is not None]))
+
+    def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
+        """Yield the histories that do not begin as one does; of our own, those whose first line is damaged."""
+        begun = (*self._own_paths(), *(path for path in self.histories() if not _is_history(path)))
+        return unlisted(begun, listed, "Aider")
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the conversation in this file; None if it has several."""

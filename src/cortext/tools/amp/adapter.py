@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,10 +12,11 @@ import msgspec
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
-from cortext.tools.base import Transcript, TranscriptReading, Watch
+from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder, output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
 from cortext.tools.shared.folders import changed_below
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
@@ -87,6 +88,10 @@ class Amp(LocalTool):
             changed=status.st_mtime_ns,
         )
 
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other documents among the threads."""
+        return unlisted(files_below(self.folder, (".json",)), listed, self.title)
+
     def watched(self) -> Watch:
         """Return the folder of all threads."""
         return Watch(folders=[self.folder])
@@ -128,6 +133,8 @@ class ThreadReading(WholeReading):
             self.about.title = word(thread, "title")
             self.about.created_at = moment(thread.get("created"))
             listed = thread.get("messages")
+            if not isinstance(listed, list):
+                self.damaged("messages", self.transcript.key)
             found = listed if isinstance(listed, list) else []
         yield from self.each(found, self._messages)
 

@@ -18,6 +18,7 @@ from cortext.tools.base import (
     Counts,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Purge,
     Transcript,
@@ -27,6 +28,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
+from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -119,6 +121,14 @@ class ClaudeCode(SettingsFiles, LocalTool):
         except (OSError, UnsafePath):
             return None
         return self._transcript(key, path, "") if key else None
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files of lines beside the sessions, without those of subagents."""
+        for folder in entries(self._projects):
+            names = (entry.name for entry in entries(folder.path))
+            paths = [os.path.join(folder.path, name) for name in sorted(names) if name.endswith(_SUFFIX)]
+            own = (path for path in paths if not os.path.basename(path).startswith("agent-"))
+            yield from unlisted(own, listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all projects."""

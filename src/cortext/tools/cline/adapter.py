@@ -7,11 +7,13 @@ sessions in the user's home folder instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from glob import glob
 
-from cortext.tools.base import Detected, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Detected, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
+from cortext.tools.shared.leftovers import described
 from cortext.tools.shared.local import LocalTool
 
 HISTORY = "api_conversation_history.json"
@@ -46,6 +48,15 @@ class Cline(BundleTool, LocalTool):
                 found = self._task(os.path.join(folder, name))
                 if found is not None and (folders is None or found.project in folders):
                     yield found
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the folders of tasks without a file of a known name."""
+        known = {os.path.dirname(transcript.path) for transcript in listed}
+        for folder in self._folders():
+            for path in sorted(glob(os.path.join(folder, "*", ""))):
+                task = path.rstrip(os.sep)
+                if task not in known and os.listdir(task):
+                    yield Leftover(task, f"not recognised as a task of {self.title}: it is {described(task)}")
 
     def watched(self) -> Watch:
         """Return the folders of all tasks."""

@@ -21,6 +21,7 @@ from cortext.tools.base import (
     CommandFile,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Transcript,
     TranscriptReading,
@@ -30,6 +31,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import Program, check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -116,6 +118,12 @@ class Codex(SettingsFiles, LocalTool):
             return None
         copy = codex_pages.with_fingerprint(Page(path, "", head.meta.id.lower(), head.meta.id.lower()))
         return _transcript([copy])
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the files among the threads that are no pages of one; the first versions kept documents."""
+        endings = (".jsonl", ".json", codex_pages.COMPRESSED)
+        found = [path for top in (self.archive, self.sessions) for path in files_below(top, endings)]
+        return unlisted((path for path in found if codex_pages.from_name(path) is None), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all threads; what is archived does not change."""

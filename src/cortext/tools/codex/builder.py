@@ -178,7 +178,12 @@ class MessageBuilder:
                 return self._row(ItemLine(payload=records.bare_items.decode(line)), begin)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError):
             return self._damaged_line(line, begin)
-        note(self.counts.skipped, record.record_type or "session_meta")
+        if (
+            record.record_type or b'"timestamp"' in line
+        ):  # the oldest files have the metadata without a record around it
+            note(self.counts.skipped, record.record_type or "session_meta")
+        else:
+            note(self.counts.unknown, "without kind")
         return _NONE
 
     def _damaged_line(self, line: bytes, begin: int) -> Sequence[Message]:

@@ -7,15 +7,16 @@ settings of a project, so there is nothing to install.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later, mirror_file
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Counts, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import Counts, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files
 from cortext.tools.shared.folders import changed_below
+from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 
@@ -64,6 +65,10 @@ class Continue(LocalTool):
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other documents among the sessions."""
+        return unlisted(session_files(self._folder), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

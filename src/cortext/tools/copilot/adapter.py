@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.hooks import all_hooks_off, text_of
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -74,8 +76,12 @@ class Copilot(SettingsFiles, LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of Copilot."""
         from cortext.tools.copilot.read import head_of
+        from cortext.tools.copilot.records import Start
 
         head = head_of(path)
+        name = os.path.basename(os.path.dirname(path))
+        if (head is None or not is_uuid(head.sessionId)) and path == self._path(name) and os.path.isfile(path):
+            head = Start(sessionId=name)  # in Copilot's own folder its name is enough: the first line may be damaged
         if head is None or not is_uuid(head.sessionId):
             return None
         status = os.stat(path)
@@ -87,6 +93,11 @@ class Copilot(SettingsFiles, LocalTool):
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other logs of events; older versions kept a file for each session."""
+        found = files_below(self._sessions, (_EVENTS_FILE,))
+        return unlisted([*found, *glob(os.path.join(self._sessions, "*.jsonl"))], listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -23,6 +23,7 @@ from cortext.tools.copilot.messages import MESSAGES, message_of, original
 from cortext.tools.copilot.records import Event, decoder, is_bookkeeping
 from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
+from cortext.tools.shared.values import valid_fields
 
 _TYPE = re.compile(rb'\{"type":"([\w.]{1,60})",')
 _INFORMATIVE = (records.START, records.MODEL, records.USAGE, records.COMPACTED, records.CALL_STARTED)
@@ -134,7 +135,8 @@ def head_of(path: str) -> records.Start | None:
     try:
         first = os.pread(descriptor, _HEAD, 0).partition(b"\n")[0]
         event = decoder.decode(first)
-        start = msgspec.json.decode(event.data, type=records.Start)
+        fields = msgspec.json.decode(event.data)
+        start = valid_fields(fields, records.Start) if isinstance(fields, dict) else records.Start()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     finally:

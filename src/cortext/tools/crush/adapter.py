@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
-from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.leftovers import Tables, described, is_empty
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
-from cortext.tools.shared.values import milliseconds, objects, word
+from cortext.tools.shared.values import field, milliseconds, objects, word
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,6 +45,11 @@ class Crush(WatchedRowTool, LocalTool):
     command = "crush"
     database_name = "crush.db"
     proof = "samples"
+    tables: ClassVar[Tables] = {
+        "sessions": ("id", "parent_session_id", "updated_at"),
+        "messages": ("id", "session_id", "role", "parts", "created_at", "updated_at"),
+    }
+    bookkeeping = ("files", "read_files")
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the databases of the projects that Crush lists, and of the one that was asked for."""
@@ -52,10 +58,22 @@ class Crush(WatchedRowTool, LocalTool):
             found.append(os.path.join(project, _FOLDER, self.database_name))
         return list(dict.fromkeys(found))
 
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the tables that are not read, and the list of projects if it cannot be read: it names the databases."""
+        yield from super().leftovers(listed)
+        items = field(read_object(self._list), "projects")
+        if not is_empty(self._list) and not (isinstance(items, list) and all(word(item, "path") for item in items)):
+            yield Leftover(self._list, f"the list of projects cannot be read: it is {described(self._list)}")
+
+    @property
+    def _list(self) -> str:
+        """The file in which Crush lists the projects that it was used in."""
+        data = self.environ.get("XDG_DATA_HOME") or os.path.join(self.home, ".local", "share")
+        return os.path.join(data, "crush", "projects.json")
+
     def _folders(self) -> dict[str, str]:
         """Return the folder with the data of each project, and the project."""
-        data = self.environ.get("XDG_DATA_HOME") or os.path.join(self.home, ".local", "share")
-        listed = read_object(os.path.join(data, "crush", "projects.json"))
+        listed = read_object(self._list)
         return {
             os.path.join(word(item, "path"), word(item, "data_dir") or _FOLDER): word(item, "path")
             for item in objects(listed, "projects")

@@ -7,10 +7,11 @@ message (`bubbleId:ID:MESSAGE`). Older versions kept them in the database of eac
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.leftovers import Tables
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import RowTool
 
@@ -27,6 +28,7 @@ class Cursor(RowTool, LocalTool):
     command = "cursor"
     database_name = "state.vscdb"
     proof = "samples"
+    tables: ClassVar[Tables] = {"cursorDiskKV": ("key", "value"), "ItemTable": ("key", "value")}
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the database of all projects, and that of each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,11 +11,12 @@ import msgspec
 from cortext.errors import CortextError
 from cortext.io import batch as newfiles
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
-from cortext.tools.base import Counts, Transcript, TranscriptReading, Watch
+from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of
-from cortext.tools.shared.folders import changed_below
+from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.lines import ForeignLines, note
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
@@ -50,22 +51,30 @@ class Droid(LocalTool):
                     yield found
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """Return the session in this file."""
+        """Return the session in this file. In Droid's own folder its name is enough: the first line may be damaged."""
         try:
             head = object_of(next(iter(ForeignLines(path, 0, Counts())), b""))
             status = os.stat(path)
         except (OSError, CortextError):
             return None
-        if word(head, "type") != "session_start" or not word(head, "id"):
+        key = word(head, "id") if word(head, "type") == "session_start" else ""
+        name = os.path.basename(path).removesuffix(_ENDING)
+        if not key and is_uuid(name) and path.startswith(os.path.join(self.folder, "")):
+            key = name
+        if not key:
             return None
         return Transcript(
             tool=self.name,
-            key=word(head, "id"),
+            key=key,
             path=path,
             project=word(head, "cwd"),
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files of lines among the sessions."""
+        return unlisted(files_below(self.folder, (_ENDING,)), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -13,6 +13,7 @@ from cortext.tools.base import (
     CommandFile,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Purge,
     Transcript,
@@ -71,6 +72,10 @@ class GeminiCli(SettingsFiles, LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of Gemini CLI."""
         return self._store.transcript_at(path)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the files among the chats that are no sessions."""
+        return self._store.leftovers(listed)
 
     def watched(self) -> Watch:
         """Return the folder of all projects."""

@@ -198,6 +198,8 @@ class GeminiLines(ForeignLines):
                         end = len(block)
                         if not is_whole(block[start:]):
                             self.complete = False
+                            if not start:
+                                self.cut(len(block))
                             break
                     # Comparing slices is faster than startswith, and this runs for every line.
                     if end - start < _TIME_ONLY_LENGTH and block[start : start + _TIME_ONLY_START] == _TIME_ONLY:

@@ -11,12 +11,14 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from cortext.io import files as fsio
-from cortext.tools.base import Transcript
+from cortext.tools.base import Leftover, Transcript
+from cortext.tools.shared.folders import entries
+from cortext.tools.shared.leftovers import unlisted
 
 TOOL = "gemini"
 _NAME = re.compile(r"session-.+-([0-9A-Za-z]{8})\.jsonl?")
@@ -116,6 +118,19 @@ class GeminiStore:
                 if head.key not in seen:
                     seen.add(head.key)
                     yield self.transcript(path, head, owner)
+
+    def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
+        """Yield the files among the chats that are neither a session nor a second file of one."""
+        listed = list(listed)
+        keys = {transcript.key for transcript in listed}
+        for slug in self._slugs():
+            chats = os.path.join(self.chats_root, slug, "chats")
+            for left in unlisted(
+                sorted(entry.path for entry in entries(chats) if entry.is_file()), listed, "Gemini CLI"
+            ):
+                head = read_head(left.path)
+                if head is None or not (head.side_agent or head.key in keys):
+                    yield left
 
     def path_of(self, project: str, key: str) -> str:
         """Return the path of a session of this project; empty if there is none."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
-from cortext.tools.base import Transcript, TranscriptReading, Watch
+from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.leftovers import Tables, files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
@@ -34,6 +35,11 @@ class Goose(WatchedRowTool, LocalTool):
     folder_variables = ("GOOSE_PATH_ROOT",)
     database_name = "sessions.db"
     proof = "samples"
+    tables: ClassVar[Tables] = {
+        "sessions": ("id", "working_dir", "updated_at"),
+        "messages": ("id", "session_id", "role", "content_json", "created_timestamp"),
+    }
+    bookkeeping = ("schema_version",)
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)
@@ -74,6 +80,14 @@ class Goose(WatchedRowTool, LocalTool):
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the tables that are not read, and the files of lines that are no session."""
+        yield from super().leftovers(listed)
+        keys = {transcript.key for transcript in listed}
+        for left in unlisted(files_below(self.folder, (_LINES,)), listed, self.title):
+            if os.path.basename(left.path).removesuffix(_LINES) not in keys:  # else the database has taken it over
+                yield left
 
     def watched(self) -> Watch:
         """Return the database, and the folder of the files."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import Launch, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.gptme.store import TOOL, GptmeStore, is_compacted, settings_of
+from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.gptme.store import LOG, TOOL, GptmeStore, is_compacted, settings_of
 from cortext.tools.shared.folders import changed_below
+from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 
@@ -43,6 +44,11 @@ class Gptme(LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of gptme."""
         return self._store.transcript_at(path)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other logs among the conversations."""
+        names = os.listdir(self._store.logs) if os.path.isdir(self._store.logs) else ()
+        return unlisted((os.path.join(self._store.logs, name, LOG) for name in sorted(names)), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

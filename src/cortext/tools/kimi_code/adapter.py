@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.kimi_code.store import TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
+from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.kimi_code.store import LOG, TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.settings import SettingsFiles
 
@@ -50,6 +51,11 @@ class KimiCode(SettingsFiles, LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a session of Kimi Code."""
         return transcript_at(path)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the main agents' logs that belong to no session."""
+        logs = files_below(self._store.sessions, (LOG,))
+        return unlisted((log for log in logs if f"{os.sep}main{os.sep}" in log), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

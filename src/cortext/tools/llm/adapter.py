@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.leftovers import Tables
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, text_of
@@ -66,6 +67,25 @@ class Llm(WatchedRowTool, LocalTool):
     command = "llm"
     folder_variables = ("LLM_USER_PATH",)
     database_name = "logs.db"
+    tables: ClassVar[Tables] = {
+        "threads": ("id", "tip_message_hash", "datetime_utc", "name"),
+        "turns": ("thread_id", "tip_message_hash", "datetime_utc"),
+        "messages": ("hash", "parent_hash", "role"),
+        "parts": ("message_hash", "position", "type", "text", "payload"),
+        "responses": ("id", "conversation_id", "prompt", "response", "datetime_utc"),
+        "conversations": ("id", "name"),
+        "tool_calls": (),
+        "tool_results": (),
+        "fragments": (),
+        "prompt_fragments": (),
+        "part_fragments": (),
+        "attachments": (),
+        "part_attachments": (),
+    }
+    bookkeeping = (
+        *("fragment_aliases", "system_fragments", "prompt_attachments", "tools", "tool_responses"),
+        *("tool_instances", "tool_results_attachments", "schemas", "logs"),
+    )
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths where the log may be: the variable of the program, on Linux, on macOS."""

@@ -16,6 +16,7 @@ from cortext.tools.base import (
     Detected,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Transcript,
     TranscriptReading,
@@ -25,8 +26,9 @@ from cortext.tools.base import (
 )
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
-from cortext.tools.opencode.store import Folders, exists, is_key, transcripts
+from cortext.tools.opencode.store import BOOKKEEPING, TABLES, Folders, exists, is_key, transcripts
 from cortext.tools.shared.hooks import text_of
+from cortext.tools.shared.leftovers import files_below, table_leftovers
 from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.sqlite import is_database
 
@@ -80,13 +82,26 @@ class OpenCode(SettingsFiles):
 
         A damaged database is listed as one transcript, so that reading it reports the damage.
         """
-        path = self.folders.database
-        if not os.path.exists(path):
-            return
-        try:
-            yield from transcripts(path, tool=self.name, project=project)
-        except sqlite3.Error:
-            yield Transcript(tool=self.name, key=_DAMAGED_DATABASE, path=path)
+        taken: set[str] = set()
+        for path in self.folders.databases:
+            try:
+                found = list(transcripts(path, tool=self.name, project=project))
+            except sqlite3.Error:
+                is_default = path == self.folders.database
+                key = _DAMAGED_DATABASE if is_default else f"{_DAMAGED_DATABASE}-{os.path.basename(path)}"
+                found = [Transcript(tool=self.name, key=key, path=path)]
+            yield from (transcript for transcript in found if transcript.key not in taken)
+            taken.update(transcript.key for transcript in found)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the tables that are not read, and the documents of versions before the database that are not in it."""
+        for path in self.folders.databases:
+            yield from table_leftovers(path, TABLES, BOOKKEEPING)
+        known = {transcript.key for transcript in listed}
+        for path in files_below(os.path.join(self.folders.data, "storage", "session"), (".json",)):
+            key = os.path.basename(path).removesuffix(".json")
+            if is_key(key) and key not in known:
+                yield Leftover(path, "OpenCode has not moved this session into its database, which is what is read")
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in a document (a kept copy or an export), or in a database; None if there is none.
@@ -119,7 +134,8 @@ class OpenCode(SettingsFiles):
 
     def watched(self) -> Watch:
         """Return the database and its log. Their folder also contains snapshots of projects, far too much to watch."""
-        return Watch(files=[self.folders.database, f"{self.folders.database}-wal"])
+        paths = dict.fromkeys([self.folders.database, *self.folders.databases])
+        return Watch(files=[file for path in paths for file in (path, f"{path}-wal")])
 
     def changed(self, path: str) -> list[Transcript]:
         """Return every session if this is the database: which of them changed is known by their fingerprints."""
@@ -129,7 +145,7 @@ class OpenCode(SettingsFiles):
         """Return a reading of the messages; with a cursor, only of those added since."""
         from cortext.tools.opencode.read import DatabaseReading, DocumentReading
 
-        if is_database(transcript.path) or transcript.key == _DAMAGED_DATABASE:
+        if is_database(transcript.path) or transcript.key.startswith(_DAMAGED_DATABASE):
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import msgspec
 
 from cortext.tools.base import Counts
 from cortext.tools.opencode.mark import Mark
 from cortext.tools.shared.lines import note, place, value_of
+from cortext.tools.shared.values import valid_fields
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -205,29 +206,11 @@ class Records:
             return msgspec.convert(value, kind, strict=False)
         except (msgspec.ValidationError, RecursionError):
             self._damaged("field of unexpected shape", identity)
-            return _valid_fields(value, kind)
+            return valid_fields(value, kind)
 
     def _damaged(self, reason: str, identity: str) -> None:
         note(self.counts.damaged, reason)
         place(self.counts, f"{self.path}#{identity}", 0)
-
-
-def _valid_fields(value: dict[str, Any], kind: type[T]) -> T:
-    """Return a record with the fields that are valid: one invalid field must not cost the others."""
-    valid = {}
-    for field in msgspec.structs.fields(kind):
-        item = value.get(field.encode_name)
-        try:
-            valid[field.name] = msgspec.convert(item, field.type, strict=False)
-        except (msgspec.ValidationError, RecursionError):
-            inner = next((part for part in (field.type, *get_args(field.type)) if _is_struct(part)), None)
-            if inner is not None and isinstance(item, dict):
-                valid[field.name] = _valid_fields(item, inner)
-    return kind(**{name: item for name, item in valid.items() if item is not None})
-
-
-def _is_struct(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def plain_text(value: Any) -> str:

@@ -10,6 +10,8 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping
+from glob import escape as glob_escape
+from glob import glob
 from typing import Any, NamedTuple
 
 from cortext.tools.base import Transcript
@@ -40,6 +42,27 @@ GROUP BY family.root
 )
 
 
+# Tables that are read, with the columns that this needs, and those that hold OpenCode's own affairs.
+TABLES = {
+    "session": ("id", "parent_id", "directory", "time_updated"),
+    "message": ("id", "session_id", "time_created", "time_updated", "data"),
+    "part": ("id", "message_id", "session_id", "data"),
+}
+BOOKKEEPING = (
+    *(
+        "workspace",
+        "account",
+        "account_state",
+        "control_account",
+        "credential",
+        "event",
+        "event_sequence",
+        "permission",
+    ),
+    *("project", "project_directory", "session_context_epoch", "session_input", "session_share", "todo"),
+)
+
+
 class Folders:
     """The folders that OpenCode uses, according to its environment."""
 
@@ -49,6 +72,12 @@ class Folders:
         self.state = os.path.join(environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state"), "opencode")
         # A relative OPENCODE_DB is relative to the data folder.
         self.database = os.path.join(self.data, environ.get("OPENCODE_DB") or "opencode.db")
+
+    @property
+    def databases(self) -> list[str]:
+        """The databases that exist: the one that OpenCode uses by default, and those of its other channels."""
+        others = sorted(glob(os.path.join(glob_escape(self.data), "opencode*.db")))
+        return [path for path in dict.fromkeys([self.database, *others]) if os.path.exists(path)]
 
 
 class SessionRow(NamedTuple):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from cortext.tools.base import Transcript, TranscriptReading, Watch
+from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
 from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.values import word
 
@@ -59,6 +60,12 @@ class OpenHands(BundleTool, LocalTool):
             size=count,
             changed=os.stat(os.path.join(folder, "events")).st_mtime_ns,
         )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the folders of conversations without an event of a known name."""
+        names = sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else ()
+        states = (os.path.join(self.folder, name, _STATE) for name in names)
+        return unlisted(states, listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all conversations."""

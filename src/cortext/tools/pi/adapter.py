@@ -19,6 +19,7 @@ from cortext.tools.base import (
     Counts,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Transcript,
     Watch,
@@ -28,6 +29,7 @@ from cortext.tools.base import (
 from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 
@@ -121,6 +123,10 @@ class Pi(LocalTool):
         """Return the session at any path, recognised by its first line."""
         header = _header(path)
         return file_transcript(self.name, header.id, path) if header is not None else None
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files of lines among the sessions."""
+        return unlisted(files_below(self._sessions, (".jsonl",)), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -16,6 +16,7 @@ from cortext.tools.base import (
     Counts,
     HookEvent,
     Launch,
+    Leftover,
     Messages,
     Transcript,
     Watch,
@@ -24,6 +25,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import changed_below, dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
+from cortext.tools.shared.leftovers import files_below, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -97,6 +99,10 @@ class QwenCode(SettingsFiles, LocalTool):
         except (OSError, UnsafePath):
             return None
         return file_transcript(self.name, key, path) if key else None
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files of lines among the sessions."""
+        return unlisted(files_below(self._projects, (".jsonl",)), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all projects."""

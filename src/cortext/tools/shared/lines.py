@@ -71,11 +71,18 @@ class ForeignLines:
                     rest = block[begin:]
                     if not is_whole(rest):
                         self.complete = False
+                        self.cut(len(rest))
                         return
                     self.end = offset + len(block)
                     yield rest
         finally:
             os.close(descriptor)
+
+    def cut(self, length: int) -> None:
+        """Count an incomplete last line if it is the only one: nothing else would tell that the file has contents."""
+        if not self.end:
+            note(self.counts.damaged, "cut in its first record")
+            place(self.counts, self.path, length)
 
     def decode(self, line: bytes, decoder: msgspec.json.Decoder[T], fallback: type[T]) -> list[T]:
         """Return the records of a line, converted to the adapter's type; count those that cannot be read."""

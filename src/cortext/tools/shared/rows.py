@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from cortext.tools.base import Transcript, Watch
+from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
+from cortext.tools.shared.leftovers import Tables, table_leftovers
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import connection, is_database, text_of
@@ -21,6 +22,8 @@ class RowTool(BundleTool):
     """An adapter for conversations in databases. A subclass knows where they are and what their tables mean."""
 
     database_name: str  # of the files
+    tables: ClassVar[Tables]  # those that are read, with the columns that each needs
+    bookkeeping: Sequence[str] = ()  # tables that are known and not read
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths of the tool's databases; some may not exist."""
@@ -43,6 +46,12 @@ class RowTool(BundleTool):
             for found in self._listed(path):
                 if folders is None or found.project in folders:
                     yield found
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the tables that may hold conversations and are not those that are read."""
+        for path in self.databases():
+            if os.path.exists(path):
+                yield from table_leftovers(path, self.tables, self.bookkeeping)
 
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
         """Yield every conversation of a database, wherever it is. A damaged one is this tool's if it has the name."""

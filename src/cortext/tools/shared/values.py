@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, get_args
+
+import msgspec
 
 from cortext.model.clock import from_epoch, normalise, to_epoch
 
 # Times since 1970 as numbers: a value above one of these is in a smaller unit than seconds.
 _UNITS = ((1e16, 1e9), (1e14, 1e6), (1e11, 1e3))
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 def field(record: Any, *names: str) -> Any:
@@ -51,3 +55,21 @@ def moment(value: Any) -> str:
 def milliseconds(value: Any) -> int:
     """Return the same time as milliseconds since 1970; 1 if it is unknown, because a fingerprint is never 0."""
     return max(1, round((to_epoch(moment(value)) or 0) * 1000))
+
+
+def valid_fields(value: dict[str, Any], kind: type[T]) -> T:
+    """Return a record with the fields that are valid: one invalid field must not cost the others."""
+    valid = {}
+    for field in msgspec.structs.fields(kind):
+        item = value.get(field.encode_name)
+        try:
+            valid[field.name] = msgspec.convert(item, field.type, strict=False)
+        except (msgspec.ValidationError, RecursionError):
+            inner = next((part for part in (field.type, *get_args(field.type)) if _is_struct(part)), None)
+            if inner is not None and isinstance(item, dict):
+                valid[field.name] = valid_fields(item, inner)
+    return kind(**{name: item for name, item in valid.items() if item is not None})
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

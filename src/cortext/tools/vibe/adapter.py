@@ -10,7 +10,7 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, HookEvent, Launch, Messages, Transcript, Watch, Withheld, Written
+from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
@@ -59,6 +59,10 @@ class Vibe(SettingsFiles, BundleTool, LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file, which may be a copy of ours; None if it is none."""
         return self.copied_transcript(path) or self._store.transcript_at(path)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the sessions that cannot be read, and why."""
+        return self._store.leftovers(listed)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

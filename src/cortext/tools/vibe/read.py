@@ -114,14 +114,14 @@ class VibeReading(WholeReading):
                 continue
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 values, is_complete = concatenated_values(line)
-            if number == len(lines) and not is_complete:
+            if number == len(lines) and not is_complete and number > 1:
                 return
             for value in values:
                 try:
                     yield msgspec.json.decode(msgspec.json.encode(without_lone_surrogates(value)), type=kind)
                 except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
                     self.damaged("unexpected shape", f"{name}, line {number}")
-            if not is_complete:
+            if not is_complete or not values:
                 self.damaged("not JSON", f"{name}, line {number}")
 
     # ── Vibe 3 ───────────────────────────────────────────────────────────────────────────────────────
@@ -130,8 +130,16 @@ class VibeReading(WholeReading):
         context = self._chunks(session, session.manifest.checkpoint.names, list[records.Context])
         entries = self._chunks(session, session.manifest.projection_state.names, list[records.Entry])
         shown = [entry for entry in entries if entry.type == "message" and entry.role in (USER, ASSISTANT)]
-        spoken_before = _is_compacted(session)
+        try:
+            spoken_before = _is_compacted(session)
+        except ERRORS:
+            self.damaged("checkpoint cannot be read", "checkpoint.json")
+            spoken_before = False
         thread = _Thread(self._key, self.about.model, shown)
+        manifest = session.manifest
+        journal = manifest.recovery_journal_segment.path
+        if not journal and not context:
+            self.damaged("nothing is named", f"{session.generation}/manifest.json")
         for item in context:
             message = from_context(item.message)
             if item.source != "history":
@@ -141,7 +149,6 @@ class VibeReading(WholeReading):
                 note(self.counts.skipped, "text of the program")
             else:
                 yield from thread.add(message, with_earlier=spoken_before)
-        journal = session.manifest.recovery_journal_segment.path
         if journal:
             yield from self._journal(session, journal, thread)
 
@@ -162,7 +169,8 @@ class VibeReading(WholeReading):
                 except RECORD_ERRORS:
                     self.damaged(NOT_UNDERSTOOD, name)
         except FileNotFoundError:
-            return  # nothing was said since
+            if not session.manifest.checkpoint.names:  # else nothing was said since
+                self.damaged("journal is missing", name)
 
     def _record(self, record: records.JournalRecord, thread: _Thread) -> Iterator[Message]:
         if record.type == "projection_delta":

@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, DamagedData
 from cortext.io import files as fsio
 from cortext.io.inside import inside
-from cortext.tools.base import Transcript
+from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.folders import is_uuid, step_below
+from cortext.tools.shared.leftovers import is_empty
+from cortext.tools.shared.values import valid_fields
 from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
 
 TOOL = "vibe"
@@ -37,7 +39,11 @@ class Session:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.is_unified = CURRENT in contents
-        self.meta = self.decode(META, Meta)
+        # What is odd in it (a title that is no text) costs no conversation; the other files say where the messages are.
+        meta = msgspec.json.decode(self.read(META))
+        if not isinstance(meta, dict):
+            raise DamagedData(f"{META} is not a JSON object", kept="it is unchanged")
+        self.meta = valid_fields(meta, Meta)
         self.id, self.generation = self.meta.session_id, ""
         self.manifest, self.runtime = Manifest(), Runtime()
         if self.is_unified:
@@ -92,6 +98,23 @@ class VibeStore:
                 transcript = self.transcript_at(os.path.join(self.root, name, LINES))
                 if transcript is not None and transcript.key not in found:
                     yield transcript
+
+    def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
+        """Yield the folders that look like a session and are none that can be read, without those of subagents."""
+        paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
+        unified = [os.path.join(self.unified, name, CURRENT) for name in _listed(self.unified)]
+        old = [os.path.join(self.root, name, LINES) for name in _listed(self.root) if name.startswith(_VIBE_2)]
+        for path in (*unified, *old):
+            if path in paths or (is_empty(path) and is_empty(os.path.join(os.path.dirname(path), META))):
+                continue
+            try:
+                session = Session(dict(_heads(path)))
+                is_known = session.key in keys or session.runtime.identity.depth
+                why = "" if is_known or is_empty(path) else f"its session id is {session.key[:60]!r}, which is no UUID"
+            except ERRORS as error:
+                why = f"its metadata cannot be read: {error}"
+            if why:
+                yield Leftover(path, why)
 
     def changed(self, path: str) -> list[Transcript]:
         """Return the session whose folder a file is in, unless it is one that Vibe 3 has imported."""

@@ -48,7 +48,7 @@ def _without_workspace(here: str) -> list[str]:
 
 def _not_captured() -> list[str]:
     """Return a note about transcripts that could not be captured."""
-    found = uncaptured.failures()
+    found = [failure for failure in uncaptured.failures() if failure.kind != uncaptured.PART]
     if len(found) > 1:
         return [
             f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` shows which and why"

@@ -19,13 +19,15 @@ from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all, note_failure
+from cortext.services.capture.importing import capture_all, note_failure, scan
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
-from cortext.services.capture.transcripts import in_folder, work_for
+from cortext.services.capture.transcripts import in_folder
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
+
+MOST_FAILURES = 10  # lines for each tool
 
 
 def parser(name: str = "import") -> ArgumentParser:
@@ -64,7 +66,7 @@ def run(arguments: list[str]) -> int:
     def failed(tool: str, path: str, error: Exception) -> None:
         note_failure(reports, tool, "", path, reason_of(error))
 
-    work = in_folder(sources, path, failed) if path else work_for(sources, failed)
+    work = in_folder(sources, path, failed) if path else scan(sources, reports)
     stores = Stores()
     capture = stores.capture()
     capture.remember_all()
@@ -121,6 +123,9 @@ def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
             print(line)
     if any(report.failed for report in reports):
         print("Everything else is kept. `cortext sync` retries these; `cortext doctor` shows what is not captured.")
+    for alarm in uncaptured.alarms():
+        if alarm.is_part:
+            print(f"{paint('!', 'yellow')} {terminal.line(alarm.text)}")
     if stopped:
         print("Stopped. What was imported is safe; run the same command to continue.")
 
@@ -135,5 +140,7 @@ def _problems(report: ToolReport) -> Iterator[str]:
         yield terminal.line(f"{report.tool}: {amount(empty, 'record')} without content skipped")
     for place in report.counts.places[:3]:
         yield paint(terminal.line(f"    {place}"), "dim")
-    for failure in report.failed:
+    for failure in report.failed[:MOST_FAILURES]:
         yield terminal.line(f"{report.tool}: could not be captured: {failure}")
+    if len(report.failed) > MOST_FAILURES:
+        yield f"{report.tool}: … and {len(report.failed) - MOST_FAILURES} more"

@@ -10,6 +10,7 @@ import msgspec
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
+from cortext.services.capture import uncaptured
 from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.installed_tools import ToolHere, overview
 from cortext.wiring.stores import Stores
@@ -41,7 +42,17 @@ def run(arguments: list[str]) -> int:
     endangered = {item.tool: item for item in Rescue(Stores().capture, tools).warnings}
     rows = overview(tools, failed)
     if options.json:
-        listed = [{**msgspec.to_builtins(row), "endangered": endangered.get(row.name)} for row in rows]
+        alarms: dict[str, list[str]] = {}
+        for alarm in uncaptured.alarms():
+            alarms.setdefault(alarm.tool, []).append(alarm.text)
+        listed = [
+            {
+                **msgspec.to_builtins(row),
+                "endangered": endangered.get(row.name),
+                "not_captured": alarms.get(row.name, []),
+            }
+            for row in rows
+        ]
         print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
         return 0
     here = [row for row in rows if row.version or row.conversations]
@@ -61,6 +72,8 @@ def run(arguments: list[str]) -> int:
         passed, run, date = sum(p.passed_to for p in pairs), sum(p.run_to for p in pairs), max(p.date for p in pairs)
         possible = sum("resume" in row.supported for row in rows) ** 2
         print(f"Resumed from one tool in another by test: {run} of {possible} pairs, {passed} passed, last on {date}")
+    for alarm in uncaptured.alarms():
+        print(f"{paint('!', 'yellow')} {terminal.line(alarm.text)}")
     for item in endangered.values():
         print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
