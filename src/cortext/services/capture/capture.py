@@ -272,12 +272,13 @@ class Capture:
         """Append the messages that the session does not have yet."""
         added = calls = 0
         user_spoke = False
-        is_whole = entry.cursor is None
         with store.open(entry.session_id) as writer:
             session = writer.session()
             with self._copied(tool, transcript, entry, session):
                 reading = tool.read(transcript, entry.cursor)
-                fresh = _Fresh(store, entry.session_id, tail_only=entry.cursor is not None, follows=entry.last)
+                # A tool whose format changed may have had a cursor before, and is now read from the start each time.
+                is_whole = entry.cursor is None or getattr(reading, "is_whole", False)
+                fresh = _Fresh(store, entry.session_id, tail_only=not is_whole, follows=entry.last)
                 for batch in batches_of(self._messages(reading, entry, fresh.last)):
                     new = fresh.only(batch)
                     if new:

@@ -102,6 +102,7 @@ class SessionReading(WholeReading):
         offset, calls = (cursor or {}).get("offset"), (cursor or {}).get("calls")
         fits = isinstance(offset, int) and 0 <= offset <= transcript.size and isinstance(calls, dict)
         self._start = offset if fits and isinstance(offset, int) else 0
+        self.is_whole = not self._start
         if self._start and isinstance(calls, dict):
             self._builder.open_calls.update((str(call), str(name)) for call, name in calls.items())
 

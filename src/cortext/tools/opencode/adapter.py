@@ -33,6 +33,7 @@ from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.sqlite import is_database
 
 if TYPE_CHECKING:
+    from cortext.tools.opencode.version2 import Version2
     from cortext.tools.shared.installer import Config
 
 _DAMAGED_DATABASE = "damaged-database"
@@ -85,13 +86,39 @@ class OpenCode(SettingsFiles):
         taken: set[str] = set()
         for path in self.folders.databases:
             try:
-                found = list(transcripts(path, tool=self.name, project=project))
+                found = self._listed(path, project)
             except sqlite3.Error:
                 is_default = path == self.folders.database
                 key = _DAMAGED_DATABASE if is_default else f"{_DAMAGED_DATABASE}-{os.path.basename(path)}"
                 found = [Transcript(tool=self.name, key=key, path=path)]
             yield from (transcript for transcript in found if transcript.key not in taken)
             taken.update(transcript.key for transcript in found)
+
+    def _listed(self, path: str, project: str | None = None, key: str = "") -> list[Transcript]:
+        """Return the sessions of a database, of both versions; those of OpenCode 2 are out of date in older tables."""
+        folders = None if project is None else {project, os.path.realpath(project)}
+        new = [found for found in self._version2.listed(path) if key in ("", found.key)]
+        taken = {found.key for found in new}
+        old = transcripts(path, tool=self.name, project=project, key=key)
+        return [
+            *(found for found in new if folders is None or found.project in folders),
+            *(found for found in old if found.key not in taken),
+        ]
+
+    @property
+    def _version2(self) -> Version2:
+        from cortext.tools.opencode.version2 import Version2
+
+        return Version2()
+
+    def _is_version2(self, transcript: Transcript) -> bool:
+        """Whether this is a session of OpenCode 2, in a database or in a copy."""
+        if not is_database(transcript.path):
+            return self._version2.copied_transcript(transcript.path) is not None
+        try:
+            return any(found.key == transcript.key for found in self._version2.listed(transcript.path))
+        except sqlite3.Error:
+            return False
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the tables that are not read, and the documents of versions before the database that are not in it."""
@@ -115,6 +142,8 @@ class OpenCode(SettingsFiles):
             return self._only_session(path)
         from cortext.tools.opencode.document import head_of
 
+        if (copied := self._version2.copied_transcript(path)) is not None:
+            return copied
         info = head_of(path).info
         key = str(info.get("id") or "")
         if not is_key(key):
@@ -127,7 +156,7 @@ class OpenCode(SettingsFiles):
 
     def _only_session(self, path: str, key: str = "") -> Transcript | None:
         try:
-            found = list(transcripts(path, tool=self.name, key=key))
+            found = self._listed(path, key=key)
         except sqlite3.Error:
             return None
         return found[0] if len(found) == 1 else None
@@ -145,13 +174,20 @@ class OpenCode(SettingsFiles):
         """Return a reading of the messages; with a cursor, only of those added since."""
         from cortext.tools.opencode.read import DatabaseReading, DocumentReading
 
+        if self._is_version2(transcript):
+            return self._version2.read(transcript)
         if is_database(transcript.path) or transcript.key.startswith(_DAMAGED_DATABASE):
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 
     def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
-        """Copy a session as a document for `opencode import`; a copy that is up to date is not rewritten."""
-        if is_database(transcript.path):
+        """Copy a session as a document for `opencode import`; a copy that is up to date is not rewritten.
+
+        That of a session of OpenCode 2 has its rows.
+        """
+        if self._is_version2(transcript):
+            self._version2.copy(transcript, target, later)
+        elif is_database(transcript.path):
             from cortext.tools.opencode.document import keep
 
             keep(transcript.path, transcript.key, target, later)
@@ -163,6 +199,14 @@ class OpenCode(SettingsFiles):
         from cortext.tools.opencode.document import blocks_of, children_of, head_of
         from cortext.tools.opencode.write import import_document
 
+        if (copied := self._version2.copied_transcript(copy)) is not None:
+            if not any(found.key == copied.key for found in self.transcripts()):
+                raise SessionNotFound(
+                    f"a session of OpenCode 2 cannot be put back: {copied.key}",
+                    kept="our copy of it",
+                    hint="resume it with --rewrite: a new session gets its messages",
+                )
+            return copied.key
         key = str(head_of(copy).info.get("id") or "")
         if not is_key(key):
             raise DamagedData(f"{copy} is not a session of OpenCode", kept="it is unchanged")
@@ -177,8 +221,11 @@ class OpenCode(SettingsFiles):
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
         """Return an empty report, because OpenCode sends everything; None if the session was compacted."""
+        from cortext.tools.opencode import version2
         from cortext.tools.opencode.store import is_compacted
 
+        if self._is_version2(transcript) and is_database(transcript.path):
+            return None if version2.is_compacted(transcript.path, transcript.key) else Withheld()
         return None if is_compacted(transcript.path, transcript.key) else Withheld()
 
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────

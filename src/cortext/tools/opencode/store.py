@@ -15,7 +15,7 @@ from glob import glob
 from typing import Any, NamedTuple
 
 from cortext.tools.base import Transcript
-from cortext.tools.shared.sqlite import connection, is_database, number_of, text_of
+from cortext.tools.shared.sqlite import columns, connection, is_database, number_of, text_of
 
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 
@@ -47,6 +47,8 @@ TABLES = {
     "session": ("id", "parent_id", "directory", "time_updated"),
     "message": ("id", "session_id", "time_created", "time_updated", "data"),
     "part": ("id", "message_id", "session_id", "data"),
+    "session_v2": ("id", "parent_id", "directory", "time_updated"),
+    "session_message": ("id", "session_id", "type", "seq", "time_updated", "data"),
 }
 BOOKKEEPING = (
     *(
@@ -101,6 +103,9 @@ def transcripts(path: str, *, tool: str, project: str | None = None, key: str = 
     values = (key,) if key else ()
     folders = None if project is None else {project, os.path.realpath(project)}
     with connection(path) as database:
+        has_old = all(columns(database, table) for table in ("session", "message"))
+        if columns(database, "session_message") and not has_old:
+            return  # a database that OpenCode 2 made has no older tables
         for root, directory, size, changed in database.execute(_TRANSCRIPTS.format(roots=roots), values):
             if folders is None or directory in folders:
                 # SQLite accepts any value in any column: an id may be stored as bytes.

@@ -15,6 +15,8 @@ T = TypeVar("T")
 class WholeReading:
     """A reading without a cursor. A subclass yields the messages."""
 
+    is_whole = True  # whatever cursor it was given
+
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self.about = About(project=transcript.project)

@@ -150,7 +150,7 @@ class VibeReading(WholeReading):
             else:
                 yield from thread.add(message, with_earlier=spoken_before)
         if journal:
-            yield from self._journal(session, journal, thread)
+            yield from self._journal(session, journal, thread, is_all=not context)
 
     def _chunks(self, session: Session, names: Sequence[str], kind: type[list[T]]) -> list[T]:
         found: list[T] = []
@@ -161,7 +161,7 @@ class VibeReading(WholeReading):
                 self.damaged("chunk cannot be read", name)
         return found
 
-    def _journal(self, session: Session, name: str, thread: _Thread) -> Iterator[Message]:
+    def _journal(self, session: Session, name: str, thread: _Thread, *, is_all: bool) -> Iterator[Message]:
         try:
             for record in self._lines(session, name, records.journal_decoder, records.JournalRecord):
                 try:
@@ -169,7 +169,7 @@ class VibeReading(WholeReading):
                 except RECORD_ERRORS:
                     self.damaged(NOT_UNDERSTOOD, name)
         except FileNotFoundError:
-            if not session.manifest.checkpoint.names:  # else nothing was said since
+            if is_all:  # else nothing was said since
                 self.damaged("journal is missing", name)
 
     def _record(self, record: records.JournalRecord, thread: _Thread) -> Iterator[Message]:
