@@ -12,6 +12,7 @@ import pytest
 from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
 
 from cortext.model.message import thread
+from cortext.tools.codex import compressed
 from cortext.tools.codex.adapter import Codex
 
 SECOND = "01a1dd0e-7902-7411-b214-e3196744529a"
@@ -175,17 +176,63 @@ def test_the_store_is_found_by_the_environment(tmp_path: Path) -> None:
     assert [item.key for item in Codex(environ={"HOME": str(tmp_path)}).transcripts()] == [THREAD]
 
 
-def test_a_compressed_page_is_reported_and_not_read(tmp_path: Path) -> None:
+@pytest.mark.req("TRUE-05")
+def test_a_compressed_page_is_named_if_there_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = everyday().save(tmp_path)
     path.rename(f"{path}.zst")
+    monkeypatch.setattr(compressed, "library", lambda: None)
     tool = Codex(home=str(tmp_path))
 
     (found,) = tool.transcripts()
     reading = tool.read(found)
 
     assert list(reading) == []
-    assert reading.counts.unknown == {"compressed page (.zst)": 1}
+    assert reading.counts.unknown == {compressed.UNREAD: 1} and "pip install" in compressed.UNREAD
     assert list(tool.read(found, reading.cursor)) == []
+
+
+def squeeze(path: Path) -> Path:
+    """Compress a page as Codex does: the time is kept, and the plain file is gone."""
+    zstd = compressed.library() or pytest.skip("no library for zstd is installed: the extra `zst`")
+    packed, status = Path(f"{path}.zst"), path.stat()
+    packed.write_bytes(zstd.compress(path.read_bytes()))
+    os.utime(packed, ns=(status.st_atime_ns, status.st_mtime_ns))
+    path.unlink()
+    return packed
+
+
+@pytest.mark.req("TRUE-05")
+def test_a_compressed_page_is_read_and_goes_on_after_it_is_unpacked(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    tool = Codex(home=str(tmp_path))
+    (before,) = tool.transcripts()
+    first = tool.read(before)
+    complete = [(message.id, message.role, message.text) for message in first]
+    plain = path.read_bytes()
+    packed = squeeze(path)
+
+    (found,) = tool.transcripts()
+    again = [(message.id, message.role, message.text) for message in tool.read(found)]
+    tool.copy(found, str(tmp_path / "native"))
+
+    assert (found.key, found.project, found.path) == (before.key, before.project, str(packed))
+    assert again == complete
+    assert list(tool.read(found, first.cursor)) == [], "nothing was said since"
+    assert (tmp_path / "native").read_bytes() == plain
+    path.write_bytes(plain)  # Codex unpacks it before it appends: for a moment there are both
+    assert [item.path for item in tool.transcripts()] == [str(path)]
+
+
+@pytest.mark.req("TRUE-05")
+def test_a_compressed_page_that_was_cut_is_counted_as_damaged(tmp_path: Path) -> None:
+    squeeze(everyday().save(tmp_path))
+    (found,) = Codex(home=str(tmp_path)).transcripts()
+    damaged = Path(found.path)
+    damaged.write_bytes(damaged.read_bytes()[:40])
+
+    reading = Codex(home=str(tmp_path)).read(found)
+
+    assert list(reading) == [] and reading.counts.damaged == {"compressed page cannot be unpacked": 1}
 
 
 def test_the_title_comes_from_the_index_of_codex(tmp_path: Path) -> None:

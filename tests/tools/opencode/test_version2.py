@@ -15,7 +15,7 @@ from tests.tools.opencode.corpus import START, Corpus
 
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.base import TranscriptSource
-from cortext.tools.opencode import adapter, version2
+from cortext.tools.opencode import adapter, store, version2
 from cortext.tools.opencode.adapter import OpenCode
 
 pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TRUE-05")
@@ -89,7 +89,13 @@ def save(path: Path, rows: Sequence[tuple[str, Json | str]] = ROWS, key: str = "
     """Store a session as OpenCode 2 does."""
     with closing(sqlite3.connect(path)) as database, database:
         database.executescript(TABLES)
-        fields = {"id": key, "project_id": "global", "slug": "a", "directory": PROJECT, "title": "Counting herons"}
+        fields: Json = {
+            "id": key,
+            "project_id": "global",
+            "slug": "a",
+            "directory": PROJECT,
+            "title": "Counting herons",
+        }
         fields |= {"version": "2.0.4", "time_created": START, "time_updated": START, **session}
         names = ", ".join(fields)
         marks = ", ".join("?" * len(fields))
@@ -202,7 +208,7 @@ def test_a_side_agents_session_is_an_aside_of_its_parent(tmp_path: Path) -> None
 def test_the_reader_of_before_would_have_raised_the_alarm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     upgraded(tmp_path)
     monkeypatch.setattr(version2, "is_here", lambda database: False)
-    known = {name: needed for name, needed in adapter.TABLES.items() if not name.startswith("session_")}
+    known = {name: needed for name, needed in store.TABLES.items() if not name.startswith("session_")}
     monkeypatch.setattr(adapter, "TABLES", known)
     source = tool(tmp_path)
 

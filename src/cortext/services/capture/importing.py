@@ -71,15 +71,13 @@ def capture_all(
     With `share`, several processes may share the work; a process with threads of another library must not fork.
     """
     changed: list[tuple[TranscriptSource, Transcript]] = []
-    from cortext import __version__
-
     failures = uncaptured.failures()
     failed_before = {(failure.tool, failure.key) for failure in failures if failure.kind != uncaptured.PART}
-    # A newer version may understand what an earlier one did not.
+    # A newer version, or a library, may understand what an earlier one did not.
     again = {
         (failure.tool, failure.key)
         for failure in failures
-        if failure.kind == uncaptured.PART and failure.cortext != __version__
+        if failure.kind == uncaptured.PART and failure.cortext != uncaptured.reader()
     }
     for tool, transcript in work:
         report = reports.setdefault(tool.name, ToolReport(tool=tool.name))

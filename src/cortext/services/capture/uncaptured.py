@@ -30,7 +30,7 @@ MOST = 500  # recorded failures: if very many transcripts fail, they have one ca
 class Failure:
     """One transcript that is not captured (or, without a key, a tool whose hooks or store failed).
 
-    `version` is the tool's when it was noticed, `cortext` ours when it was last tried; each is empty if unknown.
+    `version` is the tool's when it was noticed, `cortext` our `reader` when it was last tried; each may be unknown.
     """
 
     __slots__ = ("cortext", "key", "kind", "path", "since", "tool", "version", "why")
@@ -94,12 +94,21 @@ def without_path(why: str, path: str) -> str:
     return why
 
 
+def reader() -> str:
+    """Return what determines which records can be read: our version, and whether a library for zstd is installed."""
+    from importlib.util import find_spec
+
+    from cortext import __version__
+
+    names = ("compression", "backports")  # of Python itself, and of the library
+    is_there = any(find_spec(name) is not None and find_spec(f"{name}.zstd") is not None for name in names)
+    return f"{__version__}+zst" if is_there else __version__
+
+
 def record(
     tool: str, key: str, path: str, why: str, *, hook: bool = False, kind: str = TRANSCRIPT, version: str = ""
 ) -> None:
     """Record a failure; one that is recorded already keeps its time. With `hook`, the next command reports it once."""
-    from cortext import __version__
-
     try:
         file = _path(tool, key)
         before = _read(file)
@@ -107,7 +116,7 @@ def record(
         if before is None and len(os.listdir(_folder()) if os.path.isdir(_folder()) else ()) >= MOST:
             return
         since = before.since if before else clock.now()
-        failure = Failure(tool, key, path, since, why, kind, before.version if before else version, __version__)
+        failure = Failure(tool, key, path, since, why, kind, before.version if before else version, reader())
         fields = {name: getattr(failure, name) for name in Failure.__slots__}
         if before is None or any(getattr(before, name) != fields[name] for name in ("why", "path", "kind", "cortext")):
             fsio.ensure_folder(_folder())

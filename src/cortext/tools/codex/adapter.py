@@ -29,6 +29,7 @@ from cortext.tools.base import (
     Withheld,
     Written,
 )
+from cortext.tools.codex import compressed
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
 from cortext.tools.shared.leftovers import files_below, unlisted
@@ -121,8 +122,7 @@ class Codex(SettingsFiles, LocalTool):
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the files among the threads that are no pages of one; the first versions kept documents."""
-        endings = (".jsonl", ".json", codex_pages.COMPRESSED)
-        found = [path for top in (self.archive, self.sessions) for path in files_below(top, endings)]
+        found = [path for top in (self.archive, self.sessions) for path in files_below(top, ("",))]
         return unlisted((path for path in found if codex_pages.from_name(path) is None), listed, self.title)
 
     def watched(self) -> Watch:
@@ -158,7 +158,7 @@ class Codex(SettingsFiles, LocalTool):
         return pages, {other.page: other for other in found}
 
     def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
-        """Copy the newest page; if the thread has more, copy all of them to a folder next to it."""
+        """Copy the newest page, unpacked; if the thread has more, copy all of them to a folder next to it."""
         pages, by_id = self._pages_of(transcript)
         segments = codex_pages.segments(pages, by_id, [])
         newfiles.ensure_folder(os.path.dirname(target), later)
@@ -166,8 +166,9 @@ class Codex(SettingsFiles, LocalTool):
             newfiles.ensure_folder(target + COPIES, later)
             for segment in segments:
                 path = segment.page.path
-                newfiles.mirror_file(path, os.path.join(target + COPIES, os.path.basename(path)), later)
-        newfiles.mirror_file(transcript.path, target, later)
+                name = os.path.basename(path).removesuffix(codex_pages.COMPRESSED if compressed.library() else "")
+                newfiles.mirror_file(compressed.plain(path) or path, os.path.join(target + COPIES, name), later)
+        newfiles.mirror_file(compressed.plain(transcript.path) or transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore the pages of a thread that are no longer in the store; return the thread's id."""

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from cortext.errors import UnsafePath
+from cortext.errors import DamagedData, UnsafePath
 from cortext.io import files as fsio
 from cortext.io.jsonl import MAX_LINE
+from cortext.tools.codex import compressed
 from cortext.tools.codex.mark import Mark
 from cortext.tools.codex.records import Meta
 
@@ -28,7 +29,7 @@ _NAME = re.compile(
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 _COMPACTED = re.compile(rb'\{"timestamp":"[^"]*",(?:"ordinal":\d+,)?"type":"compacted"')
 _DEPTH = 4
-COMPRESSED = ".zst"
+COMPRESSED = compressed.ENDING
 COPIES = ".pages"  # suffix of the folder next to a copy with all pages of the thread, under their own names
 
 
@@ -99,12 +100,17 @@ def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
     threads: dict[str, dict[str, Page]] = {}
     for page in pages:
         known = threads.setdefault(page.thread, {})
-        # A page may exist twice, archived and as a copy: Codex uses the later file.
-        if page.page not in known or known[page.page].when <= page.when:
+        # A page may exist twice, archived and as a copy: Codex uses the later file. While it is being compressed or
+        # unpacked there are two files of one name: the plain one counts.
+        if page.page not in known or _rank(known[page.page]) <= _rank(page):
             known[page.page] = page
     return {
         thread: sorted(found.values(), key=lambda page: (page.when, page.page)) for thread, found in threads.items()
     }
+
+
+def _rank(page: Page) -> tuple[str, bool]:
+    return page.when, not page.path.endswith(COMPRESSED)
 
 
 def project_of(path: str) -> str:
@@ -134,12 +140,10 @@ def head_of(path: str) -> Head | None:
 
 def is_compacted(path: str) -> bool:
     """Whether Codex compacted a page. True for a page that cannot be read: it may have been."""
-    if path.endswith(COMPRESSED):
-        return True
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(compressed.plain(path), "rb", opener=fsio.plain_file) as file:
             return any(_COMPACTED.match(line) is not None for line in file)
-    except OSError:
+    except (OSError, DamagedData):
         return True
 
 
@@ -157,9 +161,9 @@ def _first_line(path: str) -> bytes:
 
 
 def _first_bytes(path: str, size: int) -> bytes:
-    """Return the beginning of a file; empty if it is missing, a link, or compressed."""
+    """Return the beginning of a file, unpacked; empty if it is missing, a link, or cannot be unpacked."""
     if path.endswith(COMPRESSED):
-        return b""
+        return compressed.first_bytes(path, size)
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
         try:

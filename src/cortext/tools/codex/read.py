@@ -10,13 +10,15 @@ from typing import Any
 
 import msgspec
 
+from cortext.errors import DamagedData
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts
+from cortext.tools.codex import compressed
 from cortext.tools.codex.builder import MessageBuilder
-from cortext.tools.codex.pages import COMPRESSED, Page, Segment, head_of, segments
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
+from cortext.tools.codex.pages import Page, Segment, head_of, segments
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place, place_named
 
 _SAMPLE = 1024  # bytes at a page's beginning, and before the offset reached, that the fingerprint covers
 
@@ -71,7 +73,8 @@ class CodexReading:
                 ends[page.page] = known[page.page]
                 continue
             end = yield from _read_segment(builder, segment, start, is_final=not is_last)
-            ends[page.page] = [end, *_fingerprints(page.path, end)]
+            if path := _plain(page.path, Counts()):
+                ends[page.page] = [end, *_fingerprints(path, end)]
         self.cursor = {"pages": ends, "command": self.about.command, **builder.state()}
 
     def _parent_of(self, segment: Segment) -> str | None:
@@ -98,11 +101,11 @@ def _read_segment(
 ) -> Generator[Message, None, int]:
     """Yield the messages of a segment; return the offset where its next reading begins."""
     page = segment.page
-    if page.path.endswith(COMPRESSED):
-        note(builder.counts.unknown, "compressed page (.zst)")
+    path = _plain(page.path, builder.counts)
+    if not path:
         return 0
     builder.path, builder.items.page = page.path, page.page
-    lines = ForeignLines(page.path, start, builder.counts)
+    lines = ForeignLines(path, start, builder.counts)
     begin, limit = start, segment.end
     add_line = builder.add_line
     for line in lines:
@@ -123,6 +126,20 @@ def _read_segment(
     return builder.held_from if builder.held_from >= 0 else lines.end
 
 
+def _plain(path: str, counts: Counts) -> str:
+    """Return the path of a page's lines; empty if it is compressed and cannot be unpacked, which is counted."""
+    try:
+        found = compressed.plain(path)
+    except DamagedData as error:
+        note(counts.damaged, "compressed page cannot be unpacked")
+        place_named(counts, error.message)
+        return ""
+    if not found:
+        note(counts.unknown, compressed.UNREAD)
+        place_named(counts, path)
+    return found
+
+
 def _fingerprints(path: str, end: int) -> tuple[str, str]:
     """Return hashes of a page's first bytes and of those before an offset."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
@@ -140,13 +157,10 @@ def _is_usable(cursor: dict[str, Any], found: list[Segment]) -> bool:
     pages = {segment.page.page: segment.page for segment in found}
     try:
         for page, (end, *fingerprints) in cursor["pages"].items():
-            if page not in pages or os.path.getsize(pages[page].path) < end:
+            path = compressed.plain(pages[page].path) if page in pages else ""
+            if not path or os.path.getsize(path) < end or list(_fingerprints(path, end)) != fingerprints:
                 return False
-            if pages[page].path.endswith(COMPRESSED):
-                continue
-            if list(_fingerprints(pages[page].path, end)) != fingerprints:
-                return False
-    except (KeyError, TypeError, ValueError, AttributeError, OSError):
+    except (DamagedData, KeyError, TypeError, ValueError, AttributeError, OSError):
         return False
     return True
 

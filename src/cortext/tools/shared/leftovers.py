@@ -45,10 +45,11 @@ def is_empty(path: str) -> bool:
 
 
 def files_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the files below a folder whose names have one of these endings, in order."""
+    """Yield the files below a folder whose names have one of these endings, in order; no hidden and temporary ones."""
     for top, folders, names in os.walk(folder):
         folders.sort()
-        yield from (os.path.join(top, name) for name in sorted(names) if name.endswith(endings))
+        found = (name for name in sorted(names) if name.endswith(endings) and not name.endswith((".tmp", ".lock")))
+        yield from (os.path.join(top, name) for name in found if not name.startswith("."))
 
 
 def described(path: str) -> str:

@@ -19,7 +19,7 @@ from cortext.io.inside import inside
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.folders import is_uuid, step_below
-from cortext.tools.shared.leftovers import is_empty
+from cortext.tools.shared.leftovers import described, is_empty
 from cortext.tools.shared.values import valid_fields
 from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
 
@@ -100,7 +100,12 @@ class VibeStore:
                     yield transcript
 
     def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
-        """Yield the folders that look like a session and are none that can be read, without those of subagents."""
+        """Yield the folders that are no session that can be read, without those of subagents."""
+        for name in _listed(self.root):
+            folder = os.path.join(self.root, name)
+            is_usual = name.startswith((_VIBE_2, ".")) or folder == self.unified
+            if not is_usual and os.path.isdir(folder) and os.listdir(folder):
+                yield Leftover(folder, f"a folder of a kind that is not known yet: it is {described(folder)}")
         paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
         unified = [os.path.join(self.unified, name, CURRENT) for name in _listed(self.unified)]
         old = [os.path.join(self.root, name, LINES) for name in _listed(self.root) if name.startswith(_VIBE_2)]
@@ -109,7 +114,7 @@ class VibeStore:
                 continue
             try:
                 session = Session(dict(_heads(path)))
-                is_known = session.key in keys or session.runtime.identity.depth
+                is_known = session.key in keys or session.runtime.identity.depth > 0
                 why = "" if is_known or is_empty(path) else f"its session id is {session.key[:60]!r}, which is no UUID"
             except ERRORS as error:
                 why = f"its metadata cannot be read: {error}"
