@@ -111,6 +111,7 @@ PROMISES: dict[str, str] = {
     "SAFE-09": "One masking boundary for everything that leaves a store, process arguments included.",
     "SAFE-10": "A cloned repository cannot make a command read, write or run anything outside itself.",
     "SAFE-12": "Secrets are found beside any script, glued to words, quoted, numbered and broken over lines.",
+    "SAFE-13": "No stored message and no stranger on the machine can stop the page for its owner.",
     "LIB-01": "A small public API (`import cortext`), typed, documented with examples that run, pinned by a test.",
     "LIB-02": "AI tools are plugins behind one required and several optional protocols, with a conformance kit and a tutorial that a test follows.",
     "LIB-03": "A test checks that every command, option, setting and variable is documented; the site builds without a broken link.",

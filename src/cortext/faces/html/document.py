@@ -60,7 +60,7 @@ def document_chunks(
     yield head
     for batch in _batches(messages):
         whole = {message.seq for message in batch} if full else ()
-        yield str(shown.html(shown.items(batch, _Inside(), full=whole)))
+        yield str(shown.render(batch, _Inside(), full=whole))
     yield tail
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -13,10 +13,13 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from cortext.faces.html import bounded
 from cortext.faces.html.code import spans
 
 MOST = 200_000  # characters; a longer text is shown as it was written
-REMEMBERED = 8_000  # characters of a text whose HTML is kept for the next time
+REMEMBERED = 8_000  # characters of a text whose HTML is kept: a reader scrolls up and down in the same messages
+MOST_REMEMBERED = 1024  # texts
+_remembered: dict[str, str] = {}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _TAGS = {
     *("p", "br", "hr", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "code", "span", "em", "strong"),
@@ -92,21 +95,28 @@ def plain(text: str) -> str:
 
 def render(text: str) -> str:
     """Return markdown as safe HTML."""
-    return _remembered(text) if len(text) <= REMEMBERED else _rendered(text)
-
-
-@lru_cache(maxsize=1024)
-def _remembered(text: str) -> str:
-    """A reader scrolls up and down in the same messages."""
-    return _rendered(text)
+    if len(text) > REMEMBERED:
+        return _rendered(text)
+    if text not in _remembered:
+        html = _rendered(text)
+        if not bounded.may_format():  # perhaps it was not formatted because of other texts
+            return html
+        if len(_remembered) >= MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[text] = html
+    return _remembered[text]
 
 
 def _rendered(text: str) -> str:
     text = plain(text)
+    written = f'<pre class="text" tabindex="0">{escape(text)}</pre>'
     if len(text) > MOST:
-        return f'<pre class="text" tabindex="0">{escape(text)}</pre>'
+        return written
     parser = _parser()
-    tokens = parser.parse(text)
+    try:
+        tokens = bounded.within(len(text), lambda: parser.parse(text))
+    except bounded.TooLong:
+        return f'<p class="quiet">Shown as it was written, because formatting it takes too long.</p>{written}'
     for token in tokens:
         if token.type in _DIRECTED:
             token.attrSet("dir", "auto")

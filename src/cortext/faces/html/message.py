@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple, Protocol
 
 from markupsafe import Markup
 
-from cortext.faces.html import diff, markdown
+from cortext.faces.html import bounded, diff, markdown
 from cortext.faces.html.code import spans
 from cortext.faces.html.secrets import Marks
 from cortext.faces.html.templates import environment
@@ -18,7 +18,7 @@ from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.safety import terminal
 from cortext.services.digest.calls import Call, calls_in, status_of
-from cortext.services.text.edits import edits_of
+from cortext.services.text.edits import Edit, edits_of
 
 CUT = 6_000  # characters of a result or a call that are shown at first,
 CUT_PROSE = 60_000  # and of what was said: a pasted log is no prose
@@ -78,11 +78,11 @@ def items(
     addresses: Addresses,
     *,
     full: Collection[int] = (),
-    position: Callable[[int], int] | None = None,
+    positions: Mapping[int, int] | None = None,
 ) -> Iterator[Item]:
     """Yield the messages; a result is shown with its call, if that is among them. `full` are shown without cuts.
 
-    `position` returns the position of a message in the conversation.
+    `positions` has the position of each message in the conversation.
     """
     calls = {id(call.part): call for call in calls_in(messages)}
     home = {id(part): message.seq for message in messages for part in message.parts or ()}
@@ -107,7 +107,7 @@ def items(
             notes.insert(0, message.model)
         link = addresses.message(message.seq)
         role = message.role if message.role in _ROLES else "other"
-        at = position(message.seq) if position is not None else -1
+        at = positions[message.seq] if positions is not None else -1
         yield Item(message.seq, role, label, message.timestamp, link, notes, blocks, at)
 
 
@@ -121,6 +121,24 @@ def with_results(messages: Sequence[Message], seqs: Collection[int]) -> set[int]
 def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:
     """Return the messages as HTML."""
     return Markup(environment().get_template("html/messages.html").render(items=list(shown)))
+
+
+def render(
+    messages: Sequence[Message],
+    addresses: Addresses,
+    *,
+    full: Collection[int] = (),
+    positions: Mapping[int, int] | None = None,
+) -> Markup:
+    """Return the messages as HTML. What would take too long to format is shown as it was written."""
+    return Markup(bounded.run(_rendered, list(messages), addresses, set(full), positions))
+
+
+def _rendered(
+    messages: list[Message], addresses: Addresses, full: set[int], positions: Mapping[int, int] | None
+) -> str:
+    with bounded.budget():
+        return str(html(items(messages, addresses, full=full, positions=positions)))
 
 
 class _Shown:
@@ -171,7 +189,7 @@ class _Shown:
         return self._addresses.full(self._message.seq) if left else ""
 
     def _call(self, call: Call) -> Block:
-        edits = edits_of(call.part)
+        edits = _edits(call.part)
         pieces, left = [], 0
         if edits:
             room = diff.MOST_LINES  # for all files together
@@ -247,3 +265,11 @@ def _json(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, indent=2)
     except (TypeError, ValueError, RecursionError):
         return str(value)
+
+
+def _edits(call: Part) -> list[Edit]:
+    """Return the edits of a call; none if comparing the texts takes too long: it is shown as any other call."""
+    try:
+        return bounded.within(len(_json(call.input)), lambda: edits_of(call))
+    except bounded.TooLong:
+        return []

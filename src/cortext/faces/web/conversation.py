@@ -73,7 +73,8 @@ def render(
     masked, _ = mask_messages(shown_messages)
     reveal = messages.with_results(shown_messages, reveal)
     clear = [old if old.seq in reveal else new for old, new in zip(shown_messages, masked, strict=True)]
-    return messages.html(messages.items(clear, _Addresses(row, branch), full=full, position=windows.position))
+    positions = {message.seq: windows.position(message.seq) for message in clear}
+    return messages.render(clear, _Addresses(row, branch), full=full, positions=positions)
 
 
 async def conversation(request: Request) -> Response:

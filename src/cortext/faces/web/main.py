@@ -20,6 +20,7 @@ import uvicorn
 
 from cortext.config import folders
 from cortext.errors import CortextError, UsageError
+from cortext.faces.html import bounded
 from cortext.faces.web.app import application
 from cortext.faces.web.library import Library
 from cortext.faces.web.security import Access
@@ -111,6 +112,7 @@ async def _run(listening: socket.socket, access: Access, library: Library, ready
     while not server.started and not serving.done():
         await asyncio.sleep(0.01)
     if server.started:
+        bounded.warm()
         ready()
     await serving
     page.state.background.close()
