@@ -22,6 +22,7 @@ from cortext.config import folders
 from cortext.errors import CortextError, UsageError
 from cortext.faces.html import bounded
 from cortext.faces.web.app import application
+from cortext.faces.web.connections import WAITING, Connection
 from cortext.faces.web.library import Library
 from cortext.faces.web.security import Access
 from cortext.io import files as fsio
@@ -96,7 +97,9 @@ async def _run(listening: socket.socket, access: Access, library: Library, ready
         timeout_keep_alive=30,
         timeout_graceful_shutdown=CLOSING,
         h11_max_incomplete_event_size=16 << 10,
-        limit_concurrency=100,
+        http=Connection.for_access(access),
+        backlog=WAITING,
+        proxy_headers=access.is_proxied,  # otherwise anyone could name another address than their own
     )
     server = uvicorn.Server(config)
     loop = asyncio.get_running_loop()

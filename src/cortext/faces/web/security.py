@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -25,8 +26,9 @@ from cortext.faces.html.templates import environment
 
 MOST_BODY = 64 << 10  # bytes of a request's body
 MOST_TARGET = 4096  # bytes of its path and query
-BURST, PER_SECOND = 240, 60  # requests: a fast typist with several windows needs a tenth of that
-FAILURES, FAILURE_SECONDS = 10, 60.0  # wrong passwords that are answered in that time; nobody guesses a token
+BURST, PER_SECOND = 240, 60  # requests without the cookie from one address
+MOST_ADDRESSES = 1_000  # whose requests are counted
+FAILURES, FAILURE_SECONDS = 10, 60.0  # wrong passwords from one address in that time; nobody guesses a token
 COOKIE_SECONDS = 30 * 86_400
 
 CONTENT_POLICY = (
@@ -64,7 +66,9 @@ class Access:
         self._session = secrets.token_urlsafe(32)
         self._salt = secrets.token_bytes(16)
         self._password = self._slow(password) if password else b""
-        self._failures: list[float] = []
+        self.is_proxied = bool(proxied)
+        self._failures: dict[str, list[float]] = {}
+        self._one_password = asyncio.Lock()
 
     @property
     def csrf(self) -> str:
@@ -114,15 +118,23 @@ class Access:
         """Return the value of `Set-Cookie`."""
         return f"{self.cookie}={self._session}; Path=/; Max-Age={COOKIE_SECONDS}; HttpOnly; SameSite=Strict"
 
-    def may_try(self) -> bool:
-        """Whether another wrong password would be answered."""
-        now = time.monotonic()
-        self._failures = [moment for moment in self._failures if now - moment < FAILURE_SECONDS]
-        return len(self._failures) < FAILURES
+    async def try_password(self, text: str, address: str) -> bool | None:
+        """Whether this is the password; None if it is not looked at, after too many wrong ones from this address.
 
-    def failed(self) -> None:
-        """Note a wrong password."""
-        self._failures.append(time.monotonic())
+        One is compared at a time, in a thread: that takes a while on purpose, and others are answered meanwhile.
+        """
+        now = time.monotonic()
+        recent = {key: [moment for moment in moments if now - moment < FAILURE_SECONDS]
+                  for key, moments in self._failures.items()}  # fmt: skip
+        self._failures = {key: moments for key, moments in recent.items() if moments}
+        if len(self._failures.get(address, ())) >= FAILURES:
+            return None
+        self._failures.setdefault(address, []).append(now)  # before it is compared: many may come at once
+        async with self._one_password:
+            right = await asyncio.to_thread(self.is_password, text)
+        if right:
+            self._failures.pop(address, None)
+        return right
 
 
 class Rate:
@@ -148,8 +160,8 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access, clock: Callable[[], float] = time.monotonic) -> None:
         self._app, self._access = app, access
-        # Apart, so that another user of the machine who asks all the time does not keep the owner out.
-        self._readers, self._strangers = Rate(clock), Rate(clock)
+        # Only of those without the cookie, and apart, so that nobody who asks all the time keeps another out.
+        self._clock, self._strangers = clock, dict[str, Rate]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -169,7 +181,7 @@ class Guard:
             await self._app(scope, _bounded(receive), protected)
         elif self._access.asks_password and path == "/login" and method == "POST":
             try:
-                await self._log_in(_bounded(receive), protected)
+                await self._log_in(_bounded(receive), protected, _address(scope))
             except TooLarge:
                 await _answer(protected, 413, "the request is too large")
         else:
@@ -178,8 +190,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Return why a request is refused before anything else is looked at."""
         headers = _headers(scope)
-        is_reader = self._access.has_cookie(headers.get("cookie", ""))
-        if not (self._readers if is_reader else self._strangers).allows() and not self._has_token(scope):
+        if not self._access.has_cookie(headers.get("cookie", "")) and not self._allows(scope):
             return 429, "too many requests"
         host = headers.get("host", "").lower()
         if not self._access.is_host(host):
@@ -199,6 +210,15 @@ class Guard:
             return 405, "only GET, HEAD and POST are answered"
         return None
 
+    def _allows(self, scope: Scope) -> bool:
+        """Whether a request without the cookie is answered."""
+        address = _address(scope)
+        rate = self._strangers.pop(address, None) or Rate(self._clock)
+        self._strangers[address] = rate  # the last again
+        if len(self._strangers) > MOST_ADDRESSES:
+            del self._strangers[next(iter(self._strangers))]
+        return rate.allows() or self._has_token(scope)
+
     def _has_token(self, scope: Scope) -> bool:
         return not self._access.asks_password and self._access.is_token(_token(scope))
 
@@ -213,10 +233,7 @@ class Guard:
         locked = environment().get_template("web/locked.html")
         await _answer(send, 401, locked.render(password=self._access.asks_password, wrong=bool(token)), html=True)
 
-    async def _log_in(self, receive: Receive, send: Send) -> None:
-        if not self._access.may_try():
-            await _answer(send, 429, "too many wrong passwords: wait a minute")
-            return
+    async def _log_in(self, receive: Receive, send: Send, address: str) -> None:
         body = b""
         while True:
             message = await receive()
@@ -224,11 +241,14 @@ class Guard:
             if not message.get("more_body"):
                 break
         password = parse_qs(body.decode("utf-8", "replace")).get("password", [""])[0]
-        if self._access.is_password(password):
+        right = await self._access.try_password(password, address)
+        if right is None:
+            await _answer(send, 429, "too many wrong passwords: wait a minute")
+            return
+        if right:
             headers = [(b"set-cookie", self._access.set_cookie().encode()), (b"location", b"/")]
             await _answer(send, 303, "", headers)
             return
-        self._access.failed()
         page = environment().get_template("web/locked.html")
         await _answer(send, 401, page.render(password=True, wrong=True), html=True)
 
@@ -239,6 +259,26 @@ def _is_address(name: str) -> bool:
         return bool(ipaddress.ip_address(name[1:-1] if name.startswith("[") and name.endswith("]") else name))
     except ValueError:
         return False
+
+
+def _address(scope: Scope) -> str:
+    """Return where a request comes from. Whoever has one address of a network or of this machine has all of them."""
+    try:
+        address = ipaddress.ip_address((scope.get("client") or ("",))[0])
+    except ValueError:
+        return ""
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return "loopback"
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)
+
+
+def cookie_of(scope: Scope) -> str:
+    """Return the `Cookie` header of a request."""
+    return _headers(scope).get("cookie", "")
 
 
 class TooLarge(Exception):
