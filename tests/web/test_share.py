@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import signal
+import subprocess
+import sys
 from html import unescape
 from pathlib import Path
 
@@ -119,6 +122,45 @@ def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, m
         with pytest.raises(RuntimeError):
             export.run(["--format", "html", "--all", str(tmp_path / name)])
     assert [path.name for path in tmp_path.iterdir()] == ["empty"] and not [*(tmp_path / "empty").iterdir()]
+
+
+KILLED = """
+import os, signal, sys
+from cortext.io import files as fsio
+from cortext.faces.cortext.main import main
+rename, left = os.rename, [int(sys.argv.pop(1))]
+def killed(*paths):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(*paths)
+fsio.calls.rename = killed
+main()
+"""
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_a_killed_site_is_no_obstacle_for_the_next(pond: Pond, tmp_path: Path, existed: bool) -> None:
+    """Killed before a page has its name, and before the folder has: nothing is there, or all of it."""
+    folder = tmp_path / "site"
+    words = ["export", "--format", "html", "--all", str(folder)]
+    if existed:
+        folder.mkdir(mode=0o755)
+    for renames in (3, 7):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(renames), *words], cwd=pond.folder, env=pond.env, check=False
+        )
+        assert done.returncode == -signal.SIGKILL
+        assert [*folder.iterdir()] == [] if existed else not folder.exists()
+        assert len([*tmp_path.iterdir()]) == 1 + existed  # what the next one removes
+    assert _export(pond, *words[1:]).code == 0
+    assert [*tmp_path.iterdir()] == [folder] and len([*folder.glob("*.html")]) == 6
+    assert folder.stat().st_mode & 0o777 == (0o755 if existed else 0o700)
+
+
+def test_the_folder_a_person_is_in_is_not_replaced(pond: Pond, tmp_path: Path) -> None:
+    done = cortext("export", "--format", "html", "--all", ".", cwd=tmp_path, env=pond.env)
+    assert done.code == 2 and "the folder you are in" in done.err and [*tmp_path.iterdir()] == []
 
 
 def test_an_encrypted_file_opens_only_with_its_passphrase(pond: Pond) -> None:

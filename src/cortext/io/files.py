@@ -15,6 +15,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from cortext.errors import UnsafePath, WriteFailed
@@ -497,6 +498,53 @@ def move(source: str, target: str, later: Callable[[str], None] | None = None) -
         sync_folder(os.path.dirname(source))
     except OSError as error:
         raise write_failed(error, target, "every file, under its old or its new name") from error
+
+
+@contextmanager
+def whole_folder(path: str) -> Iterator[str]:
+    """Give a new folder beside a path, which gets that name when the block ends: a reader sees all files or none.
+
+    What is at the path must be missing or an empty folder. A failed block leaves nothing; what a killed process left
+    is removed by the next one.
+    """
+    parent, name = os.path.split(path)
+    ensure_folder(parent)
+    _sweep_folders(parent, f".{name}.")
+    temporary = os.path.join(parent, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+    descriptor = -1
+    try:
+        calls.mkdir(temporary, FOLDER_MODE)
+        descriptor = calls.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+        _lock(descriptor)  # it is ours as long as we run
+        calls.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode) if os.path.isdir(path) else FOLDER_MODE)
+        yield temporary
+        calls.rename(temporary, path)
+    except BaseException as error:
+        remove_tree(temporary)
+        if isinstance(error, OSError):
+            raise write_failed(error, path, "it is unchanged") from error
+        raise
+    finally:
+        if descriptor >= 0:
+            close_file(descriptor)
+    sync_folder(parent)
+
+
+def _sweep_folders(folder: str, beginning: str) -> None:
+    """Remove the unfinished folders of processes that were killed."""
+    for name in os.listdir(folder):
+        if not (name.startswith(beginning) and _is_dead(name)):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            descriptor = calls.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if _lock(descriptor):
+                remove_tree(path)
+        finally:
+            close_file(descriptor)
 
 
 def remove(path: str) -> None:

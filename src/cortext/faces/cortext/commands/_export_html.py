@@ -78,34 +78,31 @@ class Unreadable(Exception):
 def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
     """Write every conversation as a file of a folder, and a first page that lists and searches them.
 
-    Returns 3 if some could not be read; they are left out and reported. If anything else fails, the folder is left as
-    it was.
+    Returns 3 if some could not be read; they are left out and reported. The folder appears when it is complete: if
+    anything else fails, or the process is killed, it is left as it was.
     """
     extra.require()
     if options.encrypt:
         raise UsageError("--encrypt works for one conversation", kept="nothing was written", hint="leave --all out")
-    folder = os.path.abspath(options.all)
-    existed = os.path.isdir(folder)
-    if existed and os.listdir(folder):
+    folder = os.path.realpath(options.all)
+    if os.path.isdir(folder) and os.listdir(folder):
         raise UsageError(f"{folder} is not empty", kept="it is unchanged", hint="name a new folder")
+    if folder == os.getcwd():
+        raise UsageError(
+            f"{folder} is the folder you are in, which is replaced when all pages are complete",
+            kept="it is unchanged",
+            hint="name a new folder",
+        )
     listing = fresh_listing(stores)
     listing.partial = True
     rows = listing.rows(asking=False)
     redaction = Redaction(options.redact, {*listing.sources, *(row.project for row in rows)})
-    fsio.ensure_folder(folder)
-    names = {FIRST}  # of files of ours
 
     def exported(row: Row) -> Exported:
         return Exported(listing.found(row), options, kinds, redaction)
 
-    try:
-        left_out = _write_site(folder, names, rows, exported, options)
-    except BaseException:
-        for name in names:
-            fsio.remove(os.path.join(folder, name))
-        if not existed:
-            fsio.remove_tree(folder)
-        raise
+    with fsio.whole_folder(folder) as building:
+        left_out = _write_site(building, rows, exported, options)
     print(terminal.line(os.path.join(folder, FIRST)))
     _report(redaction)
     for name, why in left_out.items():
@@ -114,17 +111,14 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
 
 
 def _write_site(
-    folder: str,
-    names: set[str],
-    rows: Sequence[Row],
-    exported: Callable[[Row], Exported],
-    options: Namespace,
+    folder: str, rows: Sequence[Row], exported: Callable[[Row], Exported], options: Namespace
 ) -> dict[str, str]:
-    """Write the pages, the first one last, and add their names. Returns what cannot be read, with the reasons."""
+    """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
     from cortext.faces.html.document import document_chunks
     from cortext.faces.html.site import Entry, first_page
 
     entries: list[Entry] = []
+    names = {FIRST}
     left_out: dict[str, str] = {}
     with Progress("Writing pages", len(rows)) as bar:
         for row in rows:
