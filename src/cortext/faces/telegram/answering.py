@@ -6,13 +6,13 @@ from one that was killed continues where that one stopped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, StoreUnreachable, WriteFailed
+from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
+from cortext.faces.telegram.failing import error_text
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.assistant.chat_claims import PendingUpdate, Updates
@@ -26,6 +26,7 @@ PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another w
 _LOOK_BACK = 64  # messages that are searched for a recent update
 
 STOP = "/stop"  # only here: on the command line Ctrl-C does it
+STOP_HELP = (STOP, "stop the answer that is being written")
 
 GREETING = (
     "Hello. I keep every conversation with you, here and on the command line. Just write; "
@@ -35,20 +36,8 @@ GREETING = (
 Grown = Callable[[str], None]  # called with the answer so far
 
 
-# Advice for someone at a keyboard: a command, an option, an environment variable.
-_FOR_SHELL = re.compile(r"\b(?:cortext|aur|alfred|pip|npm|ollama|claude|gemini|codex)\b|--\w|\b[A-Z]+_[A-Z_]+\b|`")
 RETRY = [("Ask again", "/retry")]
 CONTINUE = [("Continue", "/continue")]
-
-
-def _error_text(error: CortextError) -> str:
-    """Return an error as a chat message: what happened, and what the user can do from there."""
-    if isinstance(error, NoModel):
-        return "⚠ No model is available: it has to be set up on the command line. Your message is kept."
-    hint = "This has to be fixed on the command line." if _FOR_SHELL.search(error.hint) else error.hint
-    if isinstance(error, ModelError):
-        hint = f"{hint}\nYour message is kept; /retry asks again.".strip()
-    return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", hint)))
 
 
 def _cut_note(reason: str) -> str:
@@ -83,7 +72,7 @@ class Answering:
         except PASSING:
             raise  # the caller retries
         except CortextError as error:
-            return Answer(_error_text(error))
+            return Answer(error_text(error))
 
     def _answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
         if incoming.kind == COMMAND:
@@ -152,7 +141,7 @@ class Answering:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
                 assistant.end_turn(session_id, [stored])
-            return Answer(_with_notes(_error_text(error), session_id, made), buttons=RETRY)
+            return Answer(_with_notes(error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
@@ -236,7 +225,7 @@ class Answering:
                 elif said and not said[-1].endswith("\n\n") and talk.reply is not None:
                     said.append("\n\n")  # between the text before a tool call and the text after it
         except ModelError as error:
-            text = "\n\n".join(filter(None, ("".join(said).strip(), _error_text(error))))
+            text = "\n\n".join(filter(None, ("".join(said).strip(), error_text(error))))
             return Answer(text, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped

@@ -18,7 +18,7 @@ from telegram import Bot
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
 from cortext.errors import ConfigError, StoreUnreachable, TakenOver, WriteFailed
-from cortext.faces.telegram.answering import PASSING, STOP, Answering, Grown, Stopped
+from cortext.faces.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
@@ -287,7 +287,7 @@ class TelegramBot:
         """Set the menu of commands."""
         try:
             menu = [(command.name, command.about[:256]) for command in COMMANDS]
-            await self.bot.set_my_commands([*menu, (STOP[1:], "stop the answer that is being written")])
+            await self.bot.set_my_commands([*menu, (STOP[1:], STOP_HELP[1])])
         except TelegramError as error:
             LOG.info("the command menu was not set: %s", error)
 

@@ -92,7 +92,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from telegram import Bot
     from telegram.request import HTTPXRequest
 
-    from cortext.faces.telegram.answering import Answering
+    from cortext.faces.telegram.answering import STOP_HELP, Answering
     from cortext.faces.telegram.bot import TelegramBot
     from cortext.faces.telegram.logs import LOG
     from cortext.faces.telegram.shared import SharedBot
@@ -116,7 +116,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
-    commands = Commands(assistant, idle_minutes=stores.settings.session.idle_minutes)
+    commands = Commands(assistant, idle_minutes=stores.settings.session.idle_minutes, own_help=[STOP_HELP])
     # With the sessions on a server, several processes may serve one bot.
     kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
     served = kind(
@@ -174,13 +174,16 @@ async def _hold(hold: Callable[[], None], *, patient: bool) -> None:
 
 
 def _warm(assistant: Assistant) -> None:
-    """Import what the first answer needs before it is needed. Errors will show up when it is."""
+    """Import what the first answer needs before it is needed, and say so if there is no model to answer."""
+    from cortext.faces.telegram.logs import LOG
+
     try:
         model = assistant.models.take()
         model.warm()
         assistant.models.give_back(model)
-    except CortextError:
-        pass
+    except CortextError as error:
+        why = "; ".join(filter(None, (error.message, error.hint)))
+        LOG.warning("messages are kept, but cannot be answered yet: %s", why)
 
 
 async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: str) -> None:

@@ -72,8 +72,9 @@ NO_SESSIONS = "There are no sessions yet. Send a message to start one."
 class Commands:
     """Runs the commands of one assistant."""
 
-    def __init__(self, assistant: Assistant, *, idle_minutes: float) -> None:
-        self._assistant, self._idle = assistant, idle_minutes
+    def __init__(self, assistant: Assistant, *, idle_minutes: float, own_help: Sequence[tuple[str, str]] = ()) -> None:
+        """`own_help` are the commands that the face itself handles, with their descriptions."""
+        self._assistant, self._idle, self._own_help = assistant, idle_minutes, own_help
         self._sessions, self._store = assistant.sessions, assistant.store
 
     def run(self, chat: str, line: str, *, seed: str = "") -> Answer:
@@ -306,7 +307,7 @@ class Commands:
 
     def do_help(self, chat: str, rest: str) -> Answer:
         """`/help`."""
-        return Answer("\n".join(f"{typed} – {about}" for typed, about in COMMANDS.help()))
+        return Answer("\n".join(f"{typed} – {about}" for typed, about in [*COMMANDS.help(), *self._own_help]))
 
     def _current(self, chat: str) -> str:
         session_id = self._sessions.active(chat)
