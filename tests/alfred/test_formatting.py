@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.faces.telegram.formatting import BOLD, CODE, ITALIC, LINK, PRE, QUOTE, STRIKE, Styled, render
+from cortext.faces.telegram.formatting import BOLD, CODE, ITALIC, LINK, PRE, QUOTE, SPOILER, STRIKE, Styled, render
 from cortext.faces.telegram.splitting import ENTITIES, LIMIT, split, units
 
 
@@ -98,6 +98,60 @@ def test_check_boxes_images_and_links_are_rendered() -> None:
     assert _parts(styled, BOLD) == ["重点"]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown", "kind", "parts"),
+    [
+        ("Plan\n====\n\nfirst\n\nWhy\n---\nbecause", "Plan\n\nfirst\n\nWhy\nbecause", BOLD, ["Plan", "Why"]),
+        ("see [the docs][1]\n\n[1]: https://a.example/x", "see the docs", LINK, ["the docs"]),
+        ("tea &amp; cake &lt;3 &#8364;", "tea & cake <3 €", BOLD, []),
+        ("one<br>two<br/>three<BR />four", "one\ntwo\nthree\nfour", BOLD, []),
+        ("so:\n\n    def f():\n        return 1\n\nend", "so:\n\ndef f():\n    return 1\n\nend", PRE,
+         ["def f():\n    return 1"]),
+        ("un**believ**able **bold**ness", "unbelievable boldness", BOLD, ["believ", "bold"]),
+        ("it was ||the butler **himself**||.", "it was the butler himself.", SPOILER, ["the butler himself"]),
+        ("so it is[^1] and[^n].\n\n[^1]: says *Ann*\n[^n]: says Bob", "so it is¹ and[n].\n\n¹ says Ann\n[n] says Bob",
+         ITALIC, ["Ann"]),
+    ],
+)  # fmt: skip
+def test_more_kinds_of_markdown_are_rendered(written: str, shown: str, kind: str, parts: list[str]) -> None:
+    styled = render(written)
+    assert styled.text == shown
+    assert _parts(styled, kind) == parts
+    _check(styled, split(styled))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "x**y + z**w, x**y**z",
+        "if a || b || c, a||b||c and ||",
+        "the class [^1] and [^abc]",
+        "[unused]: https://a.example/x",
+        "text\n\n[a]: https://a.example\n[b]: https://b.example",
+        "a <brx> b and <b>",
+        "no & entity; &unknown;",
+    ],
+)
+def test_what_only_looks_like_markdown_stays(written: str) -> None:
+    assert render(written).text == written
+    assert not [entity for entity in render(written).entities if entity.kind in (BOLD, SPOILER)]
+
+
+def test_a_link_definition_stays_visible_unless_a_link_uses_it() -> None:
+    styled = render("[a] and [b]\n\n[a]: https://a.example\n[c]: https://c.example\n[a]: https://other.example")
+    assert styled.text == "a and [b]\n\n\n[c]: https://c.example\n[a]: https://other.example"
+    assert [entity.url for entity in styled.entities] == ["https://a.example"]
+    assert [entity.url for entity in render("[**bold** link](https://d.example)").entities if entity.url] == [
+        "https://d.example"
+    ]
+
+
+def test_an_entity_brings_no_hidden_character_and_a_spoiler_hides_code() -> None:
+    assert "\u202e" not in render("a &#x202e; b").text
+    styled = render("||it is `4711`||")
+    assert (_parts(styled, SPOILER), _parts(styled, CODE)) == (["it is 4711"], [])
+
+
 def test_escape_codes_and_hidden_characters_are_made_visible() -> None:
     styled = render("red \x1b[31m, reversed \u202e, half \ud800")
     assert "\x1b" not in styled.text
@@ -126,15 +180,15 @@ def _check(styled: Styled, messages: list[Styled]) -> None:
                 assert not any(entity.start < other.end and other.start < entity.end for other in code)
 
 
-@given(st.text(st.sampled_from("*_`~[]()#>|-\\ \nab😀é\u0301\u200d"), max_size=300))
+@given(st.text(st.sampled_from("*_`~[]()#>|-=^:&\\ \nab😀é\u0301\u200d"), max_size=300))
 def test_any_markup_gives_a_message_that_telegram_accepts(written: str) -> None:
     styled = render(written)
     if written.strip():
-        assert styled.text or not written.strip("*_`~[]()#>|-\\ \n\u200d\u0301")
+        assert styled.text or not written.strip("*_`~[]()#>|-=^:&\\ \n\u200d\u0301")
     _check(styled, split(styled))
 
 
-@given(st.text(st.sampled_from("*_[]!#>|-+1.\\ \n\tab<é答"), max_size=300))
+@given(st.text(st.sampled_from("*_[]!#>|-+=^:1.\\ \n\tab<é答"), max_size=300))
 def test_no_markup_makes_a_word_disappear(written: str) -> None:
     def letters(text: str) -> str:
         return "".join(char for char in text if char in "abé答")

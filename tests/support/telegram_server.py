@@ -29,6 +29,8 @@ from urllib.parse import parse_qs
 TOKEN = "987654:AAHfake-token_of_the_tests_0123456789ab"
 BOT = 987654
 LONGEST = 4096
+CODE = ("code", "pre")
+STYLES = ("bold", "italic", "strikethrough", "spoiler", "text_link", "blockquote", *CODE)
 
 
 @dataclass
@@ -355,6 +357,14 @@ def _checked(given: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     for entity in entities:
         if entity["offset"] < 0 or entity["length"] <= 0 or entity["offset"] + entity["length"] > size:
             raise _Bad("Bad Request: entity begins or ends outside of the text")
+        if entity["type"] not in STYLES or (entity["type"] == "text_link") != bool(entity.get("url")):
+            raise _Bad(f"Bad Request: unsupported entity {entity}")
+    inside = {kind: [entity for entity in entities if (entity["type"] in CODE) == kind] for kind in (True, False)}
+    for code in inside[True]:
+        for other in inside[False]:
+            overlap = min(code["offset"] + code["length"], other["offset"] + other["length"])
+            if other["type"] != "blockquote" and max(code["offset"], other["offset"]) < overlap:
+                raise _Bad("a style in or around code, which Telegram does not show")
     return text, entities
 
 

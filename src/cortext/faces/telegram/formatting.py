@@ -1,7 +1,8 @@
 """A model's markdown for Telegram: plain text plus entities that say which part of it is bold, code or a link.
 
 Entities instead of Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link
-into it. markdown-it parses, without the rules that make text disappear. Malformed markdown stays as it was written.
+into it. markdown-it parses, with rules of ours (`markdown_rules`), so that no text disappears. Malformed markdown stays
+as it was written.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from cortext.faces.telegram import markdown_rules
 from cortext.safety import terminal
 
-BOLD, ITALIC, STRIKE, CODE, PRE, LINK, QUOTE = (
+BOLD, ITALIC, STRIKE, SPOILER, CODE, PRE, LINK, QUOTE = (
     "bold",
     "italic",
     "strikethrough",
+    "spoiler",
     "code",
     "pre",
     "text_link",
@@ -29,16 +31,10 @@ BOLD, ITALIC, STRIKE, CODE, PRE, LINK, QUOTE = (
 
 _IMAGE = "🖼 "
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
-_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
+_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE, "spoiler": SPOILER}
 _SAFE_LINK = re.compile(r"(?:https?://|tg://|mailto:)", re.IGNORECASE)
 _ROW = re.compile(r"\s*\|.*\|\s*")
 _CELL = re.compile(r"(?<!\\)\|")
-# Not markup: __init__, addresses with underscores or stars in them, 2*3*4 and 2**10.
-_LITERAL = re.compile(
-    r"(?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__"
-    r"|(?:(?<=http)|(?<=https))://[^\s<>()\[\]`*\\|]+"
-    r"|(?<=[A-Za-z0-9])\*+(?=[A-Za-z0-9])"
-)
 _DEEPEST = 60  # levels: what is nested deeper is not real markdown
 
 
@@ -59,21 +55,10 @@ class Styled(NamedTuple):
     entities: list[Entity]
 
 
-def _literal(state: StateInline, silent: bool) -> bool:
-    match = _LITERAL.match(state.src, state.pos)
-    if match is None:
-        return False
-    if not silent:
-        state.pending += match[0]
-    state.pos = match.end()
-    return True
-
-
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
-    # Each of these makes text disappear or change that a model meant as it is.
-    parser.disable(["reference", "lheading", "code", "html_block", "html_inline", "entity"])
-    parser.inline.ruler.before("emphasis", "literal", _literal)
+    parser.disable(["html_block", "html_inline"])  # what a model writes in angles, it mostly means as it is
+    markdown_rules.install(parser)
     parser.validateLink = lambda url: _SAFE_LINK.match(url) is not None  # type: ignore[method-assign]
     return parser
 
@@ -84,10 +69,10 @@ _PARSER = _parser()
 def render(markdown: str) -> Styled:
     """Render a model's markdown, complete or still growing, as text and entities."""
     clean = terminal.block(markdown).expandtabs(4)
-    tokens = _PARSER.parse(clean)
+    tokens, lines = markdown_rules.parsed(_PARSER, clean)
     if max((token.level for token in tokens), default=0) >= _DEEPEST - 1:
         return Styled(clean.strip(), [])  # the parser leaves out what is nested deeper
-    out = _Out(clean.split("\n"))
+    out = _Out(lines)
     out.blocks(tokens)
     styled = _tidy("".join(out.pieces), out.entities)
     # Markdown that renders to nothing (a lone fence) is shown as it was written: no text may vanish.
@@ -144,7 +129,7 @@ class _Out:
                 self._begin(token)
             elif token.type == "inline":
                 self._text(token)
-            elif token.type == "fence":
+            elif token.type in ("fence", "code_block"):
                 self._begin(token)
                 self._pre(token.content.removesuffix("\n"), token.info.strip().partition(" ")[0][:40])
             elif token.type == "hr":
@@ -193,29 +178,31 @@ class _Out:
 
     def inline(self, tokens: Sequence[Token]) -> None:
         """Add what a sequence of inline tokens shows."""
-        opened: list[int] = []
-        href = ""
+        opened: list[tuple[int, str]] = []  # where each open style or link begins, and the link's address
+        hidden = 0  # open spoilers
         for token in tokens:
             kind = _STYLES.get(token.type.partition("_")[0], "")
+            hidden += token.nesting if kind == SPOILER else 0
             if token.type == "link_open" or (kind and token.nesting > 0):
-                opened.append(self.size)
-                href = str(token.attrGet("href") or "")
+                opened.append((self.size, str(token.attrGet("href") or "")))
             elif token.type == "link_close":
-                start = opened.pop()
+                start, href = opened.pop()
                 if self.size == start:
                     self.add(href)
                 self.entities.append(Entity(LINK, start, self.size, url=href))
             elif kind:
-                self.entities.append(Entity(kind, opened.pop(), self.size))
+                self.entities.append(Entity(kind, opened.pop()[0], self.size))
             elif token.type == "code_inline":
-                self.entities.append(Entity(CODE, self.size, self.size + len(token.content)))
+                if not hidden:  # Telegram hides no code
+                    self.entities.append(Entity(CODE, self.size, self.size + len(token.content)))
                 self.add(token.content)
             elif token.type == "image":
                 start = self.size
                 self.add(_IMAGE + (token.content.strip() or "image"))
                 self.entities.append(Entity(LINK, start, self.size, url=str(token.attrGet("src"))))
             else:
-                self.add("\n" if token.type in ("softbreak", "hardbreak") else token.content)
+                # An entity such as &#x202e; may stand for a character that hides or reverses text.
+                self.add("\n" if token.type in ("softbreak", "hardbreak") else terminal.block(token.content))
 
 
 def _table(tokens: Sequence[Token], source: Sequence[str]) -> str:
@@ -233,7 +220,7 @@ def _table(tokens: Sequence[Token], source: Sequence[str]) -> str:
         elif token.type == "inline":
             cell = _Out()  # a block of code has no styles: only the text
             cell.inline(token.children or [])
-            rows[-1].append("".join(cell.pieces).strip())
+            rows[-1].append(" ".join("".join(cell.pieces).split("\n")).strip())
     if any(len(_CELL.split(line.strip().removeprefix("|").removesuffix("|"))) > len(alignments) for line in source):
         return "\n".join(line.strip() for line in source)
     widths = [max(1, *(_width(row[column]) for row in rows)) for column in range(len(alignments))]
