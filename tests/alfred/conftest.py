@@ -71,7 +71,7 @@ class Desk:
 
 @pytest.fixture
 def desk(home: Path, model: Parrot, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    """The assistant in this process."""
-    for name, value in environment(home, model).items():
+    """The assistant in this process. Chat 4711 is its owner's; it knows what was said at the desk."""
+    for name, value in {**environment(home, model), "CORTEXT_TELEGRAM_DESK_CHATS": "4711"}.items():
         monkeypatch.setenv(name, value)
     return Desk(home)

@@ -12,10 +12,11 @@ import pytest
 
 from tests.alfred.kit import Bot, Parrot, alfred, environment, lines_of, messages_of, sessions_of
 from tests.support.model_server import Reply
-from tests.support.telegram_server import TOKEN, Fault, TelegramServer
+from tests.support.telegram_server import NAME, TOKEN, Fault, TelegramServer
 
 ME = 4711
 GROUP = -1001234567890
+AT = f"@{NAME}"
 
 
 @pytest.fixture
@@ -47,6 +48,7 @@ def _wait_for_answer(telegram: TelegramServer, count: int, beginning: str) -> No
 def test_the_bot_keeps_resumes_and_exports_sessions(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
 ) -> None:
+    env["CORTEXT_TELEGRAM_DESK_CHATS"] = str(ME)
     alfred(env, "--new", "we met at the desk")
     desk = json.loads((sessions_of(home) / "current.json").read_text(encoding="utf-8"))["session_id"]
     with Bot(env, telegram) as bot:
@@ -58,9 +60,11 @@ def test_the_bot_keeps_resumes_and_exports_sessions(
         )
         assert _ask(telegram, "again") == "Answer to again"
         # A topic is a session of its own, the group's chat another; chat ids become legal ids by one rule.
-        assert "Created session tg_n1001234567890_t7." in _ask(telegram, "in the topic", GROUP, 7, answer="Created")
-        assert "Created session tg_n1001234567890." in _ask(telegram, "in the group", GROUP, answer="Created")
-        assert _ask(telegram, "once more", GROUP, 7) == "Answer to once more"
+        assert "Created session tg_n1001234567890_t7." in _ask(
+            telegram, f"{AT} in the topic", GROUP, 7, answer="Created"
+        )
+        assert "Created session tg_n1001234567890." in _ask(telegram, f"{AT} in the group", GROUP, answer="Created")
+        assert _ask(telegram, f"{AT} once more", GROUP, 7, answer="once more") == "Answer to once more"
         assert [line["content"] for line in messages_of(home, "tg_n1001234567890_t7")] == [
             "in the topic",
             "Answer to in the topic",
@@ -311,6 +315,7 @@ def test_a_command_is_not_repeated_to_resend_its_answer(
 @pytest.mark.req("CHAT-14", "SAFE-02")
 def test_a_search_sends_no_secret_to_a_chat_or_a_group(env: dict[str, str], telegram: TelegramServer) -> None:
     secret = "ghp_" + "Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7Jd4Sf0Ga1Te3"
+    env["CORTEXT_TELEGRAM_DESK_CHATS"] = f"{ME}, {GROUP}"
     alfred(env, "--new", f"my key is {secret}, about the zeppelin hangar")
     with Bot(env, telegram) as bot:
         for chat in (ME, GROUP):

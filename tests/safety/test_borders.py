@@ -189,7 +189,7 @@ def test_no_request_to_our_models_has_a_working_marker(workspace: Path) -> None:
     store = Archived(str(workspace))
     memory = Memory.__new__(Memory)
     memory.prompt_section = lambda budget: ""  # type: ignore[method-assign]
-    context = ContextBuilder(memory, limit=50_000, facts=100).build(store, store.get(NAME), 100_000)
+    context = ContextBuilder(limit=50_000, facts=100).build(store, store.get(NAME), memory, 100_000)
     assert context.summary is not None
     assert _working(context.summary.text) == ["summaryofthefirst", "endofthesummary"]
     assert context.view.messages[0].content == context.summary.text

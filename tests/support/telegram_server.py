@@ -14,6 +14,7 @@ from __future__ import annotations
 import email.parser
 import email.policy
 import json
+import re
 import socket
 import threading
 import time
@@ -28,6 +29,8 @@ from urllib.parse import parse_qs
 
 TOKEN = "987654:AAHfake-token_of_the_tests_0123456789ab"
 BOT = 987654
+NAME = "alfred_test_bot"
+ME: dict[str, Any] = {"id": BOT, "is_bot": True, "first_name": "Alfred", "username": NAME}
 LONGEST = 4096
 CODE = ("code", "pre")
 STYLES = ("bold", "italic", "strikethrough", "spoiler", "text_link", "blockquote", *CODE)
@@ -132,8 +135,24 @@ class TelegramServer:
             self._updates.append(update)
             self.changed.notify_all()
 
+    def reply(self, to: Sent, text: str, *, user: int | None = None, **more: Any) -> int:
+        """Reply to a message of the bot."""
+        with self.changed:
+            original = {**self._message(to.chat, BOT, to.thread, {"text": to.text}), "message_id": to.id}
+            original["from"] = ME
+            body = {"text": text, "reply_to_message": original, **more}
+            return self._arrive("message", self._message(to.chat, user, to.thread, body))
+
+    def last_message(self) -> int:
+        """Return the number of the newest message, which may be a user's."""
+        with self.changed:
+            return self._next_message - 1
+
     def _message(self, chat: int, user: int | None, thread: int | None, more: dict[str, Any]) -> dict[str, Any]:
         sender = user if user is not None else abs(chat)
+        if isinstance(more.get("text"), str):
+            more = {**more, "entities": [*_found_entities(more["text"]), *more.get("entities", [])]}
+            more = {name: value for name, value in more.items() if name != "entities" or value}
         message: dict[str, Any] = {
             "message_id": self._next_message,
             "date": int(time.time()),
@@ -252,7 +271,7 @@ class TelegramServer:
         raise _Bad("Not Found", 404)
 
     def do_getMe(self, given: dict[str, Any]) -> Any:
-        return {"id": BOT, "is_bot": True, "first_name": "Alfred", "username": "alfred_test_bot"}
+        return {**ME, "can_join_groups": True, "can_read_all_group_messages": True}
 
     def do_getUpdates(self, given: dict[str, Any]) -> Any:
         if self.webhook:
@@ -335,6 +354,20 @@ class TelegramServer:
             return _shown(sent)
 
 
+def _found_entities(text: str) -> list[dict[str, Any]]:
+    """Return the entities that Telegram finds in a user's text by itself: mentions and commands."""
+    kinds = (("mention", r"(?<!\w)@\w{4,32}"), ("bot_command", r"(?<![\w/])/\w{1,64}(?:@\w{4,32})?"))
+    found = [(kind, match) for kind, pattern in kinds for match in re.finditer(pattern, text, re.ASCII)]
+    return [
+        {"type": kind, "offset": _units(text[: match.start()]), "length": _units(match[0])}
+        for kind, match in sorted(found, key=lambda item: item[1].start())
+    ]
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
 class _Bad(Exception):
     def __init__(self, text: str, code: int = 400) -> None:
         super().__init__(text)
@@ -348,7 +381,7 @@ def _checked(given: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         raise _Bad("Bad Request: message text is empty")
     if text != text.strip():
         raise _Bad("the bot relies on whitespace that Telegram strips")
-    size = len(text.encode("utf-16-le")) // 2
+    size = _units(text)
     if size > LONGEST:
         raise _Bad("Bad Request: message is too long")
     entities = given.get("entities") or []

@@ -60,6 +60,13 @@ class Telegram(msgspec.Struct, frozen=True):
     """`[telegram]`"""
 
     allowed_users: Annotated[str, About("numeric ids of the users that may use the bot, separated by commas")] = ""
+    desk_chats: Annotated[
+        str, About("numbers of the users and groups that also know the sessions and memories of this machine")
+    ] = ""
+    groups: Annotated[
+        Literal["mentioned", "all"],
+        About("in groups, answer only commands, mentions and replies (mentioned), or every message of a listed user"),
+    ] = "mentioned"
     api_url: Annotated[str, About("your own Bot API server", env="TELEGRAM_API_URL")] = "https://api.telegram.org"
     parallel: Annotated[int, About("chats that are answered at the same time")] = 32
     longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000

@@ -14,6 +14,7 @@ from cortext.errors import InvalidId
 ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
 _ID = re.compile(ID_PATTERN)
 _NUMBER = re.compile(r"(\d{3,})-")
+_OF_A_CHAT = re.compile(r"(?:cont_)?tg_(n?\d+)(?:_.*)?|sess_(n?\d+)_.+")
 SHORTEST = 4  # characters of the shortest abbreviated id
 # Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -43,6 +44,23 @@ def number_of(session_id: str) -> str:
     """Return the number at the beginning of a conversation's id (`014` of `014-plan-move`), or an empty string."""
     found = _NUMBER.match(session_id)
     return found.group(1) if found else ""
+
+
+def chat_name(chat: int, thread: int | None = None) -> str:
+    """Return the name of a messenger's chat, a legal session id: `tg_4711`, `tg_n100123` (-100123), `tg_n100123_t7`."""
+    number = f"n{-chat}" if chat < 0 else str(chat)
+    return f"tg_{number}" if thread is None else f"tg_{number}_t{thread}"
+
+
+def chat_prefix(chat: str) -> str:
+    """Return how the ids of further sessions of a messenger's chat begin, after which `chat_of` recognises them."""
+    return f"sess_{chat.removeprefix('tg_')}_"
+
+
+def chat_of(session_id: str) -> str:
+    """Return the messenger's chat that a session belongs to, without its topic; empty: it belongs to this machine."""
+    found = _OF_A_CHAT.fullmatch(session_id)
+    return f"tg_{found[1] or found[2]}" if found else ""
 
 
 def looks_like_id(text: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.model.ids import chat_of
+
 FACT = "fact"
 PREFERENCE = "preference"
 INSTRUCTION = "instruction"
@@ -27,6 +29,12 @@ class Fact(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""  # the session it was stated in
     message_id: str = ""  # the message it was stated in
     by: str = ""  # who recorded it: user or model
+
+
+def identity(fact: Fact) -> str:
+    """Return what equal facts have in common: the words, the expiry, and the messenger's chat that they belong to."""
+    words = " ".join(fact.text.lower().split()).rstrip(".!")
+    return "\n".join(filter(None, (f"{words}\n{fact.expires_at}", chat_of(fact.session_id))))
 
 
 class Facts(Protocol):

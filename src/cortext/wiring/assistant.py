@@ -11,6 +11,7 @@ from cortext.errors import ConfigError
 from cortext.index.background_jobs import BackgroundJobs
 from cortext.io import files as fsio
 from cortext.io import locks
+from cortext.model.ids import chat_name
 from cortext.services.assistant.chat_claims import ChatClaims
 from cortext.services.assistant.context import ContextBuilder
 from cortext.services.assistant.memory import Memory
@@ -40,13 +41,14 @@ def build_assistant(stores: Stores, model: str = "") -> Assistant:
         facts = FileFacts(os.path.join(folder, "memory", "memories.jsonl"))
     memory = Memory(facts, _similarity)
     contexts = ContextBuilder(
-        memory,
         limit=settings.chat.context_tokens,
         facts=settings.chat.facts_tokens,
         own_prompt=_own_prompt(settings.chat.prompt_file),
     )
     return Assistant(
-        ChatSessions(stores.open(location), location.root, chats, stores.listing),
+        ChatSessions(
+            stores.open(location), location.root, chats, stores.listing, _desk_chats(settings.telegram.desk_chats)
+        ),
         memory,
         contexts,
         Models(lambda: choose_model(settings, stores.folder, model or settings.chat.model)),
@@ -96,6 +98,17 @@ def _similarity(query: str, texts: Sequence[str]) -> Sequence[float]:
     vectors = embedder().embed([query, *texts])
     similarity: list[float] = (vectors[1:] @ vectors[0]).tolist()
     return similarity
+
+
+def _desk_chats(listed: str) -> list[str]:
+    """Return the names of the messenger's chats that know what belongs to this machine."""
+    try:
+        return [chat_name(int(number)) for number in listed.replace(",", " ").split()]
+    except ValueError:
+        raise ConfigError(
+            f"invalid telegram.desk_chats {listed!r}",
+            hint='use the numbers of users and groups, separated by commas, such as "4711, -100123"',
+        ) from None
 
 
 def _own_prompt(path: str) -> str:

@@ -48,11 +48,13 @@ class TelegramBot:
         *,
         allowed: Collection[int],
         longest: int,
+        every_group_message: bool,
         parallel: int,
         how_to_allow: Callable[[int], str],
     ) -> None:
         self.bot, self._answering, self._updates = bot, answering, updates
         self._line = Line(bot)
+        self._every_group_message = every_group_message
         self._allowed, self._longest, self._how_to_allow = frozenset(allowed), longest, how_to_allow
         self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="turn")
         self._queues: dict[str, deque[tuple[PendingUpdate, Incoming]]] = {}
@@ -67,7 +69,7 @@ class TelegramBot:
         waiting = self._updates.waiting()
         for taken in waiting:
             try:
-                incoming = read(taken.body, longest=self._longest, bot_name=self._name)
+                incoming = self._read(taken.body)
                 check_user(incoming, self._allowed)
                 self._enqueue(taken, incoming)
             except Refused as refused:
@@ -83,8 +85,8 @@ class TelegramBot:
             try:
                 if len(repr(body)) > LARGEST:
                     raise Refused("an update of more than half a megabyte")
-                incoming = read(body, longest=self._longest, bot_name=self._name)
-                if incoming.kind == NOTHING:
+                incoming = self._read(body)
+                if incoming.kind == NOTHING or not (incoming.addressed or self._every_group_message):
                     continue
                 self._check(incoming)
             except Refused as refused:
@@ -100,6 +102,9 @@ class TelegramBot:
         for taken in fresh:
             self._enqueue(taken, known[taken.update])
 
+    def _read(self, body: Any) -> Incoming:
+        return read(body, longest=self._longest, bot_name=self._name, bot=self.bot.id)
+
     def _check(self, incoming: Incoming) -> None:
         try:
             check_user(incoming, self._allowed)
@@ -108,9 +113,12 @@ class TelegramBot:
             raise
 
     def _tell_stranger(self, incoming: Incoming) -> None:
-        """Tell a stranger, at most once an hour, that the bot is private; an owner who is not listed learns the id."""
+        """Tell a stranger, at most once an hour, that the bot is private; an owner who is not listed learns the id.
+
+        Nothing is said into a group.
+        """
         now = time.monotonic()
-        if incoming.user <= 0 or now - self._strangers.get(incoming.user, -AGAIN) < AGAIN:
+        if incoming.user <= 0 or incoming.address.is_group or now - self._strangers.get(incoming.user, -AGAIN) < AGAIN:
             return
         if len(self._strangers) > 10_000:
             self._strangers.clear()

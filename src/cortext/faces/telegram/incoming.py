@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeGuard
 
-from cortext.model.ids import is_id
+from cortext.model.ids import chat_name, is_id
 from cortext.safety import terminal
 from cortext.safety.paths import is_plain_name
 
@@ -55,8 +55,7 @@ class Address(NamedTuple):
     @property
     def name(self) -> str:
         """The chat as the assistant knows it: a legal session id."""
-        number = f"n{-self.chat}" if self.chat < 0 else str(self.chat)
-        return f"tg_{number}" if self.thread is None else f"tg_{number}_t{self.thread}"
+        return chat_name(self.chat, self.thread)
 
     @property
     def is_group(self) -> bool:
@@ -96,14 +95,17 @@ class Incoming(NamedTuple):
     deleted: tuple[int, ...] = ()
     moved_to: int = 0
     touched: str = ""  # the id of a pressed button, which Telegram wants acknowledged
+    addressed: bool = True  # in a group, whether it is meant for the bot: a command, a mention or a reply to it
 
 
 class Refused(Exception):
     """An update that is not accepted; the text says why, for the log."""
 
 
-def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
-    """Parse an update. Malformed, oversized or dangerous ones raise Refused; those we do not serve become NOTHING."""
+def read(update: Any, *, longest: int, bot_name: str = "", bot: int = 0) -> Incoming:
+    """Parse an update of the bot with this id. Malformed, oversized or dangerous ones raise Refused; those we do not
+    serve become NOTHING.
+    """
     if not isinstance(update, dict) or not _is_number(update.get("update_id")):
         raise Refused("not an update")
     number = update["update_id"]
@@ -113,7 +115,8 @@ def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
         return _touched(number, update["callback_query"], longest=longest, bot_name=bot_name)
     for name in ("message", "edited_message"):
         if name in update:
-            return _message(number, update[name], edited=name != "message", longest=longest, bot_name=bot_name)
+            incoming = _message(number, update[name], edited=name != "message", longest=longest, bot_name=bot_name)
+            return incoming._replace(addressed=_is_addressed(incoming, update[name], bot_name, bot))
     return Incoming(number, NOTHING, 0, Address(0))
 
 
@@ -173,6 +176,37 @@ def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name:
         text = f"/{name.lower()} {rest or ''}".strip()
         return here._replace(kind=AGAIN if text in ("/retry", "/continue") else COMMAND, text=text)
     return here._replace(text=f"{_quote(message)}{text}")
+
+
+def _is_addressed(incoming: Incoming, message: dict[str, Any], bot_name: str, bot: int) -> bool:
+    """Whether a message is meant for the bot: everything is in a private chat; in a group, commands, mentions of the
+    bot and replies to it are.
+    """
+    if not incoming.address.is_group or incoming.kind in (COMMAND, AGAIN, MOVED, DELETION):
+        return True
+    original = message.get("reply_to_message")
+    if isinstance(original, dict) and "forum_topic_created" not in original:  # what a message in a topic replies to
+        author = original.get("from")
+        if isinstance(author, dict) and author.get("id") == bot:
+            return True
+    text = message.get("text", message.get("caption", ""))
+    entities = message.get("entities", message.get("caption_entities"))
+    return any(
+        _mentions(entity, text.encode("utf-16-le"), bot_name, bot)
+        for entity in (entities if isinstance(entities, list) else ())
+        if isinstance(entity, dict)
+    )
+
+
+def _mentions(entity: dict[str, Any], text: bytes, bot_name: str, bot: int) -> bool:
+    """Whether an entity of a text, whose offsets count UTF-16 units, is the name of the bot."""
+    user = entity.get("user")
+    if entity.get("type") == "text_mention":
+        return isinstance(user, dict) and user.get("id") == bot
+    start, length = entity.get("offset"), entity.get("length")
+    if entity.get("type") != "mention" or not _is_number(start) or not _is_number(length) or start < 0:
+        return False
+    return text[2 * start : 2 * (start + length)].decode("utf-16-le", "replace").lower() == f"@{bot_name.lower()}"
 
 
 def _quote(message: dict[str, Any]) -> str:

@@ -84,7 +84,7 @@ def _how_to_allow(has_users: bool, user: int) -> str:
         return f"This is a private assistant. Your user id is {user}: its owner can add it to the list."
     return (
         f"This is a private assistant, and no user is allowed yet. Your user id is {user}. If it is yours, write this "
-        f'to {folders.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
+        f'to the settings file that its log names, and start it again:\n\n[telegram]\nallowed_users = "{user}"'
     )
 
 
@@ -125,6 +125,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         updates,
         allowed=allowed,
         longest=stores.settings.telegram.longest_message,
+        every_group_message=stores.settings.telegram.groups == "all",
         parallel=stores.settings.telegram.parallel,
         how_to_allow=lambda user: _how_to_allow(bool(allowed), user),
     )
@@ -132,7 +133,10 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, served.stopping.set)
     if not allowed:
-        LOG.warning("telegram.allowed_users is empty: every user is refused. Write to the bot to learn your id.")
+        LOG.warning(
+            "telegram.allowed_users is empty: every user is refused. Write to the bot to learn your id; list it in %s",
+            folders.user_file(),
+        )
     worker = _Worker(partial(build_worker, stores, assistant)) if not options.no_worker else None
     try:
         await served.start()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from cortext.errors import CortextError, TakenOver
 from cortext.faces.telegram.answering import STOP, Grown, Stopped
 from cortext.faces.telegram.bot import TelegramBot
-from cortext.faces.telegram.incoming import Incoming, Refused, check_user, read
+from cortext.faces.telegram.incoming import Incoming, Refused, check_user
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import Line
 from cortext.services.assistant.chat_claims import ChatClaims, PendingUpdate
@@ -108,7 +108,7 @@ class SharedBot(TelegramBot):
 
     async def _answer_claimed(self, taken: PendingUpdate) -> None:
         try:
-            incoming = read(taken.body, longest=self._longest, bot_name=self._name)
+            incoming = self._read(taken.body)
             check_user(incoming, self._allowed)
         except Refused as refused:
             LOG.warning("refused: %s (update %d, taken before)", refused, taken.update)

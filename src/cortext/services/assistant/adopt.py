@@ -20,8 +20,11 @@ FROM = "continued_from"  # in the copy's metadata
 _KEPT = 40  # messages that stay in the working file; the model sees a summary of the earlier ones
 
 
-def adopt(store: Store, found: Found) -> str:
-    """Return the id of the chat that continues this session, which is created if it does not exist."""
+def adopt(store: Store, found: Found, chat: str = "") -> str:
+    """Return the id of the chat that continues this session, which is created if it does not exist.
+
+    A messenger's `chat` gets a copy of its own, which no other chat continues.
+    """
     from cortext.services.text.titles import title
 
     source = found.session
@@ -37,7 +40,7 @@ def adopt(store: Store, found: Found) -> str:
     number = 1
     while True:
         suffix = f"_{number}" if number > 1 else ""
-        session_id = f"{PREFIX}{source.id}"[: 96 - len(suffix)] + suffix
+        session_id = f"{PREFIX}{f'{chat}_' if chat else ''}{source.id}"[: 96 - len(suffix)] + suffix
         copy = Session(
             id=session_id,
             type="chat",

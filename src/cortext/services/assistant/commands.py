@@ -13,11 +13,12 @@ import msgspec
 from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
 from cortext.model.session import Change
 from cortext.model.status import shown
 from cortext.safety.secrets.masking import mask
-from cortext.services.assistant.memory import KINDS
+from cortext.services.assistant.memory import KINDS, Memory
 from cortext.services.assistant.sessions import SHOWN
 from cortext.services.assistant.summary import compact_chat, headline, store_summary, summarise_chat
 from cortext.services.assistant.turn import Assistant
@@ -134,6 +135,7 @@ class Commands:
         with self._sessions.listing().partly() as missing:
             rows = self._sessions.rows(
                 0 if everything else SHOWN + 1,
+                chat=chat,
                 tags=[tag_name(word) for word in wanted if word not in ("all", "shared", "starred", "archived")],
                 starred=True if "starred" in wanted else None,
                 archived="archived" in wanted,
@@ -213,7 +215,7 @@ class Commands:
         hits = []
         search = self._assistant.search()
         with search.listing.partly() as missing:
-            results = search.search(rest, limit=8, per_session=1)
+            results = search.search(rest, limit=8, per_session=1, among=self._assistant.knows(chat))
             gone = missing_line(error.message for error in missing.values())
         for found in results:
             row = found.session
@@ -230,7 +232,7 @@ class Commands:
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""
-        memory = self._assistant.memory
+        memory = self._memory(chat)
         facts = memory.search(rest, 20) if rest else memory.all()
         lines = [f"{fact.id} ({fact.kind}): {fact.text}" for fact in facts]
         return Answer("\n".join(lines) or "Nothing is remembered yet. Use /remember WORDS")
@@ -244,20 +246,21 @@ class Commands:
             return Answer(
                 f"Nothing to remember. Use /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}"
             )
-        session_id = self._sessions.active(chat)
-        fact = self._assistant.memory.remember(text, kind=kind.strip().lower(), session_id=session_id)
+        # A messenger's chat knows what was stated in it, even if it has no session yet.
+        session_id = self._sessions.active(chat) or (chat if chat_of(chat) else "")
+        fact = self._memory(chat).remember(text, kind=kind.strip().lower(), session_id=session_id)
         kind = "" if fact.kind == FACT else f" ({fact.kind})"
         return Answer(f"Remembered as {fact.id}{kind}: {fact.text}")
 
     def do_forget(self, chat: str, rest: str) -> Answer:
         """`/forget ID`; without an id, list the facts to choose from."""
         if not rest:
-            facts = self._assistant.memory.all()
+            facts = self._memory(chat).all()
             listed = self.do_memory(chat, "")
             listed.text = f"Forget which one? /forget ID\n{listed.text}" if facts else listed.text
             listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-MAX_BUTTONS:]]
             return listed
-        return Answer(f"Forgotten: {self._assistant.memory.forget(rest).text}")
+        return Answer(f"Forgotten: {self._memory(chat).forget(rest).text}")
 
     # ── the model's context ──────────────────────────────────────────────────────────────────────────
 
@@ -308,6 +311,10 @@ class Commands:
     def do_help(self, chat: str, rest: str) -> Answer:
         """`/help`."""
         return Answer("\n".join(f"{typed} – {about}" for typed, about in [*COMMANDS.help(), *self._own_help]))
+
+    def _memory(self, chat: str) -> Memory:
+        """Return the memory that a chat may list and change: on the command line, all of it."""
+        return self._assistant.memory_of(chat) if chat_of(chat) else self._assistant.memory
 
     def _current(self, chat: str) -> str:
         session_id = self._sessions.active(chat)

@@ -59,15 +59,19 @@ def working(store: Store, session_id: str) -> Iterable[Message]:
 class ContextBuilder:
     """Builds the current context of a session."""
 
-    def __init__(self, memory: Memory, *, limit: int, facts: int, own_prompt: str = "") -> None:
-        self._memory = memory
+    def __init__(self, *, limit: int, facts: int, own_prompt: str = "") -> None:
         self._limit, self._facts = limit, facts
         self._own = own_prompt.strip()
 
-    def build(self, store: Store, session: Session, model_context: int, *, tools: bool = True) -> Context:
-        """Return the context of a session for a model with this context size (0: unknown), with or without tools."""
+    def build(
+        self, store: Store, session: Session, memory: Memory, model_context: int, *, tools: bool = True
+    ) -> Context:
+        """Return the context of a session for a model with this context size (0: unknown), with or without tools.
+
+        `memory` are the facts that the session may know.
+        """
         messages = list(working(store, session.id))
-        sections = self._sections(tools)
+        sections = self._sections(memory, tools)
         archived = messages[0].seq if messages else 0
         summary = _summary(session.summary, archived) if archived and session.summary else None
         limit = self._limit
@@ -77,13 +81,13 @@ class ContextBuilder:
         view.load(messages, summary.text if summary else "")
         return Context(view, sections, summary)
 
-    def _sections(self, tools: bool) -> list[Section]:
+    def _sections(self, memory: Memory, tools: bool) -> list[Section]:
         # The prompt must mention tools only if the model has them.
         names = ("assistant", "assistant_tools" if tools else "assistant_without_tools")
         text = self._own or "\n\n".join(prompt(name).strip() for name in names)
         today = clock.from_epoch(time.time())[:10]
         sections = [Section("prompt", f"{text}\n\nToday is {today} (UTC).")]
-        facts = self._memory.prompt_section(self._facts)
+        facts = memory.prompt_section(self._facts)
         if facts:
             sections.append(Section("memory", facts))
         return sections

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import NotFound, UsageError
+from cortext.errors import NotFound, UsageError, memory_not_found
 from cortext.model import clock, tokens
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import find
@@ -30,16 +30,27 @@ Similarity = Callable[[str, Sequence[str]], Sequence[float]]
 
 
 class Memory:
-    """The curated facts."""
+    """The curated facts, or those of them that a chat may know."""
 
-    def __init__(self, facts: Facts, similarity: Similarity | None = None) -> None:
+    def __init__(
+        self, facts: Facts, similarity: Similarity | None = None, knows: Callable[[str], bool] | None = None
+    ) -> None:
+        """`knows` tells from the id of the session in which a fact was stated whether it is included."""
         self._facts = facts
         self._similarity = similarity
+        self._knows = knows
+
+    def within(self, knows: Callable[[str], bool]) -> Memory:
+        """Return the memory of only those facts."""
+        return Memory(self._facts, self._similarity, knows)
+
+    def _known(self) -> list[Fact]:
+        return [fact for fact in self._facts.all() if self._knows is None or self._knows(fact.session_id)]
 
     def all(self, at: float | None = None) -> list[Fact]:
         """Return every fact that has not expired, oldest first."""
         now = clock.from_epoch(time.time() if at is None else at)
-        return [fact for fact in self._facts.all() if not fact.expires_at or fact.expires_at > now]
+        return [fact for fact in self._known() if not fact.expires_at or fact.expires_at > now]
 
     def remember(
         self,
@@ -81,12 +92,14 @@ class Memory:
 
     def forget(self, wanted: str, *, by: str = "user") -> Fact:
         """Delete the fact with this id, or the beginning of it, and return it."""
-        matches = [fact for fact in self._facts.all() if wanted and fact.id.startswith(wanted)]
+        matches = [fact for fact in self._known() if wanted and fact.id.startswith(wanted)]
         if len(matches) > 1:
             raise NotFound(
                 f"{wanted!r} is ambiguous: {', '.join(fact.id for fact in matches[:8])}", hint="give more of the id"
             )
-        return self._facts.forget(matches[0].id if matches else wanted, by=by)
+        if not matches:
+            raise memory_not_found(wanted)
+        return self._facts.forget(matches[0].id, by=by)
 
     def search(self, query: str, limit: int = 5) -> list[Fact]:
         """Return the facts that are related to the query, the nearest first."""

@@ -63,9 +63,16 @@ class MemoryTools:
     """The four tools for one turn of one session (see turn.Tools)."""
 
     def __init__(
-        self, memory: Memory, search: Callable[[], Search], *, session_id: str = "", message_id: str = ""
+        self,
+        memory: Memory,
+        search: Callable[[], Search],
+        *,
+        session_id: str = "",
+        message_id: str = "",
+        knows: Callable[[str, str], bool] | None = None,
     ) -> None:
-        self._memory, self._search = memory, search
+        """`knows` says which sessions (store, id) may be found; None: all."""
+        self._memory, self._search, self._knows = memory, search, knows
         self.session_id, self.message_id = session_id, message_id
 
     @property
@@ -119,6 +126,7 @@ class MemoryTools:
             limit=_count(arguments, "top_k", 3),
             per_session=_count(arguments, "messages_per_session", 3),
             leave_out={self.session_id} if self.session_id else (),
+            among=self._knows,
         )
         if not found:
             return "Nothing was found in earlier conversations."

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,6 +32,26 @@ PREFIX = "sess_"
 SHOWN = 20  # sessions in a list, unless all are requested
 
 
+class Reach(NamedTuple):
+    """What a chat may know: its own sessions and facts, and those of this machine if `shared` has the chat.
+
+    `chat` is a messenger's chat without its topic; empty: the command line, and whatever belongs to this machine.
+    """
+
+    chat: str
+    shared: frozenset[str]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it shares what belongs to this machine."""
+        return not self.chat or self.chat in self.shared
+
+    def has(self, session_id: str) -> bool:
+        """Whether it may know this session of the assistant, or a fact that was stated in it."""
+        owner = ids.chat_of(session_id)
+        return owner == self.chat or (self.is_shared and (not owner or owner in self.shared))
+
+
 class Resumed(msgspec.Struct):
     """A session that is active again, and the session that it was copied from, if it was."""
 
@@ -41,10 +62,31 @@ class Resumed(msgspec.Struct):
 class ChatSessions:
     """The active session of each chat, and the operations that change it."""
 
-    def __init__(self, store: Store, root: str, chats: Chats, listing: Callable[[], Listing]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        chats: Chats,
+        listing: Callable[[], Listing],
+        shared_chats: Collection[str] = (),
+    ) -> None:
+        """`shared_chats` are the messenger's chats that know what belongs to this machine."""
         self.store, self.root, self.chats = store, root, chats
+        self._shared = frozenset(shared_chats)
         self._make_listing = listing
         self._of_thread = threading.local()  # a listing's database connection must stay in its thread
+
+    # ── what a chat may know ─────────────────────────────────────────────────────────────────────────
+
+    def reach(self, chat_or_session: str) -> Reach:
+        """Return what a chat, or the chat of a session, may know. The command line lists more: see `knows`."""
+        return Reach(ids.chat_of(chat_or_session), self._shared)
+
+    def knows(self, chat: str, root: str, session_id: str) -> bool:
+        """Whether a chat may list, find and resume this session: on the command line, every one."""
+        if not ids.chat_of(chat):
+            return True
+        return self.reach(chat).has(session_id if root == self.root else "")
 
     # ── the active session ───────────────────────────────────────────────────────────────────────────
 
@@ -80,14 +122,15 @@ class ChatSessions:
 
         Without a seed, an active session that has no messages is returned instead of a new one.
         """
+        prefix = ids.chat_prefix(ids.chat_of(chat)) if ids.chat_of(chat) else PREFIX
         if seed:
-            session_id = PREFIX + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()
+            session_id = prefix + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()[:9]
         if not session_id:
             current = self.active(chat)
             if current and not self.store.tail(current, 1):
                 return self.store.get(current)
             # Activated before it is created: a kill in between must not leave a session that belongs to no chat.
-            session_id = ids.new_session_id(PREFIX)
+            session_id = ids.new_session_id(prefix)
             self.chats.activate(chat, session_id)
         session = Session(id=session_id, type="chat", agent_config=AgentConfig(model=model))
         try:
@@ -107,7 +150,8 @@ class ChatSessions:
         copied_from = None
         session_id = row.id
         if row.root != self.root:
-            session_id = adopt(self.store, self.listing().found(row))
+            owner = "" if self.reach(chat).is_shared else ids.chat_of(chat)
+            session_id = adopt(self.store, self.listing().found(row), owner)
             copied_from = row
         session = self.store.get(session_id)
         if session.status != ACTIVE:
@@ -134,6 +178,7 @@ class ChatSessions:
         self,
         limit: int = SHOWN,
         *,
+        chat: str = COMMAND_LINE,
         tags: Sequence[str] = (),
         starred: bool | None = None,
         archived: bool | None = None,
@@ -141,17 +186,19 @@ class ChatSessions:
     ) -> list[Row]:
         """Return the sessions of the assistant, most recently active first, or those that others share with the user.
 
-        The rest is as in `Listing.cells`. If the server does not answer, and a partial list is wanted, these are the
-        sessions in files, of every tool.
+        Those that the chat may not know are left out. The rest is as in `Listing.cells`. If the server does not answer,
+        and a partial list is wanted, these are the sessions in files, of every tool.
         """
         listing = self.listing()
         servers = listing.servers.values()
         roots = [each.root for each in servers if isinstance(each.store, ReadsShared)] if shared else [self.root]
-        rows = listing.rows(roots=roots, limit=limit, tags=tags, starred=starred, archived=archived)
+        most = 0 if ids.chat_of(chat) else limit  # only here it is known which ones a messenger's chat may know
+        rows = listing.rows(roots=roots, limit=most, tags=tags, starred=starred, archived=archived)
         if any(map(listing.is_missing, roots)):
             files = [*listing.sources]
-            rows = listing.rows(roots=files, limit=limit, tags=tags, starred=starred, archived=archived)
-        return rows
+            rows = listing.rows(roots=files, limit=most, tags=tags, starred=starred, archived=archived)
+        rows = [row for row in rows if self.knows(chat, row.root, row.id)]
+        return rows[:limit] if limit else rows
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""
@@ -162,7 +209,7 @@ class ChatSessions:
         if not wanted.strip():
             raise NotFound("no session was given", hint="use /resume ID, with an id (or its beginning) from /sessions")
         shown = last_list.recall(_lists_of(chat))
-        rows = self.listing().named(wanted, shown)
+        rows = [row for row in self.listing().named(wanted, shown) if self.knows(chat, row.root, row.id)]
         if shown is None and words:
             shown = [(row.root, row.id) for row in rows if row.root == self.root]
         return Resolver(rows, shown=shown, own=self.root, see="/sessions").resolve(wanted, words=words)
@@ -192,7 +239,8 @@ class ChatSessions:
     def restore(self, chat: str, wanted: str = "") -> Session:
         """Restore a deleted session, by default the one deleted last, and make it active."""
         named_store = NamedStore("alfred", "chat", self.root, self.store)
-        items = [(named_store, item) for item in self.store.trash()]
+        trashed = (item for item in self.store.trash() if self.knows(chat, self.root, item.session_id))
+        items = [(named_store, item) for item in trashed]
         wanted = wanted.strip() or (items[0][1].key if items else "")
         if not wanted:
             raise NotFound("the trash is empty", hint="/sessions lists the sessions")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from cortext.errors import CortextError
 from cortext.llm.base import Model
+from cortext.model.ids import chat_of
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Session
 from cortext.services.assistant.backfill import Embedder, embed
@@ -128,12 +130,22 @@ class Assistant:
 
     def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> Context:
         """Return the current context of a session."""
-        return self.contexts.build(self.store, self.store.peek(session_id), model_context, tools=tools)
+        session = self.store.peek(session_id)
+        return self.contexts.build(self.store, session, self.memory_of(session_id), model_context, tools=tools)
+
+    def memory_of(self, chat_or_session: str) -> Memory:
+        """Return what a chat, or a session, may know of the memory: users of a messenger share none."""
+        return self.memory.within(self.sessions.reach(chat_or_session).has)
+
+    def knows(self, chat_or_session: str) -> Callable[[str, str], bool] | None:
+        """Return what says whether a chat, or a session, may know a session (store, id); None: it knows every one."""
+        return partial(self.sessions.knows, chat_or_session) if chat_of(chat_or_session) else None
 
     def talk(self, session_id: str, model: Model) -> Talk:
         """Return the conversation of a session, ready for the next message."""
         view = self.context(session_id, model.context, tools=model.takes_tools).view
-        tools = MemoryTools(self.memory, self.search, session_id=session_id) if model.takes_tools else None
+        memory, knows = self.memory_of(session_id), self.knows(session_id)
+        tools = MemoryTools(memory, self.search, session_id=session_id, knows=knows) if model.takes_tools else None
         return Talk(BriefWriter(self.store, session_id), view, model, tools=tools)
 
     def say(self, talk: Talk, message: Message) -> Message:

@@ -26,6 +26,7 @@ from cortext.services.library.snippets import shortened, snippet
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
 Progress = Callable[[str, int, int], None]
+Among = Callable[[str, str], bool]  # whether a session, by its store and id, may be found
 
 
 class Match(NamedTuple):
@@ -189,15 +190,19 @@ class Search:
         exact: bool = False,
         leave_out: Collection[str] = (),
         fresh: bool = True,
+        among: Among | None = None,
     ) -> list[Found]:
-        """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore."""
+        """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore.
+
+        `among` says whether a session (store, id) may be found at all.
+        """
         if fresh:
             self.refresh(meaning=not exact)
 
         def asked(query: Query) -> list[Found]:
-            ranking = self._ranked(query, limit * per_session, exact, leave_out)
+            ranking = self._ranked(query, limit * per_session, exact, leave_out, among=among)
             found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
-            return _merged(found, self._served(query, limit, per_session, exact, leave_out), limit)
+            return _merged(found, self._served(query, limit, per_session, exact, leave_out, among), limit)
 
         return self._or_unquoted(self._parsed(text, filters), asked, exact=exact)
 
@@ -271,7 +276,13 @@ class Search:
         return list(found.values())[:limit]
 
     def _served(
-        self, query: Query, limit: int, per_session: int, exact: bool, leave_out: Collection[str]
+        self,
+        query: Query,
+        limit: int,
+        per_session: int,
+        exact: bool,
+        leave_out: Collection[str],
+        among: Among | None = None,
     ) -> list[Found]:
         """Return the best sessions that are on a server. This class knows none: see `served_search`."""
         return []
@@ -297,17 +308,31 @@ class Search:
         ranking = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
         return self._grouped(ranking, limit, 1, self._check(query, [row.id]))
 
-    def _ranked(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int = 0) -> _Ranking:
+    def _ranked(
+        self,
+        query: Query,
+        wanted: int,
+        exact: bool,
+        leave_out: Collection[str],
+        like: int = 0,
+        among: Among | None = None,
+    ) -> _Ranking:
         """Rank messages; a damaged index is rebuilt first."""
         try:
-            return self._ranked_once(query, wanted, exact, leave_out, like)
+            return self._ranked_once(query, wanted, exact, leave_out, like, among)
         except BROKEN:
             self._engine.discard()
             self.refresh(patient=True)
-            return self._ranked_once(query, wanted, exact, leave_out, like)
+            return self._ranked_once(query, wanted, exact, leave_out, like, among)
 
-    def _ranked_once(self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int) -> _Ranking:
+    def _ranked_once(
+        self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int, among: Among | None
+    ) -> _Ranking:
         keys, unwanted = self._keys(query, leave_out)
+        if among is not None:
+            pairs = [pair for pair in self._listing.pairs(list(self._listing.sources)) if among(*pair)]
+            known = self._engine.keys_of(pairs)
+            keys = known if keys is None else [key for key in known if key in set(keys)]
         reading = QueryReading(self._listing, self._engine.sessions, self._picking, leave_out)
         results = self._engine.find(
             query,

@@ -17,7 +17,7 @@ from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.assistant.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing, is_in_order, order_filter
-from cortext.services.library.search import Found, Match, Search, match_of, session_filters
+from cortext.services.library.search import Among, Found, Match, Search, match_of, session_filters
 from cortext.services.library.server_rows import ServedStore, ServerSource
 
 Hit = tuple[float, Session, Message]  # with its score
@@ -56,7 +56,13 @@ class ServedSearch(Search):
         return [] if self._worded else super().missing
 
     def _served(
-        self, query: Query, limit: int, per_session: int, exact: bool, leave_out: Collection[str]
+        self,
+        query: Query,
+        limit: int,
+        per_session: int,
+        exact: bool,
+        leave_out: Collection[str],
+        among: Among | None = None,
     ) -> list[Found]:
         self._worded = False
         check = self._check(query, ())
@@ -65,6 +71,8 @@ class ServedSearch(Search):
         projects = self._listing.projects_of(project) if project else None
 
         def allows(row: Row, message: Message) -> bool:
+            if among is not None and not among(row.root, row.id):
+                return False
             if row.id in leave_out or not _matches_filters(query, row) or check.is_copy(message):
                 return False
             return (projects is None or row.project in projects) and check.allows(message, row)

@@ -15,7 +15,7 @@ from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
-from cortext.store.assistant import KINDS, Fact, PendingUpdate
+from cortext.store.assistant import KINDS, Fact, PendingUpdate, identity
 from cortext.store.files.fields import text_field
 from cortext.store.files.metadata import load_fields, save_fields
 from cortext.store.files.records import RecordFile
@@ -56,9 +56,9 @@ class FileFacts:
         return list(facts.values())
 
     def add(self, fact: Fact) -> Fact:
-        text = _comparable(fact.text)
+        same = identity(fact)
         for known in self.all():
-            if _comparable(known.text) == text and known.expires_at == fact.expires_at:
+            if identity(known) == same:
                 return known
         stored = msgspec.structs.replace(
             fact, id=fact.id or ids.new_session_id("mem_"), created_at=fact.created_at or clock.now()
@@ -81,10 +81,6 @@ def _fact(record: dict[str, Any]) -> Fact:
         texts["kind"] = KINDS[0]
     texts["expires_at"] = clock.normalise(texts["expires_at"])
     return Fact(**texts)
-
-
-def _comparable(text: str) -> str:
-    return " ".join(text.lower().split()).rstrip(".!")
 
 
 class FileChats:

@@ -9,7 +9,7 @@ import msgspec
 from cortext.errors import ConfigError, memory_not_found
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
-from cortext.store.assistant import Fact
+from cortext.store.assistant import Fact, identity
 from cortext.store.files.lines import decode_value, encode
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
@@ -61,7 +61,7 @@ class ServerFacts:
         kept = msgspec.structs.replace(
             fact, id=fact.id or ids.new_session_id("mem_"), created_at=fact.created_at or clock.now()
         )
-        same = hashlib.blake2b(_identity(kept).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        same = hashlib.blake2b(identity(kept).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         owner = self._connections.owner
         values = (self._space, owner, kept.id, same, encode(kept).decode("utf-8"), kept.created_at)
 
@@ -115,8 +115,3 @@ def not_finished(what: str) -> ConfigError:
 
 def _fact(record: str) -> Fact:
     return msgspec.convert(decode_value(record.encode("utf-8")), Fact)
-
-
-def _identity(fact: Fact) -> str:
-    """Return the normalised text and expiry by which equal facts are recognised: see files.assistant."""
-    return " ".join(fact.text.lower().split()).rstrip(".!") + "\n" + fact.expires_at
