@@ -81,6 +81,7 @@ class TelegramServer:
         self._updates: deque[dict[str, Any]] = deque()
         self._faults: dict[str, deque[Fault]] = defaultdict(deque)
         self._messages: dict[tuple[int, int], Sent] = {}
+        self._of_users: dict[tuple[int, int], dict[str, Any]] = {}  # the messages of users, as they are now
         self._next_update, self._next_message, self._poll = 100, 1, 0
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.telegram = self
@@ -123,11 +124,17 @@ class TelegramServer:
             who = {"id": user if user is not None else abs(sent.chat), "is_bot": False, "first_name": "Test"}
             return self._arrive("callback_query", {"id": "touch", "from": who, "message": message, "data": data})
 
-    def edit(self, chat: int, message: int, text: str, *, user: int | None = None) -> int:
-        """Edit a user's message."""
+    def edit(self, chat: int, message: int, text: str) -> int:
+        """Edit a user's message, or its caption. Telegram also reports an edit if the words are the same."""
         with self.changed:
-            body = {**self._message(chat, user, None, {"text": text}), "message_id": message, "edit_date": 2}
-            return self._arrive("edited_message", body)
+            body = self._of_users[chat, message]  # Telegram reports no edit of a message that does not exist
+            name = "text" if "text" in body else "caption"
+            edited = {key: value for key, value in body.items() if key not in (name, "entities")}
+            edited |= {name: text, "edit_date": max(int(time.time()), body["date"])}
+            if name == "text" and (entities := _found_entities(text)):
+                edited["entities"] = entities
+            self._of_users[chat, message] = edited
+            return self._arrive("edited_message", edited)
 
     def push(self, update: dict[str, Any]) -> None:
         """Queue any update, unchanged."""
@@ -163,6 +170,8 @@ class TelegramServer:
         if thread is not None:
             message |= {"message_thread_id": thread, "is_topic_message": True}
         self._next_message += 1
+        if sender != BOT:
+            self._of_users[chat, message["message_id"]] = message
         return message
 
     def _arrive(self, kind: str, body: dict[str, Any]) -> int:

@@ -19,7 +19,7 @@ from cortext.services.assistant.chat_claims import PendingUpdate, Updates
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.services.library.stores import settle
-from cortext.services.talk.context import REMARK, cut_reason_of
+from cortext.services.talk.context import REMARK, REPLACES, cut_reason_of
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
@@ -63,6 +63,8 @@ class Answering:
     def __init__(self, assistant: Assistant, commands: Commands, updates: Updates, bot: int) -> None:
         self._assistant, self._commands, self._updates, self._bot = assistant, commands, updates, bot
         self._talks: dict[str, Talk] = {}
+        self._current: dict[str, Incoming] = {}  # what is being answered in each chat
+        self._edits: dict[tuple[str, int], Incoming] = {}  # the newest edit of each message that waits for its turn
         self._stopping = False
 
     def answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
@@ -78,8 +80,7 @@ class Answering:
         if incoming.kind == COMMAND:
             return self._command(taken, incoming)
         if incoming.kind == EDIT:
-            self._record_edit(taken, incoming)
-            return None
+            return self._edited(taken, incoming, grown)
         if incoming.kind == DELETION:
             self.record_deletion(taken.chat, incoming.deleted)
             return None
@@ -103,6 +104,20 @@ class Answering:
         if talk is not None:
             talk.stop()
 
+    def edited(self, chat: str, incoming: Incoming) -> None:
+        """Note an edit that has arrived and waits: an answer to the text before it is stopped, or not begun."""
+        if incoming.kind != EDIT or not incoming.text:
+            return
+        self._edits[chat, incoming.message] = incoming
+        current = self._current.get(chat)
+        if current is not None and self._is_replaced(chat, current):
+            self.interrupt(chat)
+
+    def _is_replaced(self, chat: str, incoming: Incoming) -> bool:
+        """Whether a later edit of the same message, with other words, waits for its turn."""
+        newest = self._edits.get((chat, incoming.message))
+        return newest is not None and newest.update > incoming.update and newest.text != incoming.text
+
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
     def _command(self, taken: PendingUpdate, incoming: Incoming) -> Answer:
@@ -122,7 +137,15 @@ class Answering:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer:
+    def _words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str = "") -> Answer | None:
+        """Answer a message of the user; `replaced` is the id of the stored one that it is the edited version of."""
+        self._current[taken.chat] = incoming
+        try:
+            return self._answer_words(taken, incoming, grown, replaced)
+        finally:
+            del self._current[taken.chat]
+
+    def _answer_words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str) -> Answer | None:
         assistant = self._assistant
         if not assistant.auto_create and not assistant.sessions.active(taken.chat) and "session" not in taken.facts:
             return Answer(NO_SESSION)
@@ -135,23 +158,31 @@ class Answering:
                 return Answer(_with_notes(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
+        message = self._message(incoming, replaced)
+        if self._is_replaced(taken.chat, incoming):
+            if stored is None:
+                stored = self._note(taken, session_id, assistant.store.append(session_id, message)[0])
+                assistant.end_turn(session_id, [stored])
+            return None  # what it was edited into is answered
         try:
             model = assistant.models.take()
         except ModelError as error:
             if stored is None:
-                stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
+                stored = self._note(taken, session_id, assistant.store.append(session_id, message)[0])
                 assistant.end_turn(session_id, [stored])
             return Answer(_with_notes(error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
             if stored is None:
-                stored = self._note(taken, session_id, assistant.say(talk, self._message(incoming)))
+                stored = self._note(taken, session_id, assistant.say(talk, message))
             else:
                 missing = unanswered_calls(list(assistant.store.read(session_id, stored.seq)))
                 if missing is not None:
                     talk.store(missing)
-            answer = self._ask(talk, grown)
+            if self._is_replaced(taken.chat, incoming):
+                talk.stop()  # it was edited before there was anything to stop
+            answer = self._ask(talk, grown, edited=lambda: self._is_replaced(taken.chat, incoming))
             without = missing_setup(model) if made else ""
             said = "\n\n".join(filter(None, (answer.text, f"_({without})_" if without else "")))
             answer.text = _with_notes(said, session_id, made, incoming.media)
@@ -212,7 +243,7 @@ class Answering:
         self._updates.note(taken.update, {"session": session_id, "seq": stored.seq})
         return stored
 
-    def _ask(self, talk: Talk, grown: Grown) -> Answer:
+    def _ask(self, talk: Talk, grown: Grown, edited: Callable[[], bool] = lambda: False) -> Answer:
         said: list[str] = []
         masked: list[str] = []
         try:
@@ -230,7 +261,10 @@ class Answering:
         if talk.stopped and self._stopping:
             raise Stopped
         buttons = RETRY if talk.stopped else CONTINUE if talk.cut_reason else []
-        if talk.stopped:
+        if talk.stopped and edited():
+            buttons = []
+            masked.append("_(stopped: you edited the message)_")
+        elif talk.stopped:
             masked.append("_(stopped)_")
         said = ["".join(said).strip(), *masked, _cut_note(talk.cut_reason)]
         return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
@@ -259,16 +293,48 @@ class Answering:
 
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────
 
-    def _record_edit(self, taken: PendingUpdate, incoming: Incoming) -> None:
-        """Store an edit as another message that says what it replaces; nothing in the log is changed."""
-        session_id = self._assistant.sessions.active(taken.chat)
+    def _edited(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+        """Answer an edited message. It is stored as another one that names what it replaces; no line is changed."""
+        newest = self._edits.get((taken.chat, incoming.message))
+        try:
+            if incoming.text.startswith("/"):
+                return Answer("An edited command is not run. Send it as a new message.")
+            session_id = self._assistant.sessions.active(taken.chat)
+            before = self._version(session_id, incoming) if session_id else None
+            # Telegram reports more than new words, such as each move of a live location: those are only recorded.
+            if before is not None and before.content == self._message(incoming).content:
+                is_stored = _update_of(before) == (self._bot, taken.update)
+                return self._words(taken, incoming, grown) if is_stored and incoming.text else None
+            if not incoming.text:
+                self._record_move(taken, incoming, session_id)
+                return None
+            return self._words(taken, incoming, grown, before.id if before is not None else "")
+        finally:
+            if newest is not None and newest.update == incoming.update:
+                self._edits.pop((taken.chat, incoming.message), None)
+
+    def _version(self, session_id: str, incoming: Incoming) -> Message | None:
+        """Return the newest stored version of a Telegram message; None if the session does not have it."""
+        store = self._assistant.store
+        for messages in (store.tail(session_id, _LOOK_BACK), store.read(session_id)):
+            versions = [message for message in messages if self._is_of(message, incoming)]
+            if versions:
+                return versions[-1]
+        return None
+
+    def _is_of(self, message: Message, incoming: Incoming) -> bool:
+        origin = (message.extra or {}).get("telegram")
+        if not isinstance(origin, dict) or message.role != USER:
+            return False
+        named = (origin.get("bot"), origin.get("chat"), origin.get("message"))
+        return named == (self._bot, incoming.address.chat, incoming.message)
+
+    def _record_move(self, taken: PendingUpdate, incoming: Incoming, session_id: str) -> None:
+        """Store the new state of a message without words as a remark, which needs no answer."""
         if not session_id or self._stored(taken, session_id) is not None:
             return
         message = self._message(incoming)
-        assert message.extra is not None
-        message.content = f"[I edited an earlier message. It now says:] {message.content}"
-        message.extra["telegram"]["edits"] = incoming.message
-        message.extra[REMARK] = True
+        message.extra = {**(message.extra or {}), REMARK: True}
         stored = self._assistant.store.append(session_id, message)
         self._assistant.end_turn(session_id, stored)
 
@@ -281,8 +347,8 @@ class Answering:
             if isinstance(origin, dict) and origin.get("message") in gone:
                 sessions.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
 
-    def _message(self, incoming: Incoming) -> Message:
-        """Return the user's message as it is stored, with the id of its update."""
+    def _message(self, incoming: Incoming, replaced: str = "") -> Message:
+        """Return the user's message as it is stored, with the id of its update, and of the message that it replaces."""
         media = incoming.media
         origin = {
             "bot": self._bot,
@@ -300,7 +366,8 @@ class Answering:
             kind = "image" if media.kind == "photo" else "file"
             file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
             parts = [Part(type="text", text=words), file] if media.ref else None
-        return Message(role=USER, content=words, parts=parts, extra={"telegram": origin})
+        extra: dict[str, Any] = {"telegram": origin, **({REPLACES: replaced} if replaced else {})}
+        return Message(role=USER, content=words, parts=parts, extra=extra)
 
 
 class Stopped(Exception):

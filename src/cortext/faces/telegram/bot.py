@@ -21,7 +21,7 @@ from cortext.errors import ConfigError, StoreUnreachable, TakenOver, WriteFailed
 from cortext.faces.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
-from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
+from cortext.faces.telegram.incoming import ASKED, EDIT, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
 from cortext.services.assistant.chat_claims import PendingUpdate, Updates
@@ -48,7 +48,7 @@ class TelegramBot:
         *,
         allowed: Collection[int],
         longest: int,
-        every_group_message: bool,
+        every_group_message: bool = False,
         parallel: int,
         how_to_allow: Callable[[int], str],
     ) -> None:
@@ -139,6 +139,7 @@ class TelegramBot:
             queue = self._queues[taken.chat] = deque()
             self._spawn(self._serve(taken.chat, queue))
         queue.append((taken, incoming))
+        self._answering.edited(taken.chat, incoming)
         if incoming.text == STOP:
             self._answering.interrupt(taken.chat)  # now, not when its turn comes
 
@@ -207,7 +208,7 @@ class TelegramBot:
         try:
             if incoming.touched:
                 self._spawn(self._acknowledge_button(incoming.touched))
-            if incoming.kind in (WORDS, ASK_AGAIN):
+            if incoming.kind in (WORDS, EDIT, ASK_AGAIN):
                 await self._show(reply, growing, work)
         finally:
             await asyncio.wait([work])  # whatever Telegram says, the next message of this chat has to wait for this

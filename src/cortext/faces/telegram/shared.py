@@ -52,12 +52,22 @@ class SharedBot(TelegramBot):
     def _enqueue(self, taken: PendingUpdate, incoming: Incoming) -> None:
         if incoming.text == STOP:
             self._answering.interrupt(taken.chat)  # if another process writes the answer, that one looks for /stop
+        self._answering.edited(taken.chat, incoming)
         self._attend(taken.chat)
 
     def _look_for_stop(self, chat: str, waiting: list[PendingUpdate]) -> None:
-        """Obey a /stop that another process received."""
+        """Obey a /stop that another process received, and notice an edit of what is being answered."""
         if any(_text(taken) == STOP for taken in waiting[1:]):
             self._answering.interrupt(chat)
+        self._note_edits(chat, waiting[1:])
+
+    def _note_edits(self, chat: str, waiting: list[PendingUpdate]) -> None:
+        for taken in waiting:
+            if "edited_message" in taken.body:
+                try:
+                    self._answering.edited(chat, self._read(taken.body))
+                except Refused:
+                    pass  # it is refused when its turn comes
 
     async def _look_around(self) -> None:
         """Look for chats of processes that died."""
@@ -100,6 +110,7 @@ class SharedBot(TelegramBot):
             return False
         try:
             while (waiting := await asyncio.to_thread(self._chats.waiting, chat)) and not self.stopping.is_set():
+                self._note_edits(chat, waiting)
                 for taken in waiting:
                     await self._answer_claimed(taken)
         finally:

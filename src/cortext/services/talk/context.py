@@ -30,6 +30,7 @@ CLEAR = "clear"  # a marker: the view is empty from here on
 AGENT = "agent"  # a marker: another agent answers from here on
 _KEY = "view"  # in the `extra` of a marker: its kind
 REMARK = "remark"  # in the `extra` of a user message that needs no answer
+REPLACES = "replaces"  # in the `extra` of a user message: the id of the earlier one that was edited into it
 STOP = "stop"  # in the `extra` of a reply that was cut off: the reason
 
 
@@ -75,11 +76,16 @@ class View:
         self._notices.clear()
 
     def add(self, message: Message) -> None:
-        """Add the next message of the log. Partial replies and asides are left out; a marker is applied."""
+        """Add the next message of the log. Partial replies and asides are left out; a marker is applied.
+
+        A message that replaces an earlier one removes that one, with its answer.
+        """
         if marker_kind(message) == CLEAR:
             self.clear()
         if message.aside or message.partial:
             return
+        if message.extra and REPLACES in message.extra:
+            self._remove(message.extra[REPLACES])
         self._append(disarm(message))  # a message must not be able to imitate the framing that we add
 
     def _append(self, message: Message) -> None:
@@ -88,6 +94,18 @@ class View:
         if self.tokens > self.limit:
             self._trim()
         self._warn_if_full()
+
+    def _remove(self, message_id: object) -> None:
+        """Remove a message of the user and what answers it, up to the next message of the user."""
+        shown = self._shown
+        first = next((index for index, message in enumerate(shown) if message.id and message.id == message_id), None)
+        if first is None:
+            return
+        after = first + 1
+        while after < len(shown) and shown[after].role in (ASSISTANT, TOOL):
+            after += 1
+        self._size -= sum(map(size, shown[first:after]))
+        del shown[first:after]
 
     def clear(self) -> None:
         """Empty the view. The caller appends `marker(CLEAR, …)` to the log, so that it stays empty after a resume."""
