@@ -110,6 +110,7 @@ PROMISES: dict[str, str] = {
     "SAFE-08": "Nothing that is stored can forge the delimiters of a packet or an answer.",
     "SAFE-09": "One masking boundary for everything that leaves a store, process arguments included.",
     "SAFE-10": "A cloned repository cannot make a command read, write or run anything outside itself.",
+    "SAFE-11": "Every stored value that reaches another program's small language passes its one encoder.",
     "SAFE-12": "Secrets are found beside any script, glued to words, quoted, numbered and broken over lines.",
     "SAFE-13": "No stored message and no stranger on the machine can stop the page for its owner.",
     "LIB-01": "A small public API (`import cortext`), typed, documented with examples that run, pinned by a test.",

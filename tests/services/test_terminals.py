@@ -92,6 +92,20 @@ def test_a_window_of_tmux_runs_the_command_in_the_folder(tmp_path: Path, tmux: N
     assert _lines(out, 1 + len(WORDS)) == [str(tmp_path), *WORDS]
 
 
+@pytest.mark.req("SAFE-11")
+def test_a_hostile_name_of_a_folder_is_only_a_folder_for_tmux(tmp_path: Path, tmux: None) -> None:
+    terminal = available(os.environ)
+    assert terminal is not None
+    for number, name in enumerate(("#(touch ran)", "#{pid}", "##[x", "a;", "%H")):
+        folder = tmp_path / name
+        folder.mkdir()
+        out = tmp_path / f"out{number}"
+        open_in(terminal, ["sh", "-c", f"pwd > {out}"], str(folder))
+        assert _lines(out, 1) == [str(folder)]
+    # tmux runs what a format names in the folder of its server, the one in which the tests run.
+    assert not Path("ran").exists() and not list(tmp_path.rglob("ran"))
+
+
 def test_the_terminal_of_macos_gets_one_quoted_script(tmp_path: Path) -> None:
     out = tmp_path / "out"
     program = _program(tmp_path / "bin", "osascript", f'printf "%s\\n" "$@" > {out}')

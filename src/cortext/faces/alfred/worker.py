@@ -12,7 +12,7 @@ from cortext.errors import StoreUnreachable
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
-from cortext.safety import terminal
+from cortext.safety import languages, terminal
 from cortext.services.assistant.worker import ChatWorker, Pass
 from cortext.wiring.assistant import build_assistant, build_worker
 from cortext.wiring.stores import Stores
@@ -26,7 +26,7 @@ Description=Summaries and vectors of alfred's sessions
 
 [Service]
 Type=oneshot
-ExecStart={program} worker --once
+ExecStart={command}
 {environment}
 # ~/.config/systemd/user/alfred-worker.timer
 [Unit]
@@ -60,10 +60,11 @@ def run(arguments: list[str]) -> int:
     if options.print_timer:
         # A unit must not contain secrets: a private file of the user has them.
         environment = "EnvironmentFile=-%h/.config/cortext/environment\n"
-        print(_TIMER.format(program=program, environment=environment), end="")
+        command = languages.systemd_command([program, "worker", "--once"])
+        print(_TIMER.format(command=command, environment=environment), end="")
         return 0
     if options.print_cron:
-        print(f"*/5 * * * * {program} worker --once")
+        print(f"*/5 * * * * {languages.cron([program, 'worker', '--once'])}")
         return 0
     stores = Stores()
     worker = build_worker(stores, build_assistant(stores, options.model))

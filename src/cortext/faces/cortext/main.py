@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from cortext import __version__
@@ -11,6 +10,7 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.faces.terminal.run import note_untrusted_workspace, resembles, run_command, run_process, unknown_command
 from cortext.safety import terminal
+from cortext.safety.languages import typed
 
 PACKAGE = "cortext.faces.cortext.commands"
 
@@ -143,7 +143,7 @@ def run(words: list[str]) -> int:
         return 0
     if words[0] not in modules:
         if words[0].startswith("-") or resembles(words[0], [*modules, "help"]):
-            also = shlex.join(["cortext", "search", *words]) if not words[0].startswith("-") else ""
+            also = typed(["cortext", "search", *words]) if not words[0].startswith("-") else ""
             return unknown_command("cortext", words[0], list(modules), also=also)
         print(terminal.line(f"Note: {words[0]!r} is not a command: searching for it"), file=sys.stderr)
         words = ["search", *words]

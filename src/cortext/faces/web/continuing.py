@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from typing import Any
 
@@ -14,6 +13,7 @@ from cortext.errors import UsageError
 from cortext.faces.web.library import Library
 from cortext.faces.web.pages import address, library, page, shown
 from cortext.model.status import COMPLETED
+from cortext.safety.languages import shell, typed
 from cortext.services.library.listing import Row
 from cortext.services.resume import terminals
 from cortext.services.resume.handover import Plan
@@ -42,7 +42,7 @@ def installed() -> Names:
 def command(row: Row, tool: str) -> str:
     """Return the command that continues a conversation in a tool."""
     words = ["cortext", "resume", row.id, "--ai", tool]
-    return shlex.join([*words, "--force"] if row.status == COMPLETED else words)
+    return shell([*words, "--force"] if row.status == COMPLETED else words)
 
 
 def planned(services: Library, row: Row, name: str) -> Plan:
@@ -94,7 +94,7 @@ async def _receipt(services: Library, row: Row, name: str) -> dict[str, Any]:
             "receipt": plan.receipt,
             "price": carrying.price(plan.receipt.tokens, name),
             "warnings": [shown(text) for text in plan.warnings],
-            "command": f"cd {shlex.quote(plan.project)} && {line}",
+            "command": f"cd {typed([plan.project])} && {line}",
             "terminal": terminal.name if terminal is not None else "",
         }
 

@@ -6,7 +6,6 @@ The file is ours alone. The service manager is called if it is there; if not, or
 from __future__ import annotations
 
 import os
-import plistlib
 import shutil
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from cortext.io import files as fsio
+from cortext.safety import languages
 from cortext.services.workspace.timer import units_folder
 
 UNIT = "cortext-watch.service"
@@ -89,16 +89,9 @@ def _is_macos() -> bool:
 
 
 def _systemd(program: list[str], values: Mapping[str, str]) -> bytes:
-    lines = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in values.items())
-    # Only here systemd expands variables.
-    command = " ".join(_quoted(word).replace("$", "$$") for word in (*program, "watch"))
+    lines = "".join(f"Environment={languages.systemd(f'{name}={value}')}\n" for name, value in values.items())
+    command = languages.systemd_command([*program, "watch"])
     return _SYSTEMD.format(command=command, environment=lines).encode("utf-8", "surrogateescape")
-
-
-def _quoted(text: str) -> str:
-    """Return a word of a unit file: quoted, and without the characters that systemd would replace."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"'
 
 
 def _launchd_path() -> str:
@@ -106,7 +99,7 @@ def _launchd_path() -> str:
 
 
 def _launchd(program: list[str], values: Mapping[str, str]) -> bytes:
-    return plistlib.dumps(
+    return languages.launchd(
         {
             "Label": LABEL,
             "ProgramArguments": [*program, "watch"],

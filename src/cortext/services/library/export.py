@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from cortext.model.batches import batches
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
+from cortext.safety.languages import markdown
 from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
@@ -39,24 +40,25 @@ def as_markdown(session: Session, messages: Iterable[Message], *, unmasked: bool
 def markdown_chunks(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
     session = session if unmasked else mask_session(session)
-    lines = [f"# {session.title or session.id}", ""]
-    facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
+    lines = [f"# {markdown(session.title or session.id)}", ""]
+    facts = [session.type, session.shown_status, session.origin.tool, session.agent_config.model]
+    facts = [f"`{session.id}`", *map(markdown, facts)]
     lines += [" · ".join(fact for fact in facts if fact), ""]
     if session.summary:
         lines += [f"> {line}" for line in session.summary.splitlines()] + [""]
     for message in messages:
         yield as_utf8("\n".join(lines)) + "\n"
-        lines = [f"## {message.role} · {message.timestamp}", ""]
+        lines = [f"## {markdown(message.role)} · {markdown(message.timestamp)}", ""]
         if message.content:
             lines += [message.content, ""]
         for part in message.parts or ():
             if part.type == TOOL_CALL:
                 call = json.dumps(part.input, ensure_ascii=False, indent=2)
-                lines += [f"**{part.name}**", "", *_fenced(call, "json"), ""]
+                lines += [f"**{markdown(part.name)}**", "", *_fenced(call, "json"), ""]
             elif part.type == TOOL_RESULT:
                 lines += [*_fenced(part.output), ""]
             elif part.ref:
-                lines += [f"[{part.type}: {part.ref}]", ""]
+                lines += [f"[{markdown(part.type)}: {markdown(part.ref)}]", ""]
     yield as_utf8("\n".join(lines).rstrip()) + "\n"
 
 

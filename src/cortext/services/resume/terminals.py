@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from cortext.errors import NotFound
+from cortext.safety.languages import applescript, shell, tmux_words, typed
 
 SECONDS = 10  # for tmux and osascript, which only pass the command on
 SETTLING = 0.5  # seconds in which a terminal says that it cannot start
@@ -68,12 +68,12 @@ def open_in(terminal: Terminal, argv: list[str], folder: str) -> None:
             _check_started(process)
             return
         if terminal.kind == "tmux":
-            command = [terminal.program, "new-window", "-c", folder, shlex.join(argv)]
+            # The window opens where tmux is called: what `-c` gets would be read as a format, which can run programs.
+            command = [terminal.program, "new-window", *tmux_words([shell(argv)])]
         else:
-            script = f"cd {shlex.quote(folder)} && {shlex.join(argv)}"
-            quoted = json.dumps(script, ensure_ascii=False)  # AppleScript escapes quotes and backslashes as JSON does
-            command = [terminal.program, "-e", f'tell application "Terminal" to do script {quoted}']
-        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+            script = applescript(f"cd {typed([folder])} && {typed(argv)}")
+            command = [terminal.program, "-e", f'tell application "Terminal" to do script {script}']
+        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS, cwd=folder)
     except (OSError, subprocess.SubprocessError) as error:
         raise NotFound(
             f"{terminal.name} could not be opened: {error}",

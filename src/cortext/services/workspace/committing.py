@@ -15,6 +15,7 @@ from cortext.io import inside, locks
 from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.session import Session
+from cortext.safety.languages import git_subject
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import TIMEOUT, CommitResult, Git
@@ -103,7 +104,7 @@ def _commit(
                 fsio.replace_file(target, [contents])
 
     ours = [os.path.join(folder, SESSION) for folder in folders]
-    done = git.commit(folders, mask(message).text, ours=ours, restore=restore, without=secret)
+    done = git.commit(folders, git_subject(mask(message).text), ours=ours, restore=restore, without=secret)
     if secret and not done.problem:
         kept = "; ".join(f"{mask(path).text} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"

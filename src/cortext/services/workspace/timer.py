@@ -6,13 +6,14 @@ import os
 import shutil
 
 from cortext.io import files as fsio
+from cortext.safety import languages
 
 _SERVICE = """[Unit]
 Description=Pause quiet cortext conversations
 
 [Service]
 Type=oneshot
-ExecStart={program} sweep --quiet
+ExecStart={command}
 """
 _TIMER = """[Unit]
 Description=Pause quiet cortext conversations, every five minutes
@@ -42,7 +43,7 @@ def write_timer() -> str:
     path = timer_path()
     folder = os.path.dirname(path)
     fsio.ensure_folder(folder)
-    program = shutil.which("cortext") or "cortext"
-    fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(program=program).encode()])
+    command = languages.systemd_command([shutil.which("cortext") or "cortext", "sweep", "--quiet"])
+    fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(command=command).encode()])
     fsio.replace_file(path, [_TIMER.encode()])
     return path

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
+from cortext.safety.languages import sql_like
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
 from cortext.store.postgres.driver import Connection, psycopg
@@ -64,8 +65,7 @@ Where = Sequence[tuple[str, str]]
 
 
 def _name_pattern(piece: str) -> str:
-    text = piece.lower().replace("_", "-")
-    return "%" + text.replace("\\", "\\\\").replace("%", "\\%") + "%"
+    return sql_like(piece.lower().replace("_", "-"))
 
 
 class Conditions(NamedTuple):

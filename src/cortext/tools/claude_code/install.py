@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Hooks, Server
 from cortext.tools.shared.installer import JsonConfig
@@ -22,7 +22,7 @@ _HOOK_SECONDS = 30
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
-    hook = {"type": "command", "command": shlex.join([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
     return [
         JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook))]),
         JsonConfig((".mcp.json",), [Server.of("claude", program)]),
@@ -31,7 +31,7 @@ def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
 
 def call_config(program: Sequence[str] = ("cortext",)) -> JsonConfig:
     """Return the hook that reports a shell command before it is run."""
-    hook = {"type": "command", "command": shlex.join([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
     return JsonConfig((".claude/settings.json",), [Hooks({"PreToolUse": hook}, matcher="Bash", optional=True)])
 
 
@@ -46,7 +46,7 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
     head = [f"description: {json.dumps(command.description, ensure_ascii=False)}"]
     output = ""
     if command.run:
-        line = shlex.join([*program, *command.run])
+        line = shell([*program, *command.run])
         head.append(f"allowed-tools: {json.dumps(f'Bash({line}:*)', ensure_ascii=False)}")
         output = f'!`{line} "$ARGUMENTS"`' if "{arguments}" in command.text else f"!`{line}`"
     # Unescaped, a dollar before a digit or ARGUMENTS would be a placeholder.

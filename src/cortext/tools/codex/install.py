@@ -9,11 +9,11 @@ anything else would require another review.
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io.inside import inside
+from cortext.safety.languages import shell
 from cortext.tools.shared.entries import NAME, Hooks
 from cortext.tools.shared.installer import Config, JsonConfig, TomlConfig, parse_toml, read_config, toml_string
 
@@ -32,7 +32,7 @@ _EVENTS = {
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[Config]:
     """Return our entries: hooks in `.codex/hooks.json` (plain JSON), the MCP server in `.codex/config.toml`."""
-    call = {"type": "command", "command": shlex.join([*program, "hook", "codex"])}
+    call = {"type": "command", "command": shell([*program, "hook", "codex"])}
     command, *arguments = map(toml_string, [*program, "mcp"])
     server = TomlConfig(
         ".codex/config.toml",

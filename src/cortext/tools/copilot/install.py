@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Server
 from cortext.tools.shared.installer import JsonConfig
@@ -26,7 +26,7 @@ COMMAND_MARK = re.compile(r"<command-name>/(\S+)</command-name>\n<command-args>(
 
 def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
     """Return our files in a project, by path."""
-    hook = {"type": "command", "bash": shlex.join([*program, "hook", "copilot"]), "timeoutSec": _HOOK_SECONDS}
+    hook = {"type": "command", "bash": shell([*program, "hook", "copilot"]), "timeoutSec": _HOOK_SECONDS}
     hooks = {"version": 1, "hooks": {event: [hook] for event in EVENTS}}
     files = {f".github/skills/{command.name}/SKILL.md": _skill(command) for command in commands}
     files[HOOKS] = json.dumps(hooks, ensure_ascii=False, indent=2) + "\n"

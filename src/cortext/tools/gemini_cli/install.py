@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli.gate import COMMAND as GATE
 from cortext.tools.gemini_cli.purge import RETENTION
@@ -22,7 +22,7 @@ _TIMEOUT_MS = 10_000
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries in `.gemini/settings.json` (hooks, MCP server, session retention) and the note beside it."""
-    hook = _hook(shlex.join([*program, "hook", "gemini"]))
+    hook = _hook(shell([*program, "hook", "gemini"]))
     server = Server.of("gemini", program, description="Conversations of this workspace (added by cortext)")
     events = Hooks(dict.fromkeys(EVENTS, hook), mark="")
     # Without the matcher it is called before every turn, whether Gemini CLI then compresses the conversation or not.

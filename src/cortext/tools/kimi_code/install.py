@@ -7,11 +7,11 @@ them: they are added to that file if the user agrees, in a block of our own at i
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from cortext.errors import ConfigError
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Server
 from cortext.tools.shared.installer import JsonConfig, TomlConfig, parse_toml, read_config, remove, toml_string
@@ -38,7 +38,7 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
     for command in commands:
         run = ""
         if command.run:
-            line = f"{SESSION}=${{{SESSION}}} {shlex.join([*program, *command.run])}"
+            line = f"{SESSION}=${{{SESSION}}} {shell([*program, *command.run])}"
             run = (
                 f"Run `{line}` first, with these words as further arguments (none if there are none): $ARGUMENTS\n"
                 "Read its output."
@@ -51,7 +51,7 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
 
 def user_hooks(home: str, program: Sequence[str] = ("cortext",)) -> list[TomlConfig]:
     """Return our block in the user's config: a hook for each event that the user has not added; none if all are."""
-    command = toml_string(shlex.join([*program, "hook", "kimi"]))
+    command = toml_string(shell([*program, "hook", "kimi"]))
     path = os.path.join(home, CONFIG)
     text = read_config(path) or ""
     outside = text.partition(_BEGIN)[0] + text.partition(_END)[2] if _BEGIN in text else text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import Entry, Hooks, Server
 from cortext.tools.shared.installer import JsonConfig
@@ -20,7 +20,7 @@ _VERSION = {"$version": 4}  # Qwen Code itself adds it to settings that lack it
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries in the project's settings."""
-    hook = {"type": "command", "command": shlex.join([*program, "hook", "qwen"]), "timeout": _HOOK_SECONDS}
+    hook = {"type": "command", "command": shell([*program, "hook", "qwen"]), "timeout": _HOOK_SECONDS}
     entries: list[Entry] = [Hooks(dict.fromkeys(EVENTS, hook)), Server.of("qwen", program)]
     return [JsonConfig((SETTINGS,), entries, comments=True, initial=_VERSION)]
 

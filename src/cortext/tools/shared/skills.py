@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Sequence
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 
 _MENTION = re.compile(r"(?<![\w.$/])/workspace\.(?=\w)")
@@ -45,7 +45,7 @@ def text_without_arguments(command: CommandFile, program: Sequence[str], call: s
     if command.run:
         run = (
             f"If this prompt contains no output of cortext (its hooks are not trusted), run "
-            f"`{shlex.join([*program, *command.run])}` first, with the text after `{called}` in the user's message as "
+            f"`{shell([*program, *command.run])}` first, with the text after `{called}` in the user's message as "
             "further arguments (none if there is none), and read its output."
         )
     arguments = f"(the text after `{called}` in the user's message)"

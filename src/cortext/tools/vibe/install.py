@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
+from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.installer import TomlConfig, toml_string
@@ -24,7 +24,7 @@ def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[TomlConfig]:
     """Return our entries: the hook after each answer, and the MCP server. Vibe has no hook for a prompt."""
-    hook = toml_string(shlex.join([*program, "hook", "vibe"]))
+    hook = toml_string(shell([*program, "hook", "vibe"]))
     command, *arguments = map(toml_string, [*program, "mcp"])
     return [
         TomlConfig(

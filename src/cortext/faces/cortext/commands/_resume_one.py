@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.safety.languages import typed
 from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
@@ -264,5 +264,5 @@ def _print_plan(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     print(f"{plan.how}, in {terminal.line(plan.project)}")
     for line in _lines(plan):
         print(f"  {terminal.line(line)}")
-    print(f"  would run  {terminal.line(shlex.join(argv))}")
+    print(f"  would run  {terminal.line(typed(argv))}")
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.safety.environment import for_child
+from cortext.safety.languages import typed
 from cortext.services.workspace import demo
 from cortext.services.workspace.setup import Setup
 from cortext.wiring.stores import Stores
@@ -91,12 +91,12 @@ def _tour(folder: str) -> None:
         ["search", "tablets thrown out at sunrise", "--limit", "1", "--messages", "--workspace", name],
         ["resume", "api design", "--dry-run", "--ai", "claude"],
     )
-    target = shlex.quote(_shortest(folder))
+    target = typed([_shortest(folder)])
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
     print(paint(f"$ cd {terminal.line(target)}", "green"))
     for words in steps:
-        print(paint(f"$ {program} {terminal.line(shlex.join(words))}", "green"), flush=True)
+        print(paint(f"$ {program} {terminal.line(typed(words))}", "green"), flush=True)
         hints = io.StringIO()
         with contextlib.redirect_stderr(hints):
             code = main(words)
@@ -112,4 +112,4 @@ def _program(folder: str) -> str:
     called = os.path.abspath(sys.argv[0])
     if shutil.which("cortext") or not os.path.isfile(called):
         return "cortext"
-    return shlex.quote(_shortest(called, folder))
+    return typed([_shortest(called, folder)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from cortext.faces.terminal.output import print_json
 from cortext.model import clock
 from cortext.model.order import NOTE, order_of
 from cortext.safety import terminal
+from cortext.safety.languages import typed
 from cortext.services.library import last_change
 from cortext.services.library.order import add_note, checked_note, notes_json, remove_note, save
 from cortext.services.library.stores import Found
@@ -68,7 +68,7 @@ def run(arguments: list[str]) -> int:
         saved = _kept(found, note.text, on=False)
         if not options.json:
             print(terminal.line(f"Removed from {session.id}: {note.text}"))
-            print(terminal.line(f"Undo: cortext note {session.id} {shlex.quote(note.text)}"))
+            print(terminal.line(f"Undo: cortext note {session.id} {typed([note.text])}"))
     if saved:
         print(terminal.line(f"Note: {session.id}: {saved}"), file=sys.stderr)
     order = order_of(session.extra)
