@@ -298,6 +298,47 @@ def test_an_odd_metadata_file_costs_no_conversation(home: Path) -> None:
     assert str(meta.parent) in checked(cortext("import", cwd=home), 3).out
 
 
+@pytest.mark.req("TRUE-06")
+@pytest.mark.parametrize(
+    ("name", "data", "found"),
+    [
+        ("notes.txt", b"Seven herons\n", "text"),
+        ("empty.jsonl", b"", "empty"),
+        ("other.json", b'{"birds": [1, 2]}', "birds"),
+        ("cut.json", b'[{"title": "Herons", "mapping": {"a": {"mess', "cut"),
+        ("export.zip", b"PK\x03\x04 cut", "zip"),
+        ("zeros", bytes(64), "zeros"),
+        ("session.jsonl", b'{"type":"user","message":{"role":"user","content":"Sev', "cut"),
+    ],
+)
+def test_a_named_file_is_imported_or_refused_with_the_reason(home: Path, name: str, data: bytes, found: str) -> None:
+    path = home / "Downloads" / name
+    path.parent.mkdir()
+    path.write_bytes(data)
+
+    for command in ("import", "sync"):
+        refused = checked(cortext(command, str(path), cwd=home), 1)
+        said = (refused.out + refused.err).replace("\n", " ")
+        assert str(path) in said and found in said, said
+        assert "expected a transcript of" in said or f"no message in {path} can be read" in said, said
+    assert "transcript of Codex" in checked(cortext("import", "--from", "codex", str(path), cwd=home), 1).err
+
+    assert str(path.parent) in checked(cortext("import", "--path", str(path.parent), cwd=home), 1).err
+
+
+@pytest.mark.req("TRUE-06")
+def test_a_named_transcript_without_a_readable_message_is_an_error(home: Path) -> None:
+    path = home / "rollout-2026-11-15T02-34-30-01a1dd0e-6349-7f93-8a94-5b12fdee4e31.jsonl"
+    path.write_bytes(codex.everyday().lines[0][:200] + b"\n")
+
+    refused = checked(cortext("import", str(path), cwd=home), 1)
+    assert "no message in" in refused.err and "not JSON × 1" in refused.err
+
+    path.write_bytes(b"".join(line + b"\n" for line in codex.everyday().lines))
+    checked(cortext("import", str(path), cwd=home), 0)
+    checked(cortext("import", str(path), cwd=home), 0)
+
+
 def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
     """Reading goes through fsio (regular files only, opened without waiting), except for our own and kernel files."""
     source = Path(__file__).parents[2] / "src" / "cortext"

@@ -480,6 +480,7 @@ class ToolReport(msgspec.Struct, kw_only=True):
     tool: str
     transcripts: int = 0
     unchanged: int = 0
+    empty: int = 0  # of those: without a message that can be read
     created: int = 0
     updated: int = 0
     messages: int = 0
@@ -492,6 +493,7 @@ class ToolReport(msgspec.Struct, kw_only=True):
         self.created += done.created
         self.updated += not done.created and done.added > 0
         self.unchanged += not done.added
+        self.empty += not done.session_id
         self.messages += done.added
         self.tool_calls += done.tool_calls
         for mine, theirs in (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+from cortext.errors import NotFound
+from cortext.model.amounts import amount
 from cortext.tools.base import Collection, Leftover, NamesLeftovers, Transcript, TranscriptSource
 
 Work = list[tuple[TranscriptSource, Transcript]]
@@ -60,6 +62,32 @@ def in_folder(tools: Iterable[TranscriptSource], folder: str, failed: Failed) ->
                 work.extend((tool, transcript) for transcript in found)
                 break
     return work
+
+
+def not_recognised(tools: Sequence[TranscriptSource], path: str) -> NotFound:
+    """Return the error for a file or folder that the user named, and in which no tool recognises a conversation."""
+    from cortext.tools.shared.leftovers import described
+
+    found = f"it is {described(path)}"
+    if os.path.isdir(path):
+        count = sum(1 for _ in _files(path))
+        found = f"it has {amount(count, 'file')}" + (f", {described(path).removeprefix('a ')}" if count else "")
+    wanted = f"a transcript of {tools[0].title}" if len(tools) == 1 else "a transcript of a tool in `cortext tools`"
+    export = "" if len(tools) == 1 else ", or a data export (.zip or conversations.json) of ChatGPT or Claude.ai"
+    return NotFound(
+        f"no conversation was recognised in {path}: {found}",
+        kept="nothing was imported or changed",
+        hint=f"expected {wanted}{export}; if it was cut, copy or download it again",
+    )
+
+
+def nothing_readable(path: str, why: str) -> NotFound:
+    """Return the error for a file that the user named, which is a conversation without a message that can be read."""
+    return NotFound(
+        f"no message in {path} can be read" + (f": {why}" if why else ""),
+        kept="the file is unchanged",
+        hint="if it was cut, copy or download it again",
+    )
 
 
 def _transcripts_at(tool: TranscriptSource, path: str) -> list[Transcript]:

@@ -19,11 +19,11 @@ from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all, note_failure, scan
+from cortext.services.capture.importing import capture_all, lost_in, note_failure, scan
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
-from cortext.services.capture.transcripts import in_folder
+from cortext.services.capture.transcripts import in_folder, not_recognised, nothing_readable
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -55,7 +55,10 @@ def parser(name: str = "import") -> ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Import with a progress bar; return 3 if some transcripts could not be captured."""
+    """Import with a progress bar; return 3 if some transcripts could not be captured.
+
+    Raise NotFound if the user named a file or folder in which there is no conversation, or nothing that can be read.
+    """
     options = parser().parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     path = options.path or options.folder
@@ -67,6 +70,8 @@ def run(arguments: list[str]) -> int:
         note_failure(reports, tool, "", path, reason_of(error))
 
     work = in_folder(sources, path, failed) if path else scan(sources, reports)
+    if path and not work and not reports:
+        raise not_recognised(sources, path)
     stores = Stores()
     capture = stores.capture()
     capture.remember_all()
@@ -86,6 +91,9 @@ def run(arguments: list[str]) -> int:
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
     else:
         print_reports(list(reports.values()), stopped=stopped)
+    if path and not stopped and work and all(r.empty == r.transcripts for r in reports.values()):
+        lost = [lost_in(report.counts) for report in reports.values()]
+        raise nothing_readable(path, ", ".join(filter(None, lost)))
     return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
 
 
