@@ -250,26 +250,34 @@ def test_a_broken_settings_file_does_not_prevent_the_import(home: Path, tmp_path
 
 
 @pytest.mark.req("TOOL-08")
-def test_without_a_terminal_nothing_is_done_unless_told_so(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_without_a_terminal_all_is_kept_and_no_setting_raised(
+    home: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
     claude_session(home, 0, days_ago=45)
+    path = settings(home, "claude", {"theme": "dark"})
+    before = path.read_bytes()
 
-    refused = cortext("rescue", cwd=tmp_path)
-    assert refused.code == 2
-    assert "--yes" in refused.err
-    assert cortext("rescue", "--json", cwd=tmp_path).json["dry_run"] is True
-    assert cortext("list", "--json", cwd=tmp_path).json == []
-    assert not (home / ".claude" / "settings.json").exists()
+    planned = cortext("rescue", "--dry-run", *options, cwd=tmp_path)
+    assert planned.code == 0 and cortext("list", "--json", cwd=tmp_path).json == []
+    done = cortext("rescue", *options, cwd=tmp_path)
+
+    assert done.code == 0, done.err
+    assert len(cortext("list", "--json", cwd=tmp_path).json) == 1
+    assert path.read_bytes() == before and not list(path.parent.glob("settings.json.*"))
+    assert done.json["settings_unchanged"] is True if options else "pass --yes to raise it" in done.out
 
 
 @pytest.mark.req("TOOL-08")
 @pytest.mark.parametrize("command", ["rescue", "doctor"])
-def test_rescue_and_doctor_ask_before_each_step(home: Path, tmp_path: Path, command: str) -> None:
+def test_only_a_setting_needs_a_yes_and_doctor_asks_before_both(home: Path, tmp_path: Path, command: str) -> None:
     claude_session(home, 0, days_ago=45)
 
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), command], env, tmp_path, "160x40") as screen:
-        screen.wait_for("Import it now? [Y/n]")
-        screen.press("Enter")
+        if command == "doctor":
+            screen.wait_for("Import it now? [Y/n]")
+            screen.press("Enter")
         screen.wait_for("so that Claude Code deletes nothing? [y/N]")
         screen.press("Enter")
         assert screen.wait_for_end() == 0

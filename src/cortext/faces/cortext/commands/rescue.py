@@ -8,7 +8,7 @@ from contextlib import closing
 
 import msgspec
 
-from cortext.errors import CortextError, UsageError
+from cortext.errors import CortextError
 from cortext.faces.cortext.commands.import_ import print_reports
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
@@ -25,13 +25,14 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext rescue",
         description="Import the conversations that your AI tools are about to delete and, if you agree, raise the "
-        "settings by which they delete them. `cortext rescue --undo` restores those settings.",
+        "settings by which they delete them. Without a terminal to ask on, or with --json, the settings stay as they "
+        "are unless you pass --yes. `cortext rescue --undo` restores those settings.",
         epilog="example:  cortext rescue --dry-run",
     )
-    made.add_argument("-y", "--yes", action="store_true", help="import and raise the settings without asking")
+    made.add_argument("-y", "--yes", action="store_true", help="raise the settings without asking")
     made.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
     made.add_argument("--undo", action="store_true", help="restore the settings that were raised")
-    made.add_argument("--json", action="store_true", help="print the report as JSON; change nothing without --yes")
+    made.add_argument("--json", action="store_true", help="print the report as JSON; raise no setting without --yes")
     return made
 
 
@@ -41,31 +42,32 @@ def run(arguments: list[str]) -> int:
     if options.undo:
         return _undo(as_json=options.json, dry_run=options.dry_run)
     rescue = Rescue(_with_all_in_memory, tools.tools())
-    only_report = options.dry_run or (options.json and not options.yes)
     if not options.json:
         _print_warnings(rescue)
-    asking = not (only_report or options.yes)
-    if asking and not sys.stdin.isatty():
-        if rescue.work:
-            raise UsageError("nothing was imported: there is no terminal to ask on", hint="pass --yes or --dry-run")
-        return 0
-    if asking:
-        return offer(rescue)
     reports: dict[str, ToolReport] = {}
-    if rescue.work and not only_report:
+    if rescue.work and not options.dry_run:
         _import(rescue, reports)
         if not options.json:
             print_reports(list(reports.values()))
-    raised = _raise(rescue, dry_run=only_report, quiet=options.json)
+    asks = sys.stdin.isatty() and not (options.json or options.yes or options.dry_run)
+    only_report = not (options.yes or asks)
+    raised = _raise(rescue, dry_run=only_report, ask=asks, quiet=options.json)
     if options.json:
         done = [msgspec.to_builtins(report) for report in reports.values()]
         print_json(
             {"endangered": msgspec.to_builtins(rescue.warnings), "imported": done, "settings": raised}
-            | ({"dry_run": True} if only_report else {})
+            | ({"dry_run": True} if options.dry_run else {})
+            | ({"settings_unchanged": True} if only_report else {})
         )
     elif raised:
-        print("Undo: cortext rescue --undo" if not only_report else "Nothing was changed.")
+        print(_ending(options.dry_run, only_report))
     return 3 if any(report.failed for report in reports.values()) else 0
+
+
+def _ending(dry_run: bool, only_report: bool) -> str:
+    if dry_run:
+        return "Nothing was changed."
+    return "No setting was changed: pass --yes to raise it." if only_report else "Undo: cortext rescue --undo"
 
 
 def offer(rescue: Rescue) -> int:
