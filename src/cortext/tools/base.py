@@ -73,7 +73,9 @@ class Detected(msgspec.Struct, kw_only=True):
 class Transcript(msgspec.Struct, kw_only=True):
     """A conversation in a tool's own store. `key` is the tool's session id.
 
-    `size` and `changed` are a cheap fingerprint: if both are equal, so are the contents.
+    `size` and `changed` are a cheap fingerprint: if both are equal, so are the contents. `snapshot_of` is the key of
+    the conversation that this file has an earlier state of, if a tool or its user keeps one: both make one session.
+    Then `key` is that key, `@` and a name.
     """
 
     tool: str
@@ -82,6 +84,7 @@ class Transcript(msgspec.Struct, kw_only=True):
     project: str = ""
     size: int = 0
     changed: int = 0
+    snapshot_of: str = ""
 
 
 class Leftover(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.cli import cortext
 from tests.tools.claude_code.corpus import KEY, PROJECT, Script, full_conversation
 
 from cortext.errors import UsageError
@@ -106,6 +107,33 @@ def test_the_config_folder_comes_from_the_environment(tmp_path: Path) -> None:
     tool = adapter(tmp_path / "nowhere", CLAUDE_CONFIG_DIR=str(tmp_path / ".claude"))
 
     assert [transcript.key for transcript in tool.transcripts()] == [KEY]
+
+
+@pytest.mark.req("TRUE-05")
+def test_snapshots_of_a_session_become_one_with_it() -> None:
+    home = Path(os.environ["HOME"])
+    projects = home / ".claude" / "projects" / "-p"
+    projects.mkdir(parents=True)
+    script = Script()
+    script.user("The first question")
+    script.assistant("The first answer")
+    earlier = b"".join(line + b"\n" for line in script.lines)
+    (projects / f"2026-01-05-{script.key}.jsonl").write_bytes(earlier)
+    script.user("The second question")
+    script.save(projects)
+    alone = Script()
+    alone.user("Only in a snapshot")
+    other = "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11"
+    lines = [line.replace(alone.key.encode(), other.encode()) for line in alone.lines]
+    (projects / f"2026-01-06-{other}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+
+    for _ in range(2):
+        assert cortext("import", cwd=home).code == 0
+        listed = {row["id"]: row["message_count"] for row in cortext("list", "--json", cwd=home).json}
+        assert listed == {f"claude-{script.key}": 3, f"claude-{other}": 1}
+    again = {row["tool"]: row for row in cortext("import", "--json", cwd=home).json}["claude"]
+    assert (again["transcripts"], again["unchanged"]) == (3, 3)
+    assert "No problems found" in cortext("doctor", cwd=home).out
 
 
 @pytest.mark.req("TOOL-03")

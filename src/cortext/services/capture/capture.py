@@ -163,7 +163,7 @@ class Capture:
         if self.unchanged(transcript):
             return UNCHANGED
         known = self._entry(transcript.tool, transcript.key)
-        entry = known or self._entry_by_origin(transcript)
+        entry = known or self._entry_of_snapshot(transcript) or self._entry_by_origin(transcript)
         named_store = self.store_at(entry.root) if entry else None
         if entry is None or named_store is None:
             entry, named_store = self._home_entry(transcript), self.home
@@ -206,9 +206,15 @@ class Capture:
         entry = self._entries.get((tool, key)) if self._entries is not None else self.catalogue.get(tool, key)
         return entry if entry is not None and not self._is_lost(entry) else None
 
+    def _entry_of_snapshot(self, transcript: Transcript) -> Entry | None:
+        """Return the entry for a snapshot: in the session of the conversation that it was taken of."""
+        owner = self._entry(transcript.tool, transcript.snapshot_of) if transcript.snapshot_of else None
+        return Entry(transcript.tool, transcript.key, owner.root, owner.session_id) if owner is not None else None
+
     def _is_lost(self, entry: Entry) -> bool:
         """Whether a session was in a home store that was removed, or in the one of another data folder."""
-        if entry.session_id != session_id_for(entry.tool, entry.key):
+        keys = entry.key, entry.key.partition("@")[0]  # that of a snapshot, and of what it was taken of
+        if entry.session_id not in {session_id_for(entry.tool, key) for key in keys}:
             return False
         if entry.root != self.home.root:
             return self.store_at(entry.root) is None
@@ -231,7 +237,7 @@ class Capture:
                     origin = session.origin
                     entry = Entry(origin.tool, origin.session_id, root, session.id)
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
-        return self._origins.get((transcript.tool, transcript.key))
+        return self._origins.get((transcript.tool, transcript.snapshot_of or transcript.key))
 
     def first_reading(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, batch_size: int = BATCH_MESSAGES
@@ -367,12 +373,12 @@ class Capture:
 
     def new_entry(self, transcript: Transcript) -> Entry | None:
         """Return the entry of a transcript that is new to us, in the home store; None for any other."""
-        if self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript):
+        if transcript.snapshot_of or self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript):
             return None
         return self._home_entry(transcript)
 
     def _home_entry(self, transcript: Transcript) -> Entry:
-        session_id = session_id_for(transcript.tool, transcript.key)
+        session_id = session_id_for(transcript.tool, transcript.snapshot_of or transcript.key)
         return Entry(transcript.tool, transcript.key, self.home.root, session_id)
 
 

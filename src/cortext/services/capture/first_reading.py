@@ -101,7 +101,7 @@ def new_session(
         created_at=created,
         last_active=created,
         agent_config=AgentConfig(command=about.command, model=about.model),
-        origin=Origin(tool=transcript.tool, session_id=transcript.key),
+        origin=Origin(tool=transcript.tool, session_id=transcript.snapshot_of or transcript.key),
         extra={"project": about.project or transcript.project},
     )
 

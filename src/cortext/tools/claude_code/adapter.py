@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
@@ -84,7 +86,10 @@ class ClaudeCode(SettingsFiles, LocalTool):
         return os.path.join(self._config_folder, "projects")
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Yield every `<session>.jsonl` of every project folder. Files of subagents belong to their session."""
+        """Yield every `<session>.jsonl` of every project folder. Files of subagents belong to their session.
+
+        A file of another name that has a session in it (`2026-01-05-<session>.jsonl`) is a snapshot of that one.
+        """
         if project is not None:
             real = os.path.realpath(project)
             yield from self._in_folder(os.path.join(self._projects, folder_name(real)), real)
@@ -98,10 +103,25 @@ class ClaudeCode(SettingsFiles, LocalTool):
             key = entry.name.removesuffix(_SUFFIX)
             if entry.is_symlink() and os.path.isfile(entry.path):
                 continue  # a second name of another transcript; a dangling link is reported when it is read
-            if key != entry.name and is_uuid(key):
-                found = self._transcript(key, entry.path, project)
-                if found is not None:
-                    yield found
+            if key == entry.name:
+                continue
+            found = self._transcript(key, entry.path, project) if is_uuid(key) else self._snapshot(entry.path, project)
+            if found is not None:
+                yield found
+
+    def _snapshot(self, path: str, project: str = "") -> Transcript | None:
+        """Return the transcript in a file that is not named as Claude Code names them; None if it is none."""
+        try:
+            key = _session_in(path)
+        except (OSError, UnsafePath):
+            return None
+        if not is_uuid(key):
+            return None
+        name = os.path.basename(path).removesuffix(_SUFFIX)
+        found = self._transcript(f"{key}@{name}", path, project)
+        if found is not None:
+            found.snapshot_of = key
+        return found
 
     def _transcript(self, key: str, path: str, project: str) -> Transcript | None:
         """Return the transcript with its fingerprint, companion files included; None if it was just removed."""
@@ -138,8 +158,11 @@ class ClaudeCode(SettingsFiles, LocalTool):
         """Return the transcript in this file, or the one that this companion file belongs to."""
         folder, _, rest = os.path.relpath(path, self._projects).partition(os.sep)
         key = rest.partition(os.sep)[0].removesuffix(_SUFFIX)
-        if folder == os.pardir or not is_uuid(key):
+        if folder == os.pardir:
             return []
+        if not is_uuid(key):
+            snapshot = self._snapshot(path) if path.endswith(_SUFFIX) and os.sep not in rest else None
+            return [snapshot] if snapshot is not None else []
         found = self._transcript(key, os.path.join(self._projects, folder, key + _SUFFIX), "")
         return [found] if found is not None else []
 
@@ -147,6 +170,8 @@ class ClaudeCode(SettingsFiles, LocalTool):
         """Return the messages; with a cursor, only those added since."""
         from cortext.tools.claude_code.read import ClaudeReading
 
+        if transcript.snapshot_of:
+            transcript = msgspec.structs.replace(transcript, key=transcript.snapshot_of)
         subagents = [file for file in companion_files(transcript.path) if file[0].endswith(_SUFFIX)]
         return ClaudeReading(transcript, subagents, cursor)
 
