@@ -298,6 +298,29 @@ def test_an_odd_metadata_file_costs_no_conversation(home: Path) -> None:
     assert str(meta.parent) in checked(cortext("import", cwd=home), 3).out
 
 
+@pytest.mark.parametrize("has_sessions", [True, False])
+def test_a_database_caught_while_it_was_starting_is_forgotten(home: Path, has_sessions: bool) -> None:
+    claude_files(home)
+    path = home / ".local" / "share" / "opencode" / "opencode.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as database:  # the file exists, and its tables do not yet
+        database.execute("CREATE TABLE migration (id TEXT)")
+        database.commit()
+    cortext("import", cwd=home)
+    assert path.name in cortext("list", cwd=home).err
+
+    path.unlink()
+    corpus = Corpus(path)
+    if has_sessions:
+        corpus.session()
+        corpus.user("How many herons?")
+    corpus.close()
+    checked(cortext("sync", cwd=home), 0)
+
+    assert "not captured" not in checked(cortext("list", cwd=home), 0).err
+    assert "No problems found" in checked(cortext("doctor", cwd=home), 0).out
+
+
 @pytest.mark.req("TRUE-06")
 @pytest.mark.parametrize(
     ("name", "data", "found"),

@@ -115,6 +115,7 @@ def capture_all(
         yield from _capture_changed(capture, changed, report_result, share=share)
     finally:
         for name, report in reports.items():
+            uncaptured.settle(name, [transcript for tool, transcript in work if tool.name == name])
             uncaptured.clear(name, [*captured.get(name, ()), *(() if report.failed else ("",))])
 
 

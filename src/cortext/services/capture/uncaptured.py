@@ -153,16 +153,22 @@ def alarms(found: Iterable[Failure] | None = None) -> list[Alarm]:
     return [Alarm(tool, is_part, group) for (is_part, tool), group in sorted(groups.items(), key=lambda item: item[0])]
 
 
-def settle(tool: str, listed: Iterable[Transcript], leftovers: Iterable[str]) -> None:
-    """Remove what a complete scan of a tool's store no longer finds: leftovers, and keys that gave way to others.
+def settle(tool: str, listed: Iterable[Transcript], leftovers: Iterable[str] | None = None) -> None:
+    """Remove what a look at a tool's transcripts no longer finds: a database that can be read again, for example.
 
-    A database that could not be opened is listed as one transcript; the next time, its conversations are.
+    It is listed as one transcript while it cannot be read. With `leftovers` (their keys), the look was at the whole
+    store.
     """
+    from cortext.tools.shared.sqlite import DAMAGED_DATABASE
+
     listed = list(listed)
-    keys, paths = {transcript.key for transcript in listed} | set(leftovers), {transcript.path for transcript in listed}
+    keys, paths = {transcript.key for transcript in listed} | set(leftovers or ()), {item.path for item in listed}
+    is_all = leftovers is not None
     for failure in failures():
-        is_gone = failure.tool == tool and failure.key and failure.key not in keys
-        if is_gone and (failure.kind == LEFTOVER or failure.path in paths):
+        if failure.tool != tool or not failure.key or failure.key in keys:
+            continue
+        stood_for_others = failure.key.startswith(DAMAGED_DATABASE) and (is_all or failure.path in paths)
+        if stood_for_others or (is_all and (failure.kind == LEFTOVER or failure.path in paths)):
             _forget(_path(tool, failure.key))
 
 

@@ -30,13 +30,11 @@ from cortext.tools.opencode.store import BOOKKEEPING, TABLES, Folders, exists, i
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.leftovers import files_below, table_leftovers
 from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.sqlite import is_database
+from cortext.tools.shared.sqlite import DAMAGED_DATABASE, is_database
 
 if TYPE_CHECKING:
     from cortext.tools.opencode.version2 import Version2
     from cortext.tools.shared.installer import Config
-
-_DAMAGED_DATABASE = "damaged-database"
 
 # The kind of event for each name that our plugin reports.
 _EVENTS = {
@@ -89,7 +87,7 @@ class OpenCode(SettingsFiles):
                 found = self._listed(path, project)
             except sqlite3.Error:
                 is_default = path == self.folders.database
-                key = _DAMAGED_DATABASE if is_default else f"{_DAMAGED_DATABASE}-{os.path.basename(path)}"
+                key = DAMAGED_DATABASE if is_default else f"{DAMAGED_DATABASE}-{os.path.basename(path)}"
                 found = [Transcript(tool=self.name, key=key, path=path)]
             yield from (transcript for transcript in found if transcript.key not in taken)
             taken.update(transcript.key for transcript in found)
@@ -176,7 +174,7 @@ class OpenCode(SettingsFiles):
 
         if self._is_version2(transcript):
             return self._version2.read(transcript)
-        if is_database(transcript.path) or transcript.key.startswith(_DAMAGED_DATABASE):
+        if is_database(transcript.path) or transcript.key.startswith(DAMAGED_DATABASE):
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 

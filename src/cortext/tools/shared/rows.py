@@ -12,9 +12,9 @@ from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.leftovers import Tables, table_leftovers
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.sqlite import connection, is_database, text_of
+from cortext.tools.shared.sqlite import DAMAGED_DATABASE, connection, is_database, text_of
 
-_DAMAGED = "damaged-database-"
+_DAMAGED = f"{DAMAGED_DATABASE}-"
 _ERROR = "error"  # the kind of the only piece of a database that cannot be read
 
 

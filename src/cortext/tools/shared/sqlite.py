@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 from cortext.io import files as fsio
 
+# The key, or its beginning, of the one transcript that a database is listed as while it cannot be read.
+DAMAGED_DATABASE = "damaged-database"
 _HEADER = b"SQLite format 3\0"
 _WAL_VERSION = 18  # the offset of the byte that is 2 if the database has a write-ahead log
 _BUSY_SECONDS = 5.0
