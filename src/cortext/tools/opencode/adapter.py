@@ -111,12 +111,11 @@ class OpenCode(SettingsFiles):
 
     def _is_version2(self, transcript: Transcript) -> bool:
         """Whether this is a session of OpenCode 2, in a database or in a copy."""
+        from cortext.tools.opencode.version2 import has
+
         if not is_database(transcript.path):
             return self._version2.copied_transcript(transcript.path) is not None
-        try:
-            return any(found.key == transcript.key for found in self._version2.listed(transcript.path))
-        except sqlite3.Error:
-            return False
+        return has(transcript.path, transcript.key)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the tables that are not read, and the documents of versions before the database that are not in it."""

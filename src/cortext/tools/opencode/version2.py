@@ -36,6 +36,7 @@ WITH RECURSIVE family(root, id) AS (
     SELECT family.root, {table}.id FROM {table} JOIN family ON {table}.parent_id = family.id
 )
 """
+_ANY = "SELECT 1 FROM {table} WHERE session_id = ? LIMIT 1"
 _ROOTS = "(parent_id IS NULL OR parent_id NOT IN (SELECT id FROM {table}))"
 _SESSIONS = """
 SELECT family.root, root.directory, count(session_message.id), max(session_message.time_updated),
@@ -51,8 +52,22 @@ ORDER BY session_message.session_id != family.root, session_message.session_id, 
 
 
 def is_here(database: sqlite3.Connection) -> bool:
-    """Whether a database has the tables of OpenCode 2."""
-    return columns(database, MESSAGES) >= _NEEDED
+    """Whether a database has messages in the table of OpenCode 2."""
+    if not columns(database, MESSAGES) >= _NEEDED:
+        return False
+    return database.execute(f"SELECT 1 FROM {MESSAGES} LIMIT 1").fetchone() is not None
+
+
+def has(path: str, key: str) -> bool:
+    """Whether the messages of this session are in the newer table; False if the database cannot be read."""
+    try:
+        with connection(path) as database:
+            if not is_here(database) or not database.execute(_ANY.format(table=MESSAGES), (key,)).fetchone():
+                return False
+            is_old = _table(database) != TABLE and columns(database, "message")
+            return not is_old or not database.execute(_ANY.format(table="message"), (key,)).fetchone()
+    except sqlite3.Error:
+        return False
 
 
 def is_compacted(path: str, key: str) -> bool:
