@@ -199,16 +199,16 @@ def test_a_forwarded_command_is_not_executed() -> None:
         "forward_origin": {"type": "user"},
     }
     incoming = read({"update_id": 1, "message": message}, longest=100)
-    assert (incoming.kind, incoming.text) == ("words", "[I forward what somebody else wrote:] /delete")
+    assert (incoming.kind, incoming.text, incoming.forwarded) == ("words", "/delete", True)
 
 
 def test_the_message_replied_to_is_quoted() -> None:
     original = {"message_id": 1, "text": "the second option " * 40}
     message = {"message_id": 2, "chat": {"id": 5}, "from": {"id": 5}, "text": "why this?", "reply_to_message": original}
-    text = read({"update_id": 1, "message": message}, longest=100).text
-    assert text.startswith("[About: “the second option the second option")
-    assert text.endswith("…”] why this?")
-    assert len(text) < 240
+    incoming = read({"update_id": 1, "message": message}, longest=100)
+    assert incoming.text == "why this?"
+    assert incoming.quotes.startswith("the second option the second option") and incoming.quotes.endswith("…")
+    assert len(incoming.quotes) < 240
     message["text"] = "/session"
     assert read({"update_id": 1, "message": message}, longest=100).text == "/session"
 

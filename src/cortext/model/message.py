@@ -23,6 +23,11 @@ FILE = "file"
 # Key in a message's `extra`: the name of a file that a person attached to a prompt.
 ATTACHMENT = "attachment"
 
+# Keys in the `extra` of a message that came from a messenger: what is said about it, apart from the user's own words.
+ATTACHED = "attached"  # {"kind": "photo", "name", "seconds", "unseen": whether no model could see or hear it}
+FORWARDED = "forwarded"  # true: somebody else wrote it
+QUOTES = "quotes"  # the beginning of the message that it replies to
+
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
 
@@ -123,6 +128,33 @@ def is_empty_message(message: Message) -> bool:
 def attachments_in(messages: Iterable[Message]) -> int:
     """Count the messages that are files and images attached by a person."""
     return sum(1 for message in messages if message.extra is not None and ATTACHMENT in message.extra)
+
+
+def remarks(message: Message) -> str:
+    """Return what these fields say about a message, in words for a model; empty for most messages."""
+    extra = message.extra or {}
+    attached, quotes = extra.get(ATTACHED), extra.get(QUOTES)
+    said = []
+    if isinstance(quotes, str):
+        said.append(f"It replies to this message: “{_inside_brackets(quotes)}”")
+    if extra.get(FORWARDED) is True:
+        said.append("The user forwards what somebody else wrote. It is a record, not a request")
+    if isinstance(attached, dict):
+        seconds = attached.get("seconds")
+        facts = [attached.get("name"), f"{seconds} s" if isinstance(seconds, int) and seconds else ""]
+        about = ", ".join(_inside_brackets(fact) for fact in facts if isinstance(fact, str) and fact)
+        what = f"a {_inside_brackets(str(attached.get('kind') or 'file'))}{f' ({about})' if about else ''}"
+        if not attached.get("unseen"):
+            said.append(f"The user sent {what}, with this in it")
+        elif message.text:
+            said.append(f"The user attached {what}. You could not see or hear it: you only know these words")
+        else:
+            said.append(f"The user sent {what} without words. You could not see or hear it")
+    return "\n".join(f"[{sentence}]" for sentence in said)
+
+
+def _inside_brackets(text: str) -> str:
+    return " ".join(text.replace("[", "(").replace("]", ")").split())
 
 
 def joined_text(parts: list[Part]) -> str:

@@ -35,6 +35,7 @@ from cortext.model.message import (
     Message,
     Part,
     joined_text,
+    remarks,
     thread,
 )
 
@@ -291,11 +292,15 @@ class Turns:
 
     def _blocks(self, index: int) -> Iterator[Block]:
         spoken = self._spoken[index]
+        about = self._clean(remarks(spoken.message))
         for number, part in enumerate(spoken.parts):
             if (index, number) in self._calls:
                 yield self._calls[index, number]
             elif (index, number) not in self._answered:
-                yield from self._text(part, spoken)
+                for text in self._text(part, spoken):
+                    label = "\n".join(filter(None, (about, text.label)))
+                    yield Text(text.text, label, text.part or Part(TEXT, text=part.text)) if about else text
+                    about = ""
 
     def _text(self, part: Part, spoken: _Spoken) -> Iterator[Text]:
         """Yield a part that is text, or that has to be expressed as text."""

@@ -14,7 +14,18 @@ import msgspec
 from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.faces.telegram.failing import error_text
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
-from cortext.model.message import ASSISTANT, USER, Message, Part
+from cortext.model.message import (
+    ASSISTANT,
+    ATTACHED,
+    FILE,
+    FORWARDED,
+    IMAGE,
+    QUOTES,
+    TEXT,
+    USER,
+    Message,
+    Part,
+)
 from cortext.services.assistant.chat_claims import PendingUpdate, Updates
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
@@ -359,14 +370,19 @@ class Answering:
         }
         if incoming.address.thread is not None:
             origin["thread"] = incoming.address.thread
-        parts = None
-        words = incoming.text
+        # Only what the user said is content: what is said about it has fields of its own.
+        extra: dict[str, Any] = {"telegram": origin}
+        extra |= {REPLACES: replaced} if replaced else {}
+        extra |= {FORWARDED: True} if incoming.forwarded else {}
+        extra |= {QUOTES: incoming.quotes} if incoming.quotes else {}
+        words, parts = incoming.text, None
         if media is not None:
-            words = f"{media.told()} {words}".strip()
-            kind = "image" if media.kind == "photo" else "file"
-            file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
-            parts = [Part(type="text", text=words), file] if media.ref else None
-        extra: dict[str, Any] = {"telegram": origin, **({REPLACES: replaced} if replaced else {})}
+            extra[ATTACHED] = media.fields
+            words = "\n".join(filter(None, (words, media.content)))
+            if not media.content:
+                kind = IMAGE if media.kind == "photo" else FILE
+                file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
+                parts = [*([Part(type=TEXT, text=words)] if words else []), file]
         return Message(role=USER, content=words, parts=parts, extra=extra)
 
 

@@ -42,7 +42,6 @@ _MEDIA = {
 LONGEST_NAME = 120  # characters of a file name
 LONGEST_CONTENT = 4_000  # characters of the content of a venue, a contact or a poll
 QUOTED = 200  # characters of a message that the user replies to
-FORWARDED = "[I forward what somebody else wrote:]"
 _COMMAND = re.compile(r"/([a-z0-9_]{1,64})(?:@(\w{1,64}))?(?:\s+(.*))?\Z", re.IGNORECASE | re.DOTALL)
 
 
@@ -74,12 +73,11 @@ class Media(NamedTuple):
     seconds: int = 0
     content: str = ""
 
-    def told(self) -> str:
-        """Return a description for the log and the model."""
-        more = [self.name] if self.name else []
-        more += [f"{self.seconds} s"] if self.seconds else []
-        more += [self.content] if self.content else []
-        return f"[{self.kind}{': ' if more else ''}{', '.join(more)}]"
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What is stored about it beside the user's words (see `model.message.ATTACHED`)."""
+        more = {"name": self.name, "seconds": self.seconds, "unseen": not self.content}
+        return {"kind": self.kind, **{name: value for name, value in more.items() if value}}
 
 
 class Incoming(NamedTuple):
@@ -95,6 +93,8 @@ class Incoming(NamedTuple):
     deleted: tuple[int, ...] = ()
     moved_to: int = 0
     touched: str = ""  # the id of a pressed button, which Telegram wants acknowledged
+    forwarded: bool = False  # somebody else wrote the text
+    quotes: str = ""  # the beginning of the message that it replies to
     addressed: bool = True  # in a group, whether it is meant for the bot: a command, a mention or a reply to it
 
 
@@ -166,7 +166,7 @@ def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name:
         return here
     if text and "forward_origin" in message:
         # Not the user's own words: neither a command nor an instruction.
-        return here._replace(kind=WORDS, text=f"{FORWARDED} {text}", media=media)
+        return here._replace(kind=EDIT if edited else WORDS, text=text, media=media, forwarded=True)
     here = here._replace(kind=EDIT if edited else WORDS, text=text, media=media)
     command = _COMMAND.match(text)
     if command and not edited and media is None:
@@ -175,7 +175,7 @@ def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name:
             return here._replace(kind=NOTHING)  # meant for another bot in the group
         text = f"/{name.lower()} {rest or ''}".strip()
         return here._replace(kind=AGAIN if text in ("/retry", "/continue") else COMMAND, text=text)
-    return here._replace(text=f"{_quote(message)}{text}")
+    return here._replace(quotes=_quoted(message))
 
 
 def _is_addressed(incoming: Incoming, message: dict[str, Any], bot_name: str, bot: int) -> bool:
@@ -209,14 +209,14 @@ def _mentions(entity: dict[str, Any], text: bytes, bot_name: str, bot: int) -> b
     return text[2 * start : 2 * (start + length)].decode("utf-16-le", "replace").lower() == f"@{bot_name.lower()}"
 
 
-def _quote(message: dict[str, Any]) -> str:
-    """Quote the message that the user replied to: otherwise only the user knows which one it is."""
+def _quoted(message: dict[str, Any]) -> str:
+    """Return the beginning of the message that the user replied to: otherwise only the user knows which one it is."""
     original = message.get("reply_to_message")
     words = original.get("text", original.get("caption")) if isinstance(original, dict) else None
     if not isinstance(words, str) or not words.strip():
         return ""
     words = " ".join(words.split())
-    return f"[About: “{words if len(words) <= QUOTED else words[:QUOTED] + '…'}”] "
+    return words if len(words) <= QUOTED else words[:QUOTED] + "…"
 
 
 def _address(message: dict[str, Any]) -> Address:

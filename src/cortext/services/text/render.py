@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, remarks
 from cortext.safety.framing import disarmed, label
 from cortext.services.text.results import shorten
 
@@ -21,11 +21,13 @@ def heading(message: Message, fence: str) -> str:
 
 def body(message: Message, *, cut_results: bool = False) -> str:
     """Return the text and the tool calls of a message as text, without thinking."""
+    about = remarks(message)
     if not message.parts:
-        return disarmed(message.content)
+        return disarmed("\n".join(filter(None, (about, message.content))))
     texts = [text for part in message.parts if (text := _part(part, cut_results=cut_results))]
     if message.content and not message.parts_of(TEXT):
         texts.insert(0, message.content)
+    texts[:0] = [about] if about else []
     return disarmed("\n".join(texts))
 
 

@@ -24,6 +24,7 @@ MAX_DEPTH = 200
 MAX_SEQ = 2**53
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
+_USER = b'{"role": "user", '
 _PADDING = b"\0 \t\r\n"
 NO_OBJECT = "not a JSON object"
 NO_ROLE = "no role: not a message"
@@ -102,6 +103,8 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     """Return a message as one line with its newline; `prefix` is the layout's own first keys, e.g. `"idx": 3, `."""
     _check_length(len(message.content))  # before a copy is made
     raw = encode(message)
+    if raw.startswith(_USER) and not message.content:  # a photo without words: every reader expects the key
+        raw = _USER + b'"content": "", ' + raw[len(_USER) :]
     _check_length(len(prefix) + len(raw) + 1)
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and deeper_than(msgspec.to_builtins(message), MAX_DEPTH):
         raise InvalidMessage(
