@@ -144,4 +144,6 @@ PROMISES: dict[str, str] = {
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
     "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
     "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
+    # Statements that are true
+    "TRUE-03": "What the source's model was told is carried or named in the receipt: images, skills, expansions, shortened results.",
 }

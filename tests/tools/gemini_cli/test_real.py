@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.cli import SCRIPTS
+from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
@@ -299,3 +301,44 @@ def test_the_installed_version_is_the_tested_one(tool: GeminiCli) -> None:
     found = tool.detect()
 
     assert found is not None and (found.version, found.tested) == ("0.61.0", True)
+
+
+LARGE_FILES = ("first.log", "second.log", "third.log")
+
+
+@pytest.mark.req("FLOW-06", "TRUE-03")
+def test_the_receipt_of_its_own_session_counts_what_it_sends(tmp_path: Path, server: ModelServer) -> None:
+    """Gemini CLI drops a message that begins with a slash, rewrites its list without it, and shortens old results."""
+    desk = Desk(tmp_path, server, ["gemini"])
+    folder = desk.project()
+    for name in LARGE_FILES:
+        lines = (f"{name} line {number} of the heron log, östlich" for number in range(1_900))
+        (folder / name).write_text("\n".join(lines) + "x" * 80_000, encoding="utf-8")
+    gemini = desk.tools["gemini"]
+    reads = tuple(ToolCall("read_file", {"file_path": str(folder / name)}) for name in LARGE_FILES)
+    server.push("Noted.", "So it is.", Reply(text="Let me look.", tool_calls=reads), "Three logs.", "Yes.")
+    prompts = ("Remember 4711.", "/etc/hosts is a path.", "Read the three logs.", "Are they long?")
+    for prompt in prompts:
+        resumed = gemini.sessions()[-1] if gemini.sessions() else None
+        done = gemini.run(prompt, cwd=folder, resume=resumed)
+        assert done.returncode == 0 and server.pending < 5, done.stderr
+    session = f"gemini-{gemini.sessions()[-1]}"
+    assert desk.cortext("import", "--from", "gemini", cwd=folder).code == 0
+    stored = desk.cortext("show", session, "--json", cwd=folder).json["messages"]
+
+    planned = desk.cortext("resume", session, "--ai", "gemini", "--dry-run", cwd=folder)
+    server.push("Here again.")
+    with Screen(tmp_path, [str(SCRIPTS / "cortext"), "resume", session], desk.env, folder) as screen:
+        screen.wait_for("Here again.", timeout=120)
+
+    request = server.turns[-1]
+    received = "\n".join(turn.text for turn in request.conversation if turn.kind == "text")
+    arrived = [message for message in stored if message["role"] != "tool" and message.get("content", "") in received]
+    arrived += [message for message in stored if message["role"] == "tool"]
+    results = [turn for turn in request.conversation if turn.kind == "tool_result"]
+    whole = {turn.call_id for turn in results if "<tool_output_masked>" not in turn.text}
+    shortened = {turn.call_id for turn in results} - whole
+    receipt = planned.out + planned.err
+    assert "/etc/hosts" not in received and shortened
+    assert f"{len(arrived)} of {len(stored)} messages" in receipt, receipt
+    assert f"{len(shortened)} × tool result that Gemini CLI shortens" in receipt, receipt
