@@ -27,6 +27,8 @@ ATTACHMENT = "attachment"
 ATTACHED = "attached"  # {"kind": "photo", "name", "seconds", "unseen": whether no model could see or hear it}
 FORWARDED = "forwarded"  # true: somebody else wrote it
 QUOTES = "quotes"  # the beginning of the message that it replies to
+# Key in the `extra` of a system message: the command or skill whose instructions the tool gave to its model.
+INSTRUCTIONS = "instructions"
 
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
@@ -123,6 +125,11 @@ def is_empty_message(message: Message) -> bool:
     if message.content:
         return False
     return not message.parts or all(part.type == TEXT and not part.text for part in message.parts)
+
+
+def instructions_of(message: Message) -> str:
+    """Return the command or skill whose instructions this message is; empty if it is none."""
+    return str(message.extra.get(INSTRUCTIONS) or "") if message.extra is not None else ""
 
 
 def attachments_in(messages: Iterable[Message]) -> int:

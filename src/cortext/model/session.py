@@ -29,6 +29,8 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
 BY_OTHER = "other"  # the author of a summary that another program left without a name
 # In `extra`: a person named the session, so no tool's own title replaces it.
 TITLED_BY_USER = {"titled_by": "user"}
+# Key in `extra`: for each transcript (tool and its session id), how many texts of its own the tool gave to its model.
+TOOL_NOTES = "tool_notes"
 
 
 class Session(msgspec.Struct, kw_only=True):

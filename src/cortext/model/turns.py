@@ -34,6 +34,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
+    instructions_of,
     joined_text,
     remarks,
     thread,
@@ -60,6 +61,7 @@ class Change(StrEnum):
     THINKING = "thinking left out"
     OPENING = "opening user message added"
     SYSTEM = "system message sent as a user message"
+    INSTRUCTIONS = "instructions of a command or skill sent as a user message"
     RESULT_ADDED = "placeholder added for a missing tool result"
     RESULT_MOVED = "tool result moved next to its call"
     RESULT_AS_TEXT = "tool result without a call turned into text"
@@ -332,6 +334,10 @@ class Turns:
         elif spoken.message.role == TOOL and not any(part.type == TOOL_RESULT for part in spoken.parts):
             self.note(Change.RESULT_AS_TEXT)
             yield Text(self._clean(text), "[result of a call that was not recorded]", Part(TEXT, text=text))
+        elif spoken.message.role == SYSTEM and (name := instructions_of(spoken.message)):
+            self.note(Change.INSTRUCTIONS)
+            label = f"[what {one_line(self._clean(name))} told the model, not the user's words]"
+            yield Text(self._clean(text), label, Part(TEXT, text=text))
         elif spoken.message.role == SYSTEM:
             self.note(Change.SYSTEM)
             yield Text(self._clean(text), SYSTEM_NOTE, Part(TEXT, text=text))

@@ -114,6 +114,7 @@ class About(msgspec.Struct, kw_only=True):
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
     tools: list[str] = []  # the names of the tools that the model called
+    notes: int = 0  # how many texts of its own the tool gave to its model, in all: they are not messages
 
 
 class TranscriptReading(Protocol):

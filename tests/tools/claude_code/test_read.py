@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.cli import cortext
 from tests.tools.claude_code.corpus import (
     FULL_CONVERSATION,
     KEY,
@@ -17,7 +21,7 @@ from tests.tools.claude_code.corpus import (
     short,
 )
 
-from cortext.model.message import Message, thread
+from cortext.model.message import Message, instructions_of, thread
 from cortext.tools.base import Transcript
 from cortext.tools.claude_code.read import ClaudeReading
 
@@ -283,3 +287,80 @@ def test_the_cursor_is_set_only_at_the_end(tmp_path: Path) -> None:
     assert isinstance(next(iterator), Message)
     assert reading.cursor is None
     assert reading.about.project == "/elsewhere"
+
+
+def _with_instructions() -> Script:
+    """Return a conversation in which a command expands, and a skill that the model calls beside another tool."""
+    script = Script()
+    typed = "<command-message>heron</command-message>\n<command-name>/heron</command-name>\n"
+    script.user(f"{typed}<command-args>the pond</command-args>")
+    script.user([{"type": "text", "text": "Use a tally of five."}], isMeta=True)
+    script.attachment(type="skill_listing", content="wading")
+    script.attachment(type="command_permissions", allowedTools=[])
+    script.assistant("Counted.")
+    script.user("<local-command-caveat>…</local-command-caveat>", isMeta=True)
+    script.user("Please wade.")
+    one = script.assistant(call("toolu_1", "Skill", skill="wading"), answer="msg_a")
+    two = script.assistant(call("toolu_2"), answer="msg_a")
+    launched = script.result("toolu_1", "Launching skill: wading", parent=one)
+    text = "Base directory for this skill: /home/x/.claude/skills/wading\n\n# Wading\n\nStep slowly."
+    script.user([{"type": "text", "text": text}], isMeta=True, sourceToolUseID="toolu_1", parent=launched)
+    script.result("toolu_2", "a.txt", parent=two)
+    script.assistant("Waded.")
+    return script
+
+
+@pytest.mark.req("TRUE-03")
+def test_instructions_of_commands_and_skills_are_messages_of_their_own(tmp_path: Path) -> None:
+    messages, reading = read(_with_instructions().save(tmp_path))
+
+    told = [message for message in messages if instructions_of(message)]
+    assert [(message.role, instructions_of(message)) for message in told] == [
+        ("system", "/heron"),
+        ("system", "skill wading"),
+    ]
+    assert "Use a tally of five." in told[0].text and "Step slowly." in told[1].text
+    assert thread(messages) == messages, "no branch"
+    assert reading.about.notes == 2, "the caveat and the list of skills; no model gets the permissions"
+
+
+@pytest.mark.req("TRUE-03")
+def test_instructions_and_notes_are_the_same_in_steps(tmp_path: Path) -> None:
+    script = _with_instructions()
+    whole, reading = read(script.save(tmp_path))
+    steps: list[Message] = []
+    cursor = None
+    for end in range(1, len(script.lines) + 1):
+        part = Script()
+        part.lines = script.lines[:end]
+        added, step = read(part.save(tmp_path), cursor)
+        steps, cursor = [*steps, *added], step.cursor
+    assert steps == whole and step.about.notes == reading.about.notes
+
+
+@pytest.mark.req("TRUE-03", "TOOL-03")
+def test_an_older_store_gets_no_late_instructions() -> None:
+    """Read again from its start, a transcript adds nothing in the middle of what is stored; then it goes on."""
+    home = Path(os.environ["HOME"])
+    script = _with_instructions()
+    folder = home / ".claude" / "projects" / "-work-sea-shanties"
+    folder.mkdir(parents=True)
+    script.save(folder)
+    assert cortext("import", "--from", "claude").code == 0
+    shown = cortext("show", f"claude-{KEY}").out
+    assert "system (skill wading)" in shown and "Step slowly." not in shown, "folded"
+    (log,) = (home / ".local/share/cortext").rglob("messages.jsonl")
+    older = [line for line in log.read_text(encoding="utf-8").splitlines() if '"instructions"' not in line]
+    log.write_text("".join(f"{line}\n" for line in older), encoding="utf-8")
+    shutil.rmtree(home / ".cache" / "cortext")
+    script.user("<command-message>heron</command-message>\n<command-name>/heron</command-name>")
+    script.user([{"type": "text", "text": "Use a tally of six."}], isMeta=True)
+    script.assistant("Counted again.")
+    script.save(folder)
+
+    assert cortext("import", "--from", "claude").code == 0
+
+    stored = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    added = [message.get("content") for message in stored[len(older) :]]
+    assert added == ["/heron", "Use a tally of six.", "Counted again."]
+    assert not [message for message in stored[len(older) :] if message.get("parent")]

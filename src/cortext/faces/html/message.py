@@ -15,7 +15,18 @@ from cortext.faces.html.secrets import Marks
 from cortext.faces.html.templates import environment
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.model.message import (
+    ASSISTANT,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    instructions_of,
+)
 from cortext.safety import terminal
 from cortext.services.digest.calls import Call, calls_in, status_of
 from cortext.services.text.edits import Edit, edits_of
@@ -160,7 +171,10 @@ class _Shown:
 
     def blocks(self) -> Iterator[Block]:
         parts = self._message.parts or ()
-        if self._message.content and not any(part.type == TEXT and part.text for part in parts):
+        if told := instructions_of(self._message):
+            prose = self._prose(self._message.content)
+            yield prose._replace(kind="thinking", summary="Instructions", detail=terminal.line(told))
+        elif self._message.content and not any(part.type == TEXT and part.text for part in parts):
             yield self._prose(self._message.content)
         for part in parts:
             if part.type == TEXT and part.text.strip():

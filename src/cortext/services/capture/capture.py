@@ -21,8 +21,8 @@ from cortext.index.database import is_unwritable
 from cortext.io import batch as newfiles
 from cortext.model import clock
 from cortext.model.ids import is_id, slug
-from cortext.model.message import BEGINNING, USER, Message, thread
-from cortext.model.session import TITLED_BY_USER, Change, Origin, Session
+from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
+from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
 from cortext.model.status import ACTIVE
 from cortext.services.capture import copies
 from cortext.services.capture.first_reading import (
@@ -268,7 +268,7 @@ class Capture:
             with self._copied(tool, transcript, entry, writer.session()):
                 for batch in first.batches():
                     writer.append(*batch)
-                writer.update(self._masked(changes_of(session, first.about), entry))
+                writer.update(self._masked(first_change(session, entry, first.about), entry))
             self.remember([first.entry()])
         return first.captured()
 
@@ -300,6 +300,8 @@ class Capture:
                     _continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
                 if added and (held_in := self._held_in(session, entry, reading.about.project or transcript.project)):
                     change.extra = held_in
+                if (notes := notes_of(session, entry, reading.about)) is not None:
+                    change.extra = {**(change.extra or {}), **notes}
                 if change != Change():
                     writer.update(change)
             done = done_entry(entry, transcript, reading)
@@ -409,6 +411,8 @@ class _Fresh:
             if self._next is not None and _same_text(message, self._next):
                 self._next = next(self._stored, None)
                 continue
+            if self._next is not None and instructions_of(message):
+                continue  # earlier versions did not store them: at the end of the log, they would be out of order
             self._next = None
             if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
                 message = msgspec.structs.replace(message, parent="")
@@ -457,6 +461,22 @@ def changes_of(session: Session, about: About) -> Change:
     if about.model and about.model != session.agent_config.model:
         change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
     return change
+
+
+def first_change(session: Session, entry: Entry, about: About) -> Change:
+    """Return what the end of a new transcript adds to its session's metadata."""
+    change = changes_of(session, about)
+    if (notes := notes_of(session, entry, about)) is not None:
+        change.extra = notes
+    return change
+
+
+def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any] | None:
+    """Return what to record about the texts that a tool itself gave to its model; None if that is known already."""
+    known = session.extra.get(TOOL_NOTES)
+    counts = dict(known) if isinstance(known, dict) else {}
+    name = f"{entry.tool} {entry.key}"
+    return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else None
 
 
 def _is_titled_by_user(session: Session) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
-from cortext.services.capture.capture import Capture, changes_of
+from cortext.services.capture.capture import Capture, first_change
 from cortext.services.capture.first_reading import Captured
 from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource
@@ -84,7 +84,7 @@ class Intake:
                 return capture.without_session(tool, transcript, first.counts)
             draft.write(first.batches())
             session = capture.session_of(first)
-            draft.finish(session, changes_of(session, first.about))
+            draft.finish(session, first_change(session, entry, first.about))
             self._bulk.ready(draft)
         except BaseException:
             self._bulk.drop(draft)

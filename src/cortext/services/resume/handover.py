@@ -15,7 +15,7 @@ import msgspec
 from cortext.errors import DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
-from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, plain, thread
+from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
@@ -29,7 +29,7 @@ from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.from_copy import put_back
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import Receipt, begun_block, context_block
+from cortext.services.resume.packet import Receipt, begun_block, context_block, count_notes
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.services.text.results import SHORTENED
@@ -120,6 +120,7 @@ def make_plan(
             prompt = _first_prompt(topicless, nameless)
     else:
         count_new(receipt, carried, tool.preview(carried))
+        count_notes(receipt, session)
         place.count(receipt, carried)
     return Plan(
         session=session,
@@ -285,7 +286,9 @@ def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], 
 
 def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
     """Return the tool's own session if it contains these messages and is understood; else a new one."""
-    if [message.id for message in thread(tool.read(transcript))] != wanted:
+    ids = set(wanted)
+    read = [message for message in thread(tool.read(transcript)) if message.id in ids or not instructions_of(message)]
+    if [message.id for message in read] != wanted:  # instructions that an earlier version did not store do not count
         return _Own()
     withheld = tool.withheld(transcript)
     if withheld is None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cortext.model import clock, tokens
 from cortext.model.amounts import amount
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
-from cortext.model.session import Session
+from cortext.model.session import TOOL_NOTES, Session
 from cortext.safety.framing import BEGIN, END, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
@@ -26,6 +26,7 @@ from cortext.services.text.clip import clip_lines
 from cortext.services.text.render import body, heading
 from cortext.services.text.results import SHORTENED
 
+NOTES = "note of the tool to its model (the tool that continues makes its own)"
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most
 FULL_RESULTS = 10  # the newest messages whose tool results stay complete as long as possible
@@ -172,6 +173,7 @@ def build(
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         attachments=attachments_in(carried),
     )
+    count_notes(receipt, session)
     if kept_from:
         receipt.left_out["older message (its facts are in the context block)"] = kept_from
     if fitting.cut_results:
@@ -185,6 +187,14 @@ def build(
     text = _history(session, fitting, len(history), context, draw) if carried else ""
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
     return Packet(command=command, context=context, history=text, receipt=receipt)
+
+
+def count_notes(receipt: Receipt, session: Session) -> None:
+    """Add to the receipt what the tools in which the conversation was held told their models of their own accord."""
+    notes = session.extra.get(TOOL_NOTES)
+    counts = [count for count in notes.values() if isinstance(count, int)] if isinstance(notes, dict) else []
+    if sum(counts) > 0:
+        receipt.left_out[NOTES] = sum(counts)
 
 
 class _Fitting(NamedTuple):

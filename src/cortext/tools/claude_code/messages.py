@@ -17,6 +17,7 @@ from cortext.model.message import (
     ATTACHMENT,
     FILE,
     IMAGE,
+    INSTRUCTIONS,
     SYSTEM,
     TEXT,
     THINKING,
@@ -83,6 +84,12 @@ class MessageBuilder:
             message.extra = {"resume_block": True}
         elif record.origin is not None and record.origin.kind not in _HUMAN:
             message.extra = {"origin": record.origin.kind}
+        return message
+
+    def instructions(self, text: str, name: str, identity: str, record: Record) -> Message:
+        """Return the instructions that a command or a skill gave to the model."""
+        message = Message(role=SYSTEM, content=text, timestamp=timestamp(record), id=identity)
+        message.aside, message.extra = self._is_aside(record), {INSTRUCTIONS: name}
         return message
 
     def queued(self, record: Record, identity: str) -> list[Message]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import BEGINNING, TOOL, Message, is_empty_message
+from cortext.model.message import BEGINNING, TOOL, Message, instructions_of, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code.messages import MessageBuilder, text_of, timestamp
 from cortext.tools.claude_code.records import (
@@ -20,6 +20,7 @@ from cortext.tools.claude_code.records import (
     MESSAGE_TYPES,
     SYSTEM_NOTES,
     TITLES,
+    UNSENT,
     Record,
     decoder,
 )
@@ -41,8 +42,11 @@ _PARENT_FIRST = b'{"parentUuid":'
 _SOURCE = b'"sourceToolAssistantUUID":"'
 _WORTH_CUTTING = _LONGEST_END = 2048  # bytes of a line
 _SKIPPED_KINDS = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
+_SKILL_FOLDER = "Base directory for this skill: "
+_OWN_COMMANDS = "/workspace."  # a resume sends their current text
 _KEPT_OWNERS = 8
 _KEPT_CALLS = 64
+_KEPT_ABOUT = ("title", "model", "project", "created_at", "command", "notes")
 _KEPT_ROUND = 64
 
 
@@ -73,6 +77,7 @@ class ClaudeReading:
         self._last = ""  # id of the newest message that is not an aside
         self._answer = ""  # id of the model's answer that it belongs to
         self._round: dict[str, None] = {}  # ids of the messages of that answer, in order
+        self._command = ("", "")  # the record of the newest slash command, and what it was
         self._has_introduction = False
         self._title_rank = -1  # index in TITLES of the kind that the title came from
         self._summaries: dict[str, str] = {}
@@ -173,7 +178,7 @@ class ClaudeReading:
             owner = self._last = messages[-1].id
             # One answer of the model consists of its records and the results of its calls. Parallel calls are written
             # as a tree, each result below its own call, which is not a branch of the conversation.
-            if first.role != TOOL:
+            if first.role != TOOL and not (record.sourceToolUseID and instructions_of(first)):
                 answer = record.message.id if record.message else None
                 if answer is None or answer != self._answer:
                     self._round, self._answer = {}, answer or ""
@@ -196,16 +201,40 @@ class ClaudeReading:
     def _user(self, record: Record, builder: MessageBuilder, identity: str) -> list[Message]:
         """Return the messages of a user record; none if it is Claude Code's own note to the model."""
         if not (record.isMeta or record.isCompactSummary or record.isVisibleInTranscriptOnly) or record.cortext:
-            return builder.user(record, identity)
+            messages = builder.user(record, identity)
+            if messages and messages[0].content.startswith("/") and not messages[0].aside:
+                self._command = (identity, messages[0].content.split(None, 1)[0])
+            return messages
         text = text_of(record.message.content if record.message else None)
         if record.isCompactSummary:
             self.about.summary = summary_text(text)
             note(self.counts.skipped, "compact summary")
         elif is_resume_block(text):
             return [builder.typed(text, identity, record)]
+        elif name := self._instructions_of(record, text):
+            if not name.startswith(_OWN_COMMANDS):
+                return [builder.instructions(text, name, identity, record)]
+            note(self.counts.skipped, "meta")
         else:
+            self._count_note(record)
             note(self.counts.skipped, "meta" if record.isMeta else "transcript only")
         return []
+
+    def _instructions_of(self, record: Record, text: str) -> str:
+        """Return the command or skill that a record has the instructions of; empty for any other text."""
+        if not record.isMeta or not text.strip():
+            return ""
+        command, name = self._command
+        if command and record.parentUuid == command:
+            return name
+        if text.startswith(_SKILL_FOLDER):
+            folder = text[len(_SKILL_FOLDER) :].split("\n", 1)[0].replace("\\", "/")
+            return f"skill {folder.rstrip('/').rpartition('/')[2]}"
+        return "skill" if record.sourceToolUseID else ""
+
+    def _count_note(self, record: Record) -> None:
+        """Count what Claude Code told the model of its own accord; it does so again at every start."""
+        self.about.notes += not (self._aside or record.isSidechain)
 
     def _other(self, record: Record, builder: MessageBuilder, line: bytes) -> list[Message]:
         """Return the messages of a record that is neither user's nor assistant's: few kinds contain any."""
@@ -216,6 +245,8 @@ class ClaudeReading:
                 return builder.queued(record, record.uuid or derived_id(line.hex()))
             if record.attachment is not None and record.attachment.type in ATTACHED:
                 return builder.attached(record, record.uuid or derived_id(line.hex()))
+            if record.attachment is None or record.attachment.type not in UNSENT:
+                self._count_note(record)
             note(skipped, "attachment")
         elif kind == "system":
             return self._system(record, builder, line)
@@ -283,6 +314,7 @@ class ClaudeReading:
         self._owners = dict(cursor.get("owners") or {})
         self._last = str(cursor.get("last") or "")
         self._title_rank = cursor.get("rank", -1)
+        self._command = tuple(cursor.get("command") or ("", ""))
         self._answer, around = cursor.get("round") or ("", [])
         self._round = dict.fromkeys(around)
         builder.calls = dict(cursor.get("calls") or {})
@@ -293,18 +325,19 @@ class ClaudeReading:
     def _new_cursor(self, offset: int, builder: MessageBuilder) -> dict[str, Any]:
         cursor: dict[str, Any] = {"offset": offset, "seen": fingerprint(self._transcript.path, offset)}
         newest = list(self._owners.items())[-_KEPT_OWNERS:] if len(self._owners) < 1_000 else _newest(self._owners)
-        about = {name: getattr(self.about, name) for name in ("title", "model", "project", "created_at", "command")}
+        about = {name: getattr(self.about, name) for name in _KEPT_ABOUT}
         about["tools"] = list(self.about.tools)
         kept: dict[str, Any] = {
             "owners": dict(newest),
             "last": self._last,
             "rank": self._title_rank,
+            "command": list(self._command) if self._command[0] and self._command[0] == self._last else [],
             "round": [self._answer, list(self._round)[-_KEPT_ROUND:]],
             "calls": dict(list(builder.calls.items())[-_KEPT_CALLS:]),
             "answer": [builder.answer, builder.counted],
             "about": {} if self._aside else {name: value for name, value in about.items() if value},
         }
-        cursor |= {name: value for name, value in kept.items() if value not in ("", {}, -1, ["", 0], ["", []])}
+        cursor |= {name: value for name, value in kept.items() if value not in ("", {}, -1, [], ["", 0], ["", []])}
         return cursor
 
 

@@ -36,6 +36,8 @@ _SYSTEM_NOTES = """
 """
 # Attachments that the user gave the model to read; all others are Claude Code's own notes to the model.
 ATTACHED = frozenset(("file", "already_read_file", "directory", "selected_lines_in_ide", "mcp_resource"))
+# Attachments that the model does not get.
+UNSENT = frozenset(("command_permissions", "prompt_snapshot", "session_context"))
 SYSTEM_NOTES = frozenset(_SYSTEM_NOTES.split())
 SYNTHETIC = "<synthetic>"  # the "model" of assistant records that Claude Code itself made up
 
@@ -133,6 +135,7 @@ class Record(msgspec.Struct, gc=False):
     cwd: str | None = None
     isSidechain: bool | None = None
     isMeta: bool | None = None
+    sourceToolUseID: str | None = None  # the call of a skill that this record has the instructions of
     isCompactSummary: bool | None = None
     isVisibleInTranscriptOnly: bool | None = None
     isApiErrorMessage: bool | None = None

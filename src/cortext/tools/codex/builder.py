@@ -17,6 +17,8 @@ from cortext.model import clock
 from cortext.model.message import (
     ASSISTANT,
     BEGINNING,
+    INSTRUCTIONS,
+    SYSTEM,
     TEXT,
     THINKING,
     TOOL,
@@ -107,11 +109,13 @@ class MessageBuilder:
             "limits": self.limits,
             "calls": dict(calls),
             "turns": turns,
+            "notes": self.about.notes,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where another reading ended."""
         self.last, self.next_parent, self.model = state.get("last", ""), state.get("follows"), state.get("model", "")
+        self.about.notes = int(state.get("notes") or 0)
         self.items.calls, self.limits = dict(state.get("calls") or {}), dict(state.get("limits") or {})
         self.turns.extend(state.get("turns") or ())
 
@@ -159,6 +163,7 @@ class MessageBuilder:
             )
         skipped = self.counts.skipped
         skipped[name] = skipped.get(name, 0) + 1
+        self.about.notes += not (kind or event or self.aside)
         return _NONE
 
     def _unusual_line(self, line: bytes, begin: int, number: str) -> Sequence[Message]:
@@ -261,7 +266,10 @@ class MessageBuilder:
             return _NONE
         if role == ASSISTANT:
             return self._add_to_answer(message, row)
+        if role == SYSTEM and (skill := records.skill_in(content)):
+            message.extra = {INSTRUCTIONS: f"skill {skill}"}
         if item.role in ("developer", "system") and RESUME_MARKER not in content:
+            self.about.notes += not self.aside
             note(self.counts.skipped, "developer message")
             return _NONE
         if role == USER and RESUME_MARKER in content:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import re
 
-from cortext.model.message import ASSISTANT, IMAGE, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Part, joined_text
+from cortext.model.message import (
+    ASSISTANT,
+    IMAGE,
+    SYSTEM,
+    TEXT,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Part,
+    joined_text,
+)
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
 from cortext.tools.codex.records import ContentItem, Item
@@ -17,6 +28,7 @@ _UNIQUE_ID = 20  # characters; a shorter id may be a local model's counter, whic
 
 
 Content = tuple[str, str, list[Part] | None]  # role, text, and the parts if there is more than text
+_OWN_SKILLS = "workspace-"  # a resume sends their current text
 _NOTHING: Content = "", "", None
 
 
@@ -69,6 +81,10 @@ class Items:
             elif content.text is None:
                 note(self.counts.unknown, f"content item {content.type or 'without text'}")
             elif not records.is_users_own(content.text, kind) and RESUME_MARKER not in content.text:
+                skill = records.skill_in(content.text)
+                if len(contents) == 1 and skill and not skill.startswith(_OWN_SKILLS):
+                    return SYSTEM, content.text, None
+                self.about.notes += not skill
                 note(self.counts.skipped, kind or "inserted by Codex")
                 left_out = True
             elif not _is_image_tag(contents, index):

@@ -99,6 +99,7 @@ _INSERTED = (
     "<hook_prompt",
     "<user_action>",
 )
+_SKILL = re.compile(r"<skill>\s*<name>([^<\n]{1,200})</name>")
 _NULL = msgspec.Raw(b"null")
 
 
@@ -267,6 +268,12 @@ def ordinal_of(line: bytes) -> str:
     """Return the number of a line within its thread; empty if it has none."""
     found = _ORDINAL.search(line, 0, HEADER_SIZE)
     return found[1].decode("ascii") if found else ""
+
+
+def skill_in(text: str) -> str:
+    """Return the name of the skill whose instructions Codex inserted with this text; empty if it is another text."""
+    found = _SKILL.match(text) if text.startswith("<skill>") else None
+    return found[1].strip() if found else ""
 
 
 def is_users_own(text: str, kind: str | None) -> bool:

@@ -68,12 +68,13 @@ class Conversation(MessageBuilder):
                     record_state.answered,
                 ]
             )
-        return {"last": self.last, "tip": self._tip(), "recent": recent}
+        return {"last": self.last, "tip": self._tip(), "recent": recent, "notes": self.about.notes}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from the state that an earlier reading returned."""
         self.from_start, self._tip_moved = False, True
         self.last, self._cursor_tip = str(state["last"]), str(state["tip"])
+        self.about.notes = int(state.get("notes") or 0)
         for name, message_id, *entry in state["recent"]:
             self._recent[name] = record_state = msgspec.convert(entry, RecordState)
             self._chain[name] = str(message_id)

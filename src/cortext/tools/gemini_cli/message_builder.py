@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts
-from cortext.tools.gemini_cli.mark import Mark
+from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, Mark
 from cortext.tools.gemini_cli.messages import (
     COMPRESSED,
     bookkeeping,
     calls_message,
     calls_of,
+    expansion,
     model_message,
     moment,
     output_tokens,
@@ -66,6 +67,7 @@ class MessageBuilder:
         kind = bookkeeping(text)
         if kind:
             note(self.counts.skipped, kind)
+            self.about.notes += not self.aside
             if kind == COMPRESSED:
                 self.about.summary = text[text.index(SNAPSHOT) :]
         elif not record_state.has_message or has_other_text(text, record_state):
@@ -74,6 +76,9 @@ class MessageBuilder:
                 messages.append(self._versioned(record, message, text, record_state))
             if block is not None:
                 messages.append(block)
+            elif message is not None and (instructions := expansion(record, message, text)) is not None:
+                messages.append(instructions)
+            self.about.notes += sum(bool(part.text and part.text.startswith(HOOK_CONTEXT)) for part in parts)
             if self.remember_all:
                 self._remember(record, parts)
         return messages

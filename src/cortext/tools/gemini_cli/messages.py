@@ -9,7 +9,19 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, joined_text
+from cortext.model.message import (
+    ASSISTANT,
+    INSTRUCTIONS,
+    SYSTEM,
+    TEXT,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    joined_text,
+)
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.record_state import LONG, RecordState, fingerprint
 from cortext.tools.gemini_cli.records import EDITOR_CONTEXT, NUDGES, SCRATCHPAD, SNAPSHOT, Record, ToolCall, thinking_of
@@ -78,6 +90,15 @@ def typed_command(record: Record, text: str) -> str:
         if shown.startswith("/"):
             return shown
     return marked_command(text)
+
+
+def expansion(record: Record, message: Message, text: str) -> Message | None:
+    """Return what the user's own command expanded to; None if the message is none, or a command of ours."""
+    typed = message.content
+    if typed == text or not typed.startswith("/") or typed.startswith("/workspace.") or marked_command(text):
+        return None
+    name, extra = f"{record.id}/instructions", {INSTRUCTIONS: message.content.split(None, 1)[0]}
+    return Message(role=SYSTEM, content=text, timestamp=message.timestamp, id=name, extra=extra)
 
 
 def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tuple[Message | None, Message | None]:

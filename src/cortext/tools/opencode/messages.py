@@ -109,6 +109,7 @@ class MessageBuilder:
                     note(self.counts.skipped, "added by cortext")
                 elif part.synthetic or part.ignored:
                     note(self.counts.skipped, "synthetic text" if part.synthetic else "ignored text")
+                    self.about.notes += bool(part.synthetic and not aside)
                 else:
                     first_mark = first_mark or mark
                     parts.append(Part(TEXT, part.text) if mark is None else _restored_part(part.text, mark))

@@ -75,7 +75,8 @@ class DatabaseReading:
             return
         # A process that opened the database meanwhile may have changed pages that we read: no cursor, read all again.
         if live == wal_is_live(path) and not self._has_invalid_row:
-            self.cursor = {"sessions": {key: list(value) for key, value in self._positions.items()}}
+            positions = {key: list(value) for key, value in self._positions.items()}
+            self.cursor = {"sessions": positions, "notes": self.about.notes}
 
     def _messages(self, database: sqlite3.Connection) -> Iterator[Message]:
         info = session_info(database, self._transcript.key)
@@ -89,6 +90,8 @@ class DatabaseReading:
         builder = MessageBuilder(self._transcript.path, self.about, self.counts)
         members = family(database, self._transcript.key)
         starts = self._starts(database, members)
+        if not self._messages_were_removed:
+            self.about.notes = int((self._start_cursor or {}).get("notes") or 0)
         streams = [self._session_messages(database, member, starts[member.id], builder) for member in members]
         last = ""
         for _, messages in streams[0] if len(streams) == 1 else heapq.merge(*streams, key=itemgetter(0)):

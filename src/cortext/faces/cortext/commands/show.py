@@ -14,7 +14,7 @@ from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of
 from cortext.model.order import order_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
@@ -119,7 +119,8 @@ def _folded(text: str, *styles: str) -> str:
 
 
 def _heading(message: Message) -> str:
-    labels = [label for label, applies in (("cut off", message.partial), ("aside", message.aside)) if applies]
+    told = instructions_of(message)
+    labels = [label for label in ("cut off" * message.partial, "aside" * message.aside, told) if label]
     heading = " ".join([message.role, *(f"({label})" for label in labels)])
     when = paint(f"#{message.seq}  {terminal.line(clock.short(message.timestamp))}", "dim")
     return f"{paint(terminal.line(heading), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
@@ -127,6 +128,8 @@ def _heading(message: Message) -> str:
 
 def _body(message: Message, *, complete: bool) -> str:
     lines = [_prose(message.content)] if message.content else []
+    if instructions_of(message) and not complete:
+        lines = [paint(terminal.block(_first_lines(message.content, 2)), "dim")]
     for part in message.parts or ():
         if part.type == TOOL_CALL:
             lines.append(paint(terminal.line(f"→ {part.name} {_short(part.input)}"), "yellow"))

@@ -1,0 +1,85 @@
+"""Whatever a program's model was told is in the request of the program that continues, or named in the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.cli import SCRIPTS
+from tests.support.desk import Desk
+from tests.support.model_server import ModelServer, Reply, Request, ToolCall
+from tests.support.screen import Screen
+
+SKILL = "# Wading\nStep slowly, says the wading skill.\n"
+COMMAND = "Use a tally of five, says the command, at"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server, ["claude", "codex", "gemini"])
+
+
+def _project(desk: Desk) -> Path:
+    """Create a project with a command and a skill for each program."""
+    folder = desk.project()
+    for name, text in {
+        ".claude/commands/heron.md": f"{COMMAND} $ARGUMENTS.\n",
+        ".claude/skills/wading/SKILL.md": f"---\nname: wading\ndescription: how to wade\n---\n{SKILL}",
+        ".agents/skills/wading/SKILL.md": f"---\nname: wading\ndescription: how to wade\n---\n{SKILL}",
+        ".gemini/commands/heron.toml": f'description = "x"\nprompt = "{COMMAND} {{{{args}}}}."\n',
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def _hold(desk: Desk, name: str, folder: Path) -> Request:
+    """Let a command and a skill expand in a program; return its last request."""
+    tool = desk.tools[name]
+    script: list[tuple[str, list[Reply | str]]] = {
+        "claude": [
+            ("/heron the pond", ["Counted."]),
+            (
+                "Please wade.",
+                [Reply(text="Let me see.", tool_calls=(ToolCall("Skill", {"skill": "wading"}),)), "Waded."],
+            ),
+        ],
+        "codex": [("$wading in the pond", ["Waded."])],
+        "gemini": [("/heron the pond", ["Counted."])],
+    }[name]  # type: ignore[assignment]
+    for prompt, replies in script:
+        desk.server.push(*replies)
+        done = tool.run(prompt, cwd=folder, resume=tool.sessions()[-1] if tool.sessions() else None)
+        assert done.returncode == 0 and not desk.server.pending, done.stderr
+    return desk.server.turns[-1]
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TRUE-03")
+@pytest.mark.parametrize(("source", "target"), [("claude", "codex"), ("codex", "claude"), ("gemini", "codex")])
+def test_every_text_of_the_source_is_in_the_request_or_named(
+    desk: Desk, tmp_path: Path, source: str, target: str
+) -> None:
+    folder = _project(desk)
+    held = _hold(desk, source, folder)
+    session = f"{source}-{desk.tools[source].sessions()[-1]}"
+    assert desk.cortext("import", "--from", source, cwd=folder).code == 0
+    planned = desk.cortext("resume", session, "--ai", target, "--dry-run", cwd=folder)
+    receipt = planned.out + planned.err
+    desk.server.push("Here again.")
+
+    with Screen(tmp_path, [str(SCRIPTS / "cortext"), "resume", session, "--ai", target], desk.env, folder) as screen:
+        screen.wait_for("Here again.", timeout=120)
+
+    received = "\n".join(turn.text for turn in desk.server.turns[-1].conversation)
+    told = [turn.text.strip() for turn in held.conversation if turn.role in ("user", "developer")]
+    known = ("<command-message>", "You are a coding agent")  # the command as typed; the program's system prompt
+    notes = [text for text in told if text not in received and not text.startswith(known)]
+    assert any(COMMAND in text or "says the wading skill" in text for text in told)
+    assert all(text.startswith(("<", "# Environment", "# AGENTS.md")) for text in notes), notes
+    assert not [text for text in notes if "<skill>" in text]
+    named = sum(int(line.split()[2]) for line in receipt.splitlines() if "note of the tool to its model" in line)
+    assert named >= len(notes) > 0, receipt
+    assert "instructions of a command or skill" in receipt
