@@ -1,14 +1,17 @@
-"""A file that the user attaches to a prompt (`@note.txt`) is stored, shown, counted, and carried to another tool."""
+"""A file or an image that the user attaches to a prompt (`@note.txt`) is stored, shown, counted, and carried over."""
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
+from tests.support.screen import Screen
 
 from cortext.model.message import plain
 from cortext.wiring import tools
@@ -58,3 +61,33 @@ def test_attached_files_of_claude_code_reach_the_model_in_codex(desk: Desk, monk
     assert desk.tools["codex"].run("And now?", cwd=folder, resume=written.key).returncode == 0
     body = str(desk.server.turns[-1].body)
     assert body.index("What do @note.txt") < body.index("the heron stands still") < body.index("It stands still.")
+
+
+def _resumed(desk: Desk, tmp_path: Path, folder: Path, session: str, target: str) -> tuple[str, str]:
+    """Continue a conversation in a program's screen; return the receipt and what its model received."""
+    words = ("resume", session, "--ai", target, "--rewrite")
+    planned = desk.cortext(*words, "--dry-run", cwd=folder)
+    desk.server.forget()
+    desk.server.push(f"Here again in {target}.")
+    with Screen(tmp_path, [str(SCRIPTS / "cortext"), *words], desk.env, folder) as screen:
+        screen.wait_for(f"Here again in {target}.", timeout=120)
+    return planned.out + planned.err, json.dumps([turn.body for turn in desk.server.turns])
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TRUE-03")
+def test_an_image_arrives_as_bytes_in_the_four_programs(desk: Desk, tmp_path: Path) -> None:
+    folder = desk.project()
+    (folder / "pixel.png").write_bytes(base64.b64decode(PIXEL))
+    desk.server.push("A pixel.")
+    claude = desk.tools["claude"]
+    assert claude.run("Look at this: @pixel.png", cwd=folder).returncode == 0
+    session = f"claude-{claude.sessions()[-1]}"
+    assert desk.cortext("import", cwd=folder).code == 0
+    assert PIXEL in json.dumps(desk.server.turns[-1].body)
+
+    for target in ("codex", "gemini", "claude", "opencode"):
+        receipt, received = _resumed(desk, tmp_path, folder, session, target)
+
+        assert ", 1 image," in receipt and "replaced by a text note" not in receipt, receipt
+        assert PIXEL in received, target

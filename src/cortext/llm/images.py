@@ -27,11 +27,12 @@ def read(ref: str) -> tuple[str, bytes] | None:
         data = fsio.read_file(ref, LARGEST)
     except OSError:
         return None
-    kind = _kind(data)
+    kind = kind_of(data)
     return (kind, data) if kind else None
 
 
-def _kind(data: bytes) -> str:
+def kind_of(data: bytes) -> str:
+    """Return the media type of an image by its first bytes; empty for anything else."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for beginning, kind in _BEGINNINGS if data.startswith(beginning)), "")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -53,6 +54,37 @@ class Part(msgspec.Struct, omit_defaults=True):
     ref: str = ""
     media_type: str = ""
     data: Any = None
+
+
+class Picture(Part, dict=True):
+    """An image whose bytes are at hand, for a target that takes images; they are not encoded with the part."""
+
+    @classmethod
+    def of(cls, part: Part, media_type: str, image: bytes) -> Self:
+        """Return this image part with its bytes and the media type that they really have."""
+        picture = cls(**{name: getattr(part, name) for name in part.__struct_fields__})
+        picture.__dict__ |= {"image": image, "kind": media_type}
+        return picture
+
+    @property
+    def image(self) -> bytes:
+        """The bytes."""
+        return bytes(self.__dict__["image"])
+
+    @property
+    def kind(self) -> str:
+        """Their media type."""
+        return str(self.__dict__["kind"])
+
+    @property
+    def base64(self) -> str:
+        """The bytes as JSON represents them."""
+        return b64encode(self.image).decode("ascii")
+
+    @property
+    def plain(self) -> Part:
+        """The part without its bytes."""
+        return Part(**{name: getattr(self, name) for name in self.__struct_fields__})
 
 
 class Message(msgspec.Struct, omit_defaults=True, kw_only=True):

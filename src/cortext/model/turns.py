@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +34,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
+    Picture,
     instructions_of,
     joined_text,
     remarks,
@@ -100,6 +101,16 @@ class Text(msgspec.Struct, frozen=True):
         return "\n".join(piece for piece in (self.label, self.text) if piece)
 
 
+class Image(Text, frozen=True):
+    """An image for a target that takes images; the label is what any other gets."""
+
+    @property
+    def picture(self) -> Picture:
+        """The image."""
+        assert isinstance(self.part, Picture)
+        return self.part
+
+
 class Call(msgspec.Struct, frozen=True):
     """A tool call by the assistant. Its input is an object, or a string for targets that accept one."""
 
@@ -143,10 +154,17 @@ class Turn(msgspec.Struct):
 
 
 class Turns:
-    """The normal form of a sequence of messages, and the number of differences by kind."""
+    """The normal form of a sequence of messages, and the number of differences by kind.
 
-    def __init__(self, messages: Sequence[Message], *, words_as_input: bool = False) -> None:
+    `images_in`: the roles of messages whose images the target takes as such, if their bytes are at hand.
+    """
+
+    def __init__(
+        self, messages: Sequence[Message], *, words_as_input: bool = False, images_in: Container[str] = ()
+    ) -> None:
         self._words_as_input = words_as_input
+        self._images_in = images_in
+        self.images = 0  # how many are carried over as images
         self.turns: list[Turn] = []
         self.changed: dict[str, int] = {}
         kept = thread(messages)
@@ -321,9 +339,14 @@ class Turns:
             failed = ", which failed" if part.is_error else ""
             yield Text(self._clean(part.output), f"[result of a call of {name} that was not recorded{failed}]", part)
         else:
-            self.note({IMAGE: Change.IMAGE, FILE: Change.FILE}.get(part.type, Change.PART))
             facts = ", ".join(one_line(self._clean(fact)) for fact in (part.name, part.ref, part.media_type) if fact)
-            yield Text(self._clean(part.text), f"[{one_line(self._clean(part.type))}: {facts or 'no name'}]", part)
+            label = f"[{one_line(self._clean(part.type))}: {facts or 'no name'}]"
+            if isinstance(part, Picture) and spoken.role in self._images_in:
+                self.images += 1
+                yield Image("", label, part)
+                return
+            self.note({IMAGE: Change.IMAGE, FILE: Change.FILE}.get(part.type, Change.PART))
+            yield Text(self._clean(part.text), label, part)
 
     def _words(self, text: str, spoken: _Spoken) -> Iterator[Text]:
         if not text:
@@ -450,6 +473,8 @@ def whole_characters(text: str) -> str:
 def standalone(message: Message) -> Message:
     """Return a message without its position in the thread and with encodable text, as a native session stores it."""
     message = msgspec.structs.replace(message, seq=-1, parent="")
+    if any(isinstance(part, Picture) for part in message.parts or ()):
+        message.parts = [part.plain if isinstance(part, Picture) else part for part in message.parts or ()]
     try:
         msgspec.json.encode(message)
     except UnicodeEncodeError:

@@ -5,6 +5,7 @@ are optional, and services ask with `isinstance`:
 
     Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
+    KeepsImages    has the images of a conversation in its transcripts: resume carries them over
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
@@ -21,6 +22,7 @@ it is given, so that a test can point it anywhere. `cortext.testing` checks all 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -40,6 +42,7 @@ __all__ = [
     "HookEvent",
     "Hooks",
     "Installer",
+    "KeepsImages",
     "Launch",
     "Leftover",
     "Messages",
@@ -140,11 +143,13 @@ class Written(msgspec.Struct, kw_only=True):
     messages: int
     tool_calls: int
     changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "line added before text that looks like a command": 1}
+    images: int = 0  # how many images are in it as images
 
     @classmethod
     def of(cls, normal: Turns, key: str = "", path: str = "") -> Written:
         """Return the report on a conversation whose normal form was, or would be, written."""
-        return cls(key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed)
+        counts = {"messages": normal.messages, "tool_calls": normal.tool_calls, "images": normal.images}
+        return cls(key=key, path=path, changed=normal.changed, **counts)
 
 
 class Withheld(msgspec.Struct, kw_only=True):
@@ -313,6 +318,14 @@ class NativeWriter(TranscriptSource, Protocol):
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that `write` or `launch_new` made and nobody used."""
+
+
+@runtime_checkable
+class KeepsImages(TranscriptSource, Protocol):
+    """A tool whose transcripts contain the images of the conversation."""
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images (`Part.ref`) that are in the transcript."""
 
 
 @runtime_checkable

@@ -37,7 +37,14 @@ class OpenCode(Tool):
             "npm": "@ai-sdk/openai-compatible",
             "name": "Test",
             "options": {"baseURL": f"{self.server_url}/v1", "apiKey": API_KEY},
-            "models": {model: {"name": "Test model", "limit": {"context": 200_000, "output": 8_000}}},
+            "models": {
+                model: {
+                    "name": "Test model",
+                    "limit": {"context": 200_000, "output": 8_000},
+                    "attachment": True,
+                    "modalities": {"input": ["text", "image"], "output": ["text"]},
+                }
+            },
         }
         settings = {
             "$schema": "https://opencode.ai/config.json",

@@ -30,6 +30,7 @@ from cortext.services.resume.from_copy import put_back
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import Receipt, begun_block, context_block, count_notes
+from cortext.services.resume.pictures import TOKENS, with_pictures
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.services.text.results import SHORTENED
@@ -119,6 +120,7 @@ def make_plan(
             nameless = context_block(session, messages=len(history), native=True, nameless=True)
             prompt = _first_prompt(topicless, nameless)
     else:
+        carried = with_pictures(carried, found)
         count_new(receipt, carried, tool.preview(carried))
         count_notes(receipt, session)
         place.count(receipt, carried)
@@ -145,7 +147,8 @@ def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) ->
     receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
     left[SILENT] = len(carried) - written.messages - sum(left.values())
     receipt.left_out |= {kind.removesuffix(" left out"): count for kind, count in left.items() if count}
-    receipt.messages = written.messages
+    receipt.messages, receipt.images = written.messages, written.images
+    receipt.tokens += written.images * TOKENS
 
 
 def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> None:

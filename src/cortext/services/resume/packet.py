@@ -41,6 +41,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     of_messages: int = 0
     tool_calls: int = 0
     attachments: int = 0
+    images: int = 0
     tokens: int = 0
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
@@ -52,6 +53,8 @@ class Receipt(msgspec.Struct, kw_only=True):
         counts = f"{self.messages} of {self.of_messages} messages, {self.tool_calls} tool calls"
         if self.attachments:
             counts += f", {amount(self.attachments, 'attached file')}"
+        if self.images:
+            counts += f", {amount(self.images, 'image')}"
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
         out += [f"price      {self.price}"] if self.price else []
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]

@@ -25,6 +25,7 @@ from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
+from cortext.services.resume.pictures import with_pictures
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.results import SHORTENED
 from cortext.services.workspace.projects import project_of
@@ -77,7 +78,7 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     )
     if how != WRITTEN:
         return done
-    messages = _safe(chosen.messages if chosen else history.messages(), receipt)
+    messages = with_pictures(_safe(chosen.messages if chosen else history.messages(), receipt), found)
     written = tool.preview(messages)
     count_new(receipt, messages, written)
     receipt.tool_calls = written.tool_calls

@@ -6,6 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -180,6 +181,13 @@ class ClaudeCode(SettingsFiles, LocalTool):
         newfiles.ensure_folder(os.path.dirname(target), later)
         newfiles.mirror_file(transcript.path, target, later)
         _mirror_companions(transcript.path, target, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        from cortext.tools.claude_code.records import image_in
+        from cortext.tools.shared.inline_images import in_lines
+
+        return in_lines(transcript, refs, image_in)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a copy, unless Claude Code still has that session; return the session's id."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.tools.shared.inline_images import nth, values_of
 from cortext.tools.shared.mark import Mark
 
 # Kinds of records that are Claude Code's own bookkeeping: known, and not part of the conversation.
@@ -153,3 +154,16 @@ class Record(msgspec.Struct, gc=False):
 
 decoder = msgspec.json.Decoder(Record)
 attached_decoder = msgspec.json.Decoder(str | Attached | None)
+
+
+def image_in(record: dict[str, Any], rest: list[str]) -> str | None:
+    """Return the base64 of an image in a record, by its number among the images and documents there."""
+    message, attachment = record.get("message"), record.get("attachment")
+    inside = [message.get("content") if isinstance(message, dict) else None]
+    if isinstance(attachment, dict):
+        files = [str(file["base64"]) for file in values_of(attachment.get("content"), "base64")]
+        if files:
+            return nth(iter(files), rest[0])
+        inside.append(attachment.get("prompt"))
+    blocks = (block for block in values_of(inside, "source") if isinstance(block["source"], dict))
+    return nth((str(block["source"].get("data") or "") for block in blocks), rest[0])

@@ -11,8 +11,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cortext.model.message import ASSISTANT, Message
-from cortext.model.turns import Block, Call, Change, Result, Turns
+from cortext.model.message import ASSISTANT, TOOL, USER, Message
+from cortext.model.turns import Block, Call, Change, Image, Result, Turns
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Rendering:
     """The records for a sequence of messages; `normal` counts what had to change."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.normal = Turns(messages)
+        self.normal = Turns(messages, images_in=(USER, TOOL))
         self.records = [
             Rendered(turn.role, [self._block(block, turn.role) for block in turn.blocks], turn.message)
             for turn in self.normal.turns
@@ -48,6 +48,9 @@ class Rendering:
                 "content": self._output(block),
                 "is_error": block.is_error,
             }
+        if isinstance(block, Image):
+            source = {"type": "base64", "media_type": block.picture.kind, "data": block.picture.base64}
+            return {"type": "image", "source": source}
         text = block.whole
         if role == ASSISTANT and text.strip() == _DROPPED:
             self.normal.note(Change.QUOTED)

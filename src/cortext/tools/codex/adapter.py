@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, NotFound
@@ -169,6 +170,13 @@ class Codex(SettingsFiles, LocalTool):
                 name = os.path.basename(path).removesuffix(codex_pages.COMPRESSED if compressed.library() else "")
                 newfiles.mirror_file(compressed.plain(path) or path, os.path.join(target + COPIES, name), later)
         newfiles.mirror_file(compressed.plain(transcript.path) or transcript.path, target, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        from cortext.tools.codex.records import image_in
+        from cortext.tools.shared.inline_images import in_lines
+
+        return in_lines(transcript, refs, image_in)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore the pages of a thread that are no longer in the store; return the thread's id."""

@@ -330,3 +330,14 @@ def _is_json(data: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
+
+
+def image_in(record: dict[str, Any], rest: list[str]) -> str | None:
+    """Return the `data:` URL of an image in a record, by its position in the content or the output."""
+    payload = record.get("payload")
+    item = payload if isinstance(payload, dict) else record
+    values = item.get("content") or item.get("output")
+    if not isinstance(values, list) or not rest[0].isdecimal() or int(rest[0]) >= len(values):
+        return None
+    value = values[int(rest[0])]
+    return str(value.get("image_url") or "") if isinstance(value, dict) else None

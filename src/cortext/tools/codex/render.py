@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standalone
+from cortext.model.message import ASSISTANT, TOOL, USER, Message
+from cortext.model.turns import Block, Call, Change, Image, Result, Text, Turn, Turns, standalone
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.builder import MessageBuilder
 from cortext.tools.codex.mark import Mark
@@ -41,7 +41,7 @@ class Row(msgspec.Struct):
     @property
     def text(self) -> str:
         """The text of a message."""
-        return "\n\n".join(content["text"] for content in self.payload["content"])
+        return "\n\n".join(content["text"] for content in self.payload["content"] if "text" in content)
 
     def encode(self, ordinal: int | None = None) -> bytes:
         """Return the line, with its keys in the order that Codex uses."""
@@ -66,7 +66,7 @@ class Rendering:
     """The items for a sequence of messages; `normal` counts what had to change."""
 
     def __init__(self, messages: Sequence[Message], note: str = "") -> None:
-        self.normal = Turns(messages, words_as_input=True)
+        self.normal = Turns(messages, words_as_input=True, images_in=(USER, TOOL))
         self._time = ""
         self.groups = [self._group(number, turn) for number, turn in enumerate(self.normal.turns)]
         if note:
@@ -123,6 +123,9 @@ class Rendering:
             _allow_length(rows[-1])
         else:
             content = {"type": "output_text" if role == ASSISTANT else "input_text", "text": block.whole}
+            if isinstance(block, Image):
+                url = f"data:{block.picture.kind};base64,{block.picture.base64}"
+                content = {"type": "input_image", "image_url": url}
             if rows and rows[-1].speaker == role:
                 rows[-1].payload["content"].append(content)
             else:

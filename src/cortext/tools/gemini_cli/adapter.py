@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
@@ -96,6 +97,13 @@ class GeminiCli(SettingsFiles, LocalTool):
         from cortext.tools.gemini_cli.write import mirror
 
         mirror(self._store, transcript.path, target, transcript.key, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        from cortext.tools.gemini_cli.records import image_in
+        from cortext.tools.shared.inline_images import in_lines
+
+        return in_lines(transcript, refs, image_in)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""

@@ -13,6 +13,7 @@ import msgspec
 from cortext.model.message import THINKING, Part
 from cortext.tools.gemini_cli.mark import Mark
 from cortext.tools.shared.google_parts import Content, ContentPart
+from cortext.tools.shared.inline_images import nth, values_of
 
 # A user message with this prefix was written by Gemini CLI; `mark` has the other prefixes.
 SNAPSHOT = "<state_snapshot>"
@@ -107,3 +108,19 @@ def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
         if text:
             thoughts.append(Part(THINKING, text))
     return thoughts
+
+
+def image_in(record: dict[str, Any], rest: list[str]) -> str | None:
+    """Return the base64 of an image in a record: in its content, or in the result of one of its calls."""
+    scope, number = record.get("content"), rest[-1]
+    calls = record.get("toolCalls")
+    if rest[0] == "result":
+        if isinstance(calls, list) and len(rest) > 1 and rest[1].isdecimal() and int(rest[1]) < len(calls):
+            scope = calls[int(rest[1])]
+    elif isinstance(scope, list):
+        scope = [part for part in scope if not (isinstance(part, dict) and "functionResponse" in part)]
+    return nth((_data(part["inlineData"]) for part in values_of(scope, "inlineData")), number)
+
+
+def _data(value: Any) -> str:
+    return str(value.get("data") or "") if isinstance(value, dict) else ""

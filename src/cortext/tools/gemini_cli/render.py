@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import USER, Message
-from cortext.model.turns import Change, Result, Turn, Turns, standalone, whole_characters
+from cortext.model.message import TOOL, USER, Message
+from cortext.model.turns import Change, Image, Result, Turn, Turns, standalone, whole_characters
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.messages import restored_message
 from cortext.tools.gemini_cli.records import Record
@@ -45,7 +45,7 @@ class Rendering:
     """The records for a sequence of messages, what had to change, and the messages that reading must return."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.normal = Turns(messages)
+        self.normal = Turns(messages, images_in=(USER, TOOL))
         self._results = self.normal.results
         self._now = clock.now()
         self._ids: set[str] = set()
@@ -78,13 +78,15 @@ class Rendering:
     def _user_fields(self, turn: Turn, mark: Mark) -> Json:
         """Return the fields of a user record: results first, then text."""
         content = [_response(result, self._clean(result.output)) for result in turn.results]
-        texts = [self._clean(text.whole) for text in turn.texts]
+        texts = [self._clean(text.whole) for text in turn.texts if not isinstance(text, Image)]
         begin = texts[0].lstrip(_WHITESPACE) if texts and not content else ""
         if begin.startswith(_DROPPED_PREFIXES):
             self.normal.note(Change.GUARDED)
             mark.lead = 1
             content.append({"text": _GUARD})
         content += [{"text": text} for text in texts]
+        pictures = [text.picture for text in turn.texts if isinstance(text, Image)]
+        content += [{"inlineData": {"mimeType": each.kind, "data": each.base64}} for each in pictures]
         fields: Json = {"content": content}
         if turn.results:
             fields["displayContent"] = _HIDDEN_ON_SCREEN

@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, SessionNotFound, UsageError
@@ -190,6 +191,12 @@ class OpenCode(SettingsFiles):
             keep(transcript.path, transcript.key, target, later)
         else:
             newfiles.mirror_file(transcript.path, target, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        from cortext.tools.opencode.document import images_in
+
+        return images_in(transcript, refs)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Import a kept copy, with its side agents, if OpenCode has lost the session; return the session's key."""

@@ -10,6 +10,7 @@ import mmap
 import os
 import sqlite3
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -17,14 +18,18 @@ import msgspec
 from cortext.errors import SessionNotFound
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
-from cortext.tools.base import Counts
+from cortext.tools.base import Counts, Transcript
 from cortext.tools.opencode.store import family, session_info, transcripts
+from cortext.tools.shared.inline_images import decoded, nth, positions, values_of
 from cortext.tools.shared.lines import note, place
-from cortext.tools.shared.sqlite import connection
+from cortext.tools.shared.sqlite import connection, is_database
 
 _SMALL_BLOCK = 1 << 16
 _MESSAGES = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
 _PARTS = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
+
+_PART = "SELECT id, CAST(data AS BLOB) FROM part WHERE id = ?"
+_LARGEST_COPY = 256 << 20  # bytes of a copy in which images are looked for
 
 _syntax_decoder = msgspec.json.Decoder(msgspec.Raw)
 
@@ -203,3 +208,30 @@ def children_of(path: str) -> Iterator[tuple[str, bytes]]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         yield key, bytes(raw)
+
+
+# ── images ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def images_in(transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+    """Return those of these images that are in a session of the database or in a copy of it."""
+    wanted = {position.record: position for position in positions(transcript.key, refs)}
+    if not wanted:
+        return {}
+    if is_database(transcript.path):
+        with connection(transcript.path) as database:
+            rows = [row for name in wanted for row in database.execute(_PART, (name,))]
+        parts = [(name, msgspec.json.decode(data)) for name, data in rows if data]
+    else:
+        whole = msgspec.json.decode(fsio.read_file(transcript.path, _LARGEST_COPY))
+        parts = [
+            (part["id"], part)
+            for part in values_of(whole, "id")
+            if isinstance(part["id"], str) and part["id"] in wanted
+        ]
+    found: dict[str, bytes] = {}
+    for name, part in parts:
+        position = wanted[name]
+        if data := decoded(nth((str(each["url"]) for each in values_of(part, "url")), position.rest[0])):
+            found[position.ref] = data
+    return found

@@ -96,10 +96,11 @@ class MessageBuilder:
         parts: list[Part] = []
         first_mark: Mark | None = None
         command: tuple[str, str] | None = None
-        has_block = False
+        has_block = is_note = False  # is_note: our note of an image, which the image itself follows
         for row, kind, part in self.records.parts(rows):
             if kind == TEXT:
                 mark = part.metadata.cortext if part.metadata is not None else None
+                is_note = mark is not None and mark.part is not None and mark.part.type == IMAGE
                 # In a session that we wrote, a text may quote a resume block or a command without being one.
                 has_block = has_block or ((mark is None or not mark.id) and RESUME_BLOCK in part.text)
                 typed = self._typed_command(part.text, mark) if command is None else None
@@ -113,6 +114,9 @@ class MessageBuilder:
                 else:
                     first_mark = first_mark or mark
                     parts.append(Part(TEXT, part.text) if mark is None else _restored_part(part.text, mark))
+            elif kind == "file" and is_note:
+                is_note = False
+                note(self.counts.skipped, "added by cortext")
             elif kind == "file":
                 parts.append(_file(session, row, part))
             elif kind == "compaction":

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import TEXT, TOOL, TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.model.turns import Call, Text, Turn, Turns
+from cortext.model.message import TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, Picture
+from cortext.model.turns import Call, Image, Text, Turn, Turns
 from cortext.tools.opencode.mark import Mark, notes_text
 
 Signature = tuple[str, str, tuple[Any, ...]]
@@ -28,6 +28,7 @@ class NativePart(msgspec.Struct):
     input: dict[str, Any] = {}
     output: str = ""
     failed: bool = False
+    picture: Picture | None = None  # an image that follows the text
 
 
 class NativeMessage(msgspec.Struct):
@@ -50,7 +51,7 @@ class Rendering:
     """What to write for a sequence of messages, what had to change, and what reading must return."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self.normal = Turns(messages)
+        self.normal = Turns(messages, images_in=(USER,))
         self._results = self.normal.results
         self._times_read: dict[str, int] = {}
         # OpenCode has no field for images and files that came with results: the first result mentions them as text.
@@ -128,7 +129,7 @@ def _text(text: Text, turn: Turn, identity: str) -> Iterator[NativePart]:
         yield NativePart(mark, text=text.text)
         return
     mark.part = text.part
-    yield NativePart(mark, text=text.whole)
+    yield NativePart(mark, text=text.whole, picture=text.picture if isinstance(text, Image) else None)
 
 
 def _expected_signature(part: NativePart) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from cortext.errors import DamagedData, SessionExists, UsageError, WriteFailed
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.ids import slug
-from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.message import ASSISTANT, USER, Message, Picture
 from cortext.model.turns import whole_characters
 from cortext.tools.base import Transcript, Written
 from cortext.tools.opencode.mark import MARK
@@ -101,7 +101,7 @@ def delete(program: Program, key: str, *, project: str) -> None:
 def document(rendering: Rendering, key: str, title: str, project: str, model: Model) -> Iterator[bytes]:
     """Yield the document for `opencode import`, one message per line."""
     now = int(time.time() * 1000)
-    total = sum(1 + len(message.parts) for message in rendering.native)
+    total = sum(1 + sum(1 + (part.picture is not None) for part in message.parts) for message in rendering.native)
     # OpenCode sorts by id: ours are in the order of the conversation, and before those that it will assign next.
     # They come from the current time, not from the messages' times, because the ids wrap around every two years.
     numbers = iter(range((now << 12) - total, now << 12))
@@ -129,6 +129,9 @@ def document(rendering: Rendering, key: str, title: str, project: str, model: Mo
             owner = f"{message.of.id if message.of is not None else ''}/{number}"
             ids = {"id": _identity("prt_", next(numbers), owner), "sessionID": key, "messageID": identity}
             parts.append({**ids, **_part(part, created)})
+            if part.picture is not None:
+                ids["id"] = _identity("prt_", next(numbers), f"{owner}/image")
+                parts.append({**ids, **_image(part.picture)})
         yield (b",\n" if index else b"") + msgspec.json.encode({"info": record, "parts": parts})
     yield b"\n]}\n"
 
@@ -167,6 +170,12 @@ def _part(part: NativePart, created: int) -> dict[str, Any]:
     else:
         state |= {"status": "completed", "output": part.output, "title": part.tool}
     return {"type": "tool", "tool": part.tool, "callID": part.call, "state": state}
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    name = picture.name or f"image.{picture.kind.partition('/')[2]}"
+    url = f"data:{picture.kind};base64,{picture.base64}"
+    return {"type": "file", "mime": picture.kind, "filename": os.path.basename(name), "url": url}
 
 
 def _times(messages: Sequence[NativeMessage], now: int) -> list[int]:

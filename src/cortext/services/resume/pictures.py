@@ -1,0 +1,80 @@
+"""The images of a conversation, for a target that takes images: their bytes are in the transcripts of the tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.llm.images import kind_of
+from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture
+from cortext.services.capture.copies import copies_of
+from cortext.services.library.stores import Found
+from cortext.services.workspace.projects import project_of
+from cortext.tools import registry
+from cortext.tools.base import KeepsImages, Transcript
+
+LARGEST = 3_750_000  # bytes of an image: 5 MB as base64, the smallest limit of all providers
+MOST, MOST_BYTES = 20, 15_000_000  # of all images: one request carries them all
+TOKENS = 1_600  # what an image takes in a request, about
+
+
+def with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
+    """Return the messages with the newest images loaded, as many as one request may carry.
+
+    An image that is not inside a transcript (a path, an address) stays a reference: a stranger may have written it.
+    """
+    refs = [part.ref for message in reversed(messages) for part in reversed(_images(message))][:MOST]
+    if not refs:
+        return list(messages)
+    kept: dict[str, tuple[str, bytes]] = {}
+    size = 0
+    loaded = _loaded(found, set(refs))
+    for ref in dict.fromkeys(refs):
+        image = loaded.get(ref, b"")
+        kind = kind_of(image)
+        if kind and len(image) <= LARGEST and size + len(image) <= MOST_BYTES:
+            size += len(image)
+            kept[ref] = kind, image
+    return [_with(message, kept) for message in messages]
+
+
+def _images(message: Message) -> list[Part]:
+    """Return the images in a message that a target takes: the user's, and those that a tool returned."""
+    parts = message.parts_of(IMAGE) if message.role in (USER, TOOL) else []
+    return [part for part in parts if "#" in part.ref]
+
+
+def _with(message: Message, kept: dict[str, tuple[str, bytes]]) -> Message:
+    if not any(part.ref in kept for part in _images(message)):
+        return message
+    parts = [
+        Picture.of(part, *kept[part.ref]) if part.type == IMAGE and part.ref in kept else part
+        for part in message.parts or ()
+    ]
+    return msgspec.structs.replace(message, parts=parts)
+
+
+def _loaded(found: Found, refs: set[str]) -> dict[str, bytes]:
+    """Return the bytes of these images, from our copies or else from the tools' own transcripts."""
+    keys = {ref.partition("#")[0] for ref in refs}
+    loaded: dict[str, bytes] = {}
+    for tool in registry.load_all(registry.BUILT_IN):
+        if not isinstance(tool, KeepsImages):
+            continue
+        for transcript in _transcripts(tool, found, keys):
+            try:
+                loaded |= tool.images(transcript, refs - loaded.keys())
+            except (CortextError, OSError, ValueError):
+                continue  # the receipt counts what was not carried over
+            if refs <= loaded.keys():
+                return loaded
+    return loaded
+
+
+def _transcripts(tool: KeepsImages, found: Found, keys: set[str]) -> Iterator[Transcript]:
+    copies = (tool.transcript_at(copy) for copy in copies_of(found.session.path))
+    yield from (copy for copy in copies if copy is not None and copy.key in keys)
+    project = project_of(found.session)
+    yield from (transcript for transcript in tool.transcripts(project or None) if transcript.key in keys)
