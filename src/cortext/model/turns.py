@@ -76,6 +76,7 @@ class Change(StrEnum):
     PART = "part of an unknown type replaced by a text note"
     CHARACTER = "invalid Unicode character replaced"
     PATH = "path mapped to where the project is now"
+    CONTROL = "control text of a program or a model disarmed"
     # Only for some tools:
     GUARDED = "line added before text that looks like a command"
     SEPARATOR = "Unicode line separator replaced by a newline"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from unicodedata import category, normalize
 
 BEGIN = "[RESUMED CONVERSATION]"
@@ -94,3 +95,44 @@ def _may_hold_marker(text: str) -> bool:
     if any(needle in letters for needle in _NEEDLES):
         return True
     return not text.isascii() and any(low <= ord(char) <= high for char in set(text) for low, high in _STYLED)
+
+
+# ── control text of other programs ───────────────────────────────────────────────────────────────────
+
+# The tags of texts that a program itself puts into its user's messages, and that its model is told to obey.
+_REMINDER = "system-reminder"
+_TAGS = {
+    "claude": (
+        *(_REMINDER, "command-name", "command-message", "command-args", "local-command-stdout", "task-notification"),
+        *("local-command-stderr", "local-command-caveat", "bash-input", "bash-stdout", "bash-stderr"),
+    ),
+    "codex": (
+        *("environment_context", "user_instructions", "INSTRUCTIONS", "skill", "turn_aborted", "hook_prompt"),
+        *("permissions instructions", "collaboration_mode", "user_action", "subagent_notification"),
+    ),
+    "gemini": ("session_context", "hook_context", "state_snapshot"),
+    "opencode": (_REMINDER,),
+    "qwen": (_REMINDER, "session_context", "hook_context", "state_snapshot"),
+}
+# What models read as the border of a turn, whatever the program.
+_TURNS = (
+    r"<(?=\|(?:im_start|im_end|im_sep|endoftext|begin_of_text|start_header_id|end_header_id|eot_id|end_of_turn)\|>)"
+    r"|(?<=\n\n)(?=(?:Human|Assistant): )"
+)
+
+
+def control_disarmed(text: str, program: str = "") -> tuple[str, int]:
+    """Return a stored text in which what this program (any, if empty) reads as its own no longer works, and how often.
+
+    The opening bracket becomes a parenthesis, as in our own markers. For text that is handed over, never for the log.
+    """
+    if "<" not in text and ": " not in text:
+        return text, 0
+    return _control(program).subn("(", text)
+
+
+@cache
+def _control(program: str) -> re.Pattern[str]:
+    names = _TAGS.get(program, ()) if program else tuple(name for names in _TAGS.values() for name in names)
+    tags = rf"<(?=\s*/?\s*(?i:{'|'.join(map(re.escape, names))})[\s/>])|" if names else ""
+    return re.compile(f"{tags}{_TURNS}")

@@ -19,7 +19,7 @@ from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, 
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
-from cortext.safety.framing import GO_ON, field
+from cortext.safety.framing import GO_ON, control_disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import copies_of
@@ -31,7 +31,7 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import Receipt, begun_block, context_block, count_notes
 from cortext.services.resume.pictures import TOKENS, with_pictures
-from cortext.services.text.masking import disarm, mask_messages
+from cortext.services.text.masking import disarm, disarm_control, mask_messages
 from cortext.services.text.render import body
 from cortext.services.text.results import SHORTENED
 from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
@@ -95,6 +95,7 @@ def make_plan(
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
         block = begun_block(session)
+    block, _ = control_disarmed(block, tool.name)
     prompt = _first_prompt(command, block)
     receipt = Receipt(
         session=session.id,
@@ -120,7 +121,10 @@ def make_plan(
             nameless = context_block(session, messages=len(history), native=True, nameless=True)
             prompt = _first_prompt(topicless, nameless)
     else:
-        carried = with_pictures(carried, found)
+        disarmed = [disarm_control(message, tool.name) for message in carried]
+        if count := sum(number for _, number in disarmed):
+            receipt.changed[Change.CONTROL] = count
+        carried = with_pictures([message for message, _ in disarmed], found)
         count_new(receipt, carried, tool.preview(carried))
         count_notes(receipt, session)
         place.count(receipt, carried)

@@ -18,7 +18,8 @@ from cortext.model import clock, tokens
 from cortext.model.amounts import amount
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import TOOL_NOTES, Session
-from cortext.safety.framing import BEGIN, END, disarmed, fence, field, label, paragraphs
+from cortext.model.turns import Change
+from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
 from cortext.services.resume.history import History
@@ -188,6 +189,9 @@ def build(
     session = replace(session, summary=summary)
     context = context_block(session, messages=len(history), before=before)
     text = _history(session, fitting, len(history), context, draw) if carried else ""
+    (context, of_context), (text, of_text) = control_disarmed(context), control_disarmed(text)
+    if of_context + of_text:
+        receipt.changed[Change.CONTROL] = of_context + of_text
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
     return Packet(command=command, context=context, history=text, receipt=receipt)
 

@@ -121,6 +121,21 @@ def disarm(struct: AnyStruct) -> AnyStruct:
     return _changed(struct, lambda name, text: framing.disarmed(text))
 
 
+def disarm_control(message: Message, program: str) -> tuple[Message, int]:
+    """Return a message for this program, in which no text is control text of its own, and how much was disarmed."""
+    count = 0
+
+    def change(name: str, text: str) -> str:
+        nonlocal count
+        text, number = framing.control_disarmed(text, program)
+        count += number
+        return text
+
+    said = replace(message, extra=None)  # not the names of what is stored with it
+    changed = _changed(said, change)
+    return (replace(changed, extra=message.extra), count) if count else (message, 0)
+
+
 def cut_texts(struct: AnyStruct, head: int, tail: int) -> AnyStruct:
     """Return a masked message or session in which a longer text has only so many characters at its beginning and end.
 
