@@ -9,11 +9,12 @@ import pytest
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.resume.from_copy import NotPutBack
-from cortext.services.resume.handover import PUT_BACK, carry_out, make_plan
+from cortext.services.resume.handover import OWN, PUT_BACK, carry_out, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 from tests.faces.test_rescue import KEYS, claude_session, gemini_session
 from tests.support.cli import cortext
+from tests.tools.claude_code.corpus import PROJECT, Script
 
 
 def _found(stores: Stores) -> Found:
@@ -71,3 +72,22 @@ def test_what_is_wrong_is_said_of_the_copy_with_the_messages_not_of_a_stub_that_
     done = cortext("restore", "--into", "gemini", session.id, "--dry-run", "--json", cwd=home)
 
     assert done.json["why"] == "our copy of the tool's own file ends within a record"
+
+
+@pytest.mark.req("TRUE-03")
+def test_its_own_session_is_used_although_an_earlier_version_kept_no_instructions(home: Path) -> None:
+    folder = home / ".claude" / "projects" / "-work-sea-shanties"
+    folder.mkdir(parents=True)
+    script = Script()
+    script.user("<command-message>heron</command-message>\n<command-name>/heron</command-name>")
+    script.user([{"type": "text", "text": "Use a tally of five."}], isMeta=True)
+    script.assistant("Counted.")
+    script.save(folder)
+    assert cortext("import", cwd=home).code == 0
+    (log,) = (home / ".local/share/cortext").rglob("messages.jsonl")
+    older = [line for line in log.read_text(encoding="utf-8").splitlines() if '"instructions"' not in line]
+    log.write_text("".join(f"{line}\n" for line in older), encoding="utf-8")
+
+    plan = make_plan(_found(Stores(str(home))), tools.native_writer("claude"), project=PROJECT)
+
+    assert (plan.how, plan.receipt.messages) == (OWN, 2)

@@ -9,6 +9,7 @@ from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_s
 from tests.tools.opencode.readings import reading, roles_and_texts
 
 from cortext.model.message import Part, thread
+from cortext.model.turns import Turns
 from cortext.model.usage import used
 from cortext.tools.opencode.adapter import OpenCode
 
@@ -288,3 +289,23 @@ def test_transcripts_are_filtered_by_project(tool: OpenCode, corpus: Corpus) -> 
     assert tool.transcript_at(f"{tool.folders.database}#ses_two") is not None
     assert tool.transcript_at(f"{tool.folders.database}#ses_none") is None
     assert tool.transcript_at(tool.folders.database) is None  # it contains two
+
+
+@pytest.mark.req("TRUE-03")
+def test_the_contents_of_an_attached_file_are_kept_with_it(tool: OpenCode, corpus: Corpus) -> None:
+    """As OpenCode 1.18.18 records `@a.txt`: the call and its output as synthetic texts, then the file."""
+    contents = "<path>/work/place/a.txt</path>\n<content>\n1: the heron stands still\n</content>"
+    corpus.user(
+        text('Called the Read tool with the following input: {"filePath":"/work/place/a.txt"}', synthetic=True),
+        text(contents, synthetic=True),
+        image("file:///work/place/a.txt", "text/plain", "a.txt"),
+        "Look at this",
+    )
+
+    messages, found = reading(tool)
+
+    assert messages[0].content == "Look at this"
+    (file,) = messages[0].parts_of("file")
+    assert file.text == contents and found.about.notes == 1
+    (turn,) = Turns(messages).turns
+    assert contents in turn.texts[0].whole and "a.txt" in turn.texts[0].label

@@ -40,5 +40,5 @@ def _part(part: Part, *, cut_results: bool) -> str:
         output = shorten(part.output) if cut_results else part.output
         return f"[{label(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
     if part.type == IMAGE or part.ref:
-        return f"[{label(part.type)}: {label(part.ref)}]"
+        return "\n".join(filter(None, [f"[{label(part.type)}: {label(part.ref)}]", part.text]))
     return "" if part.type == THINKING else part.text
