@@ -127,6 +127,8 @@ PROMISES: dict[str, str] = {
     "COST-01": "Tokens and money per call, session, project, model, day, and per resume, offline, with a dated price table.",
     "ORDER-01": "Tags, stars, notes and archive that merge between machines.",
     "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
+    # True words
+    "TRUE-01": "What is proven is the launch that a user starts: in a terminal, with a second turn typed, the files of the tool compared.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",

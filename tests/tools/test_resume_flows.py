@@ -253,6 +253,31 @@ def test_a_session_that_codex_or_opencode_compacted_is_carried_over_in_full(desk
     assert all(text in str(request.body) for text in texts), "every message is sent"
 
 
+@pytest.mark.real_tool
+@pytest.mark.req("TRUE-01", "FLOW-06")
+def test_a_session_of_codex_with_another_provider_is_written_anew(desk: Desk) -> None:
+    folder = desk.project("p")
+    own = desk.use("codex", folder)
+    assert desk.cortext("import", "--from", "codex", cwd=folder).code == 0
+    assert _receipt(desk, folder)["how"] == "its own session, as it is"
+    codex = desk.tools["codex"]
+    codex.choose_another_model()
+    codex.trust(folder)
+    file = codex.files_of(own)
+    before = file.read_bytes()
+
+    planned = _receipt(desk, folder)
+    assert (planned["how"], planned["receipt"]["messages"]) == ("a new native session", 2)
+    assert any("'test'" in note and "'another'" in note for note in planned["warnings"])
+    desk.server.push(*["Picked up anew."] * ENOUGH)
+    with _resume(desk, folder, "1") as screen:
+        screen.wait_for("Picked up anew.", timeout=120)
+    request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
+    assert request.body["model"] == "another-model"
+    assert all(text in request.texts() for text in ("Please put the kettle on.", "The kettle is on."))
+    assert file.read_bytes() == before
+
+
 def _compact_codex(tool: Tool, folder: Path, key: str) -> None:
     """Do what `/compact` does on its screen."""
     resumed = {"method": "thread/resume", "params": {"threadId": key}}

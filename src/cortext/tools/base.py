@@ -6,6 +6,7 @@ are optional, and services ask with `isinstance`:
     Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     KeepsImages    has the images of a conversation in its transcripts: resume carries them over
+    Refuses        does not open its own sessions under other settings: resume, restore
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
@@ -50,6 +51,7 @@ __all__ = [
     "NativeWriter",
     "Purge",
     "Purges",
+    "Refuses",
     "Transcript",
     "TranscriptReading",
     "TranscriptSource",
@@ -326,6 +328,14 @@ class KeepsImages(TranscriptSource, Protocol):
 
     def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
         """Return the bytes of those of these images (`Part.ref`) that are in the transcript."""
+
+
+@runtime_checkable
+class Refuses(Protocol):
+    """A tool that does not open a session of its own if the settings lack what it was held with."""
+
+    def refusal(self, transcript: Transcript) -> str:
+        """Return why the tool would not open this session by its present settings, for the user; empty if it would."""
 
 
 @runtime_checkable

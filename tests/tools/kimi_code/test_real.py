@@ -10,6 +10,7 @@ from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.pairs import copied, imported
+from tests.support.runners import API_KEY
 from tests.support.screen import Screen
 from tests.tools.real_flow import Conversations, RealFlow, wait_until
 
@@ -52,6 +53,35 @@ class TestKimiCode(RealFlow):
         assert [message.id for message in after][: len(before)] == before
         added = [(message.role, message.content) for message in after[len(before) :]]
         assert added == [("user", "How many herons are there?"), ("assistant", "Nine.")]
+
+    @pytest.mark.req("TRUE-01", "FLOW-06")
+    def test_a_session_whose_model_is_gone_is_written_anew(self, desk: Desk, tmp_path: Path) -> None:
+        folder = desk.project(f"{tmp_path.name}-model")
+        kimi = desk.tools["kimi"]
+        key = desk.use("kimi", folder)
+        assert desk.cortext("import", "--from", "kimi", cwd=folder).code == 0
+        session = f"kimi-{key}"
+        assert "its own session, as it is" in desk.cortext("resume", session, "--dry-run", cwd=folder).out
+        config = kimi.home / ".kimi-code" / "config.toml"
+        before = config.read_bytes() if config.exists() else None
+        provider = f'type = "openai"\nbase_url = "{kimi.server_url}/v1"\napi_key = "{API_KEY}"\n'
+        model = '[models.now]\nprovider = "p"\nmodel = "model-of-now"\nmax_context_size = 200000\n'
+        config.write_text(f'default_model = "now"\n[providers.p]\n{provider}{model}', encoding="utf-8")
+        env = {name: value for name, value in desk.env.items() if not name.startswith("KIMI_MODEL_")}
+        try:
+            desk.server.push("It boils.")
+            command = [str(SCRIPTS / "cortext"), "resume", session]
+            with Screen(desk.home.parent, command, env, folder, "150x70") as screen:
+                screen.wait_for("[END RESUMED CONTEXT]", timeout=120)
+                desk.say(screen, "Is the kettle boiling?")
+                screen.wait_for("It boils.", timeout=60)
+            (request,) = (turn for turn in desk.server.turns if "Is the kettle boiling?" in str(turn.body))
+            assert request.body["model"] == "model-of-now"
+            assert all(text in request.texts() for text in ("Please put the kettle on.", "The kettle is on."))
+        finally:
+            config.unlink()
+            if before is not None:
+                config.write_bytes(before)
 
     @pytest.mark.req("TOOL-02", "TOOL-05", "FLOW-01")
     def test_hooks_capture_messages_and_a_skill_starts_a_conversation(self, desk: Desk, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from cortext.errors import CortextError, DamagedData
 from cortext.model.amounts import amount
 from cortext.services.capture.copies import copies_of
-from cortext.tools.base import NativeWriter, Purges, Transcript
+from cortext.tools.base import NativeWriter, Purges, Refuses, Transcript
 from cortext.tools.shared.lines import ends_whole
 
 
@@ -30,6 +30,11 @@ def contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]
         return set(), f"cannot be read: {error}"
 
 
+def refusal_of(tool: NativeWriter, transcript: Transcript) -> str:
+    """Return why the tool would not open a session of its own, or a copy of it; empty if it would."""
+    return tool.refusal(transcript) if isinstance(tool, Refuses) else ""
+
+
 def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple[str, str]:
     """Return the newest copy in a session's folder that is whole and has the wanted messages, or why there is none.
 
@@ -40,6 +45,8 @@ def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple
     for copy in copies_of(path):
         kept = tool.transcript_at(copy)
         ids, fault = contents(tool, kept) if kept is not None else (set(), "cannot be read")
+        if kept is not None and not fault and (refusal := refusal_of(tool, kept)):
+            fault = f"would not be opened: {refusal}"
         if not fault and wanted <= ids:
             return copy, ""
         if len(wanted & ids) > most:

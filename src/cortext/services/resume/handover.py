@@ -26,7 +26,7 @@ from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.resume.facts import DIGEST_OF, MOST, facts
 from cortext.services.resume.fitting import newest_that_fit, size_of
-from cortext.services.resume.from_copy import put_back
+from cortext.services.resume.from_copy import put_back, refusal_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import Receipt, begun_block, context_block, count_notes
@@ -297,6 +297,10 @@ def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list
     read = [message for message in thread(tool.read(transcript)) if message.id in ids or not instructions_of(message)]
     if [message.id for message in read] != wanted:  # instructions that an earlier version did not store do not count
         return _Own()
+    if refusal := refusal_of(tool, transcript):
+        return _Own(
+            why=f"{tool.title} would not open its own session: {refusal}; the new one carries the messages themselves"
+        )
     withheld = tool.withheld(transcript)
     if withheld is None:
         return _Own(

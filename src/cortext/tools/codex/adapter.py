@@ -199,6 +199,15 @@ class Codex(SettingsFiles, LocalTool):
         paths = [segment.page.path for segment in codex_pages.segments(pages, by_id, [])]
         return None if any(map(codex_pages.is_compacted, paths)) else Withheld()
 
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the thread was held with a model provider that is not the current one."""
+        from cortext.tools.codex.provider import current_provider, provider_of
+
+        held_with, current = provider_of(self._pages_of(transcript)[0]), current_provider(self.folder)
+        if not held_with or not current or held_with == current:
+            return ""
+        return f"it was held with the model provider {held_with!r}, and the current one is {current!r}"
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:
@@ -212,11 +221,10 @@ class Codex(SettingsFiles, LocalTool):
     ) -> Written:
         """Write a new thread with these messages as real turns. Its model is set by the user or by `launch`."""
         from cortext.tools.codex import write as codex_write
-        from cortext.tools.codex.provider import provider_for
+        from cortext.tools.codex.provider import DEFAULT, current_provider
         from cortext.tools.codex.render import Rendering
 
-        pages = list(self._all_pages())
-        is_free = codex_pages.is_thread(key) and not any(page.thread == key for page in pages)
+        is_free = codex_pages.is_thread(key) and not any(page.thread == key for page in self._all_pages())
         return codex_write.write(
             Rendering(messages, note),
             self.sessions,
@@ -224,7 +232,7 @@ class Codex(SettingsFiles, LocalTool):
             project=os.path.abspath(project),
             title=title,
             version=self.tested_version,
-            provider=provider_for(self.folder, pages),
+            provider=current_provider(self.folder) or DEFAULT,
         )
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
@@ -233,7 +241,7 @@ class Codex(SettingsFiles, LocalTool):
         Codex cannot start a new thread with a given id, only resume one.
         """
         from cortext.tools.codex import write as codex_write
-        from cortext.tools.codex.provider import provider_for
+        from cortext.tools.codex.provider import DEFAULT, current_provider
 
         thread = codex_write.new_thread()
         launch = self.launch(thread, project=project, prompt=GO_ON, model=model)
@@ -244,7 +252,7 @@ class Codex(SettingsFiles, LocalTool):
             project=os.path.abspath(project),
             title=title,
             version=self.tested_version,
-            provider=provider_for(self.folder, self._all_pages()),
+            provider=current_provider(self.folder) or DEFAULT,
         )
         return written, launch
 

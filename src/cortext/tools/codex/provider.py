@@ -1,14 +1,15 @@
-"""The model provider to record in a session that we write for Codex.
+"""The model provider of a session of Codex: the one it was held with, and the one for a session that we write.
 
-Codex does not open a session with an unknown provider and, in a home that was used before, none without a provider.
-So it is the provider in the user's settings, else that of the user's own sessions.
+Codex opens a session only while its provider is the current one, and in a home that was used before, none without a
+provider. The current one comes from the user's settings, never from a project's.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from cortext.io import files as fsio
@@ -16,19 +17,26 @@ from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import Page
 
 DEFAULT = "openai"  # the default of Codex
-_SESSIONS_CHECKED = 20
+_MACHINE = "/etc/codex"  # the settings of the machine: managed ones, and defaults
+# The settings that a turn began with: they replace those of the first line.
+_APPLIED = re.compile(rb'"type":"thread_settings_applied".*?"model_provider_id":"([^"\\]*)"')
 
 
-def provider_for(folder: str, pages: Iterable[Page]) -> str:
-    """Return the provider in the settings of this home, else that of the newest session that Codex itself started."""
-    return _configured(os.path.join(folder, "config.toml")) or _used(pages) or DEFAULT
+def current_provider(folder: str) -> str:
+    """Return the provider in the settings of this home or machine, else the default; empty if they are unreadable."""
+    for path in (f"{_MACHINE}/managed_config.toml", os.path.join(folder, "config.toml"), f"{_MACHINE}/config.toml"):
+        try:
+            chosen = _chosen(tomllib.loads(fsio.read_text(path)))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError):  # Codex reports it
+            return ""
+        if chosen:
+            return chosen
+    return DEFAULT
 
 
-def _configured(path: str) -> str:
-    try:
-        settings: dict[str, Any] = tomllib.loads(fsio.read_text(path))
-    except (OSError, ValueError, RecursionError):  # Codex reports it
-        return ""
+def _chosen(settings: dict[str, Any]) -> str:
     profiles = settings.get("profiles")
     profile = profiles.get(settings.get("profile")) if isinstance(profiles, dict) else None
     chosen = profile.get("model_provider") if isinstance(profile, dict) else None
@@ -36,10 +44,24 @@ def _configured(path: str) -> str:
     return chosen if isinstance(chosen, str) else ""
 
 
-def _used(pages: Iterable[Page]) -> str:
-    newest = sorted(pages, key=lambda page: page.when, reverse=True)
-    for page in newest[:_SESSIONS_CHECKED]:
+def provider_of(pages: Sequence[Page]) -> str:
+    """Return the provider that a thread was last held with, from its pages in order; empty if they name none."""
+    for page in reversed(pages):
         head = codex_pages.head_of(page.path)
-        if head is not None and head.mark is None and head.meta.model_provider:
-            return head.meta.model_provider
+        if found := _applied(page.path) or ((head.meta.model_provider or "") if head is not None else ""):
+            return found
     return ""
+
+
+def _applied(path: str) -> str:
+    last = b""
+    if path.endswith(codex_pages.COMPRESSED):
+        return ""
+    try:
+        with open(path, "rb", opener=fsio.plain_file) as file:
+            for line in file:
+                found = _APPLIED.search(line, 0, 4096)
+                last = found[1] if found is not None else last
+    except OSError:
+        return ""
+    return last.decode("utf-8", "replace")

@@ -88,6 +88,15 @@ class KimiCode(SettingsFiles, LocalTool):
             pass
         return None if reading.about.summary else Withheld()
 
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the settings no longer have the model that the session is bound to."""
+        from cortext.tools.kimi_code.models import configured_models, model_of
+
+        model, configured = model_of(transcript.path), configured_models(self._store.home, self.environ)
+        if not model or not configured or model in configured:
+            return ""
+        return f"it was held with the model {model!r}, which is no longer configured"
+
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:
