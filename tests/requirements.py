@@ -129,6 +129,7 @@ PROMISES: dict[str, str] = {
     "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
     # True words
     "TRUE-01": "What is proven is the launch that a user starts: in a terminal, with a second turn typed, the files of the tool compared.",
+    "TRUE-02": "After the first turn of a resume the tool's session is compared with what was handed over; a loss is told at once and can be undone.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",

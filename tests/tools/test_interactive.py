@@ -49,7 +49,7 @@ def _sync_until_captured(desk: Desk, name: str, folder: Path) -> None:
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02", "FLOW-09")
+@pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02", "FLOW-09", "TRUE-02")
 # The screen of OpenCode, and in a fresh home that of Gemini CLI, are opened by their own tests.
 @pytest.mark.parametrize(
     ("name", "home"),
@@ -85,3 +85,5 @@ def test_the_tools_own_screen_opens_with_the_conversation_in_it(
     assert row["status"] == "active"
     assert row["tool"] == name
     assert git(folder, "status", "--porcelain") != ""
+    shown = desk.cortext("show", "1", cwd=folder)
+    assert "still holds 2 of 2 after the first turn" in shown.out, "the tool's own file was compared"

@@ -9,6 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tests.tools.codex.test_real import ask
 ENOUGH = 6
 # These start in less than a second: they also open the moved conversation; `tests.tools.matrix --moves` does for all.
 FAST = ("claude", "codex")
+OPENCODE_MODEL = {"providerID": "test", "modelID": MODEL}
 
 
 @pytest.fixture
@@ -287,23 +289,30 @@ def _compact_codex(tool: Tool, folder: Path, key: str) -> None:
 
 def compact_opencode(tool: Tool, folder: Path, key: str) -> None:
     """Do what `/compact` does on its screen, through its own server."""
+    with opencode_server(tool, folder) as post:
+        assert post(f"/session/{key}/summarize", OPENCODE_MODEL) is True
+
+
+@contextmanager
+def opencode_server(tool: Tool, folder: Path) -> Iterator[Callable[[str, object], object]]:
+    """Run the server of OpenCode; yield a function that sends it a request."""
     command = [tool.program, "serve", "--port", "0", "--hostname", "127.0.0.1"]
     process = subprocess.Popen(
         command, cwd=folder, env=tool.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     )
     watchdog = threading.Timer(120, process.kill)
     watchdog.start()
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         assert process.stdout is not None
         address = next(line.split()[-1] for line in process.stdout if "http://127.0.0.1" in line)
-        request = urllib.request.Request(
-            f"{address}/session/{key}/summarize",
-            data=json.dumps({"providerID": "test", "modelID": MODEL}).encode(),
-            headers={"content-type": "application/json"},
-        )
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(request, timeout=90) as answer:
-            assert answer.read() == b"true"
+
+        def post(path: str, body: object) -> object:
+            data, heads = json.dumps(body).encode(), {"content-type": "application/json"}
+            with direct.open(urllib.request.Request(address + path, data, heads), timeout=90) as answer:
+                return json.loads(answer.read())
+
+        yield post
     finally:
         watchdog.cancel()
         process.kill()

@@ -14,7 +14,7 @@ import pytest
 
 from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.model.session import Origin, Session
+from cortext.model.session import Change, Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import cortext
@@ -336,6 +336,14 @@ def test_tags_stars_notes_and_the_archive_are_changed_on_the_page(served: Served
         assert served.post(f"{here}/{path}", fields).status == 303
     page = served.get(here)
     assert served.link("A long walk") == here and "#alps" not in page.words and "boots" not in page.words
+
+
+@pytest.mark.req("TRUE-02")
+def test_the_head_says_that_a_resumed_session_was_checked(served: Served, pond: Pond) -> None:
+    checked = {"tool": "codex", "key": "k", "messages": 25, "held": 25, "at": "2026-11-18T22:00:00Z"}
+    WorkspaceStore(str(pond.folder)).update("004-learn-knots", Change(extra={"first_turn": checked}))
+    said = "the session in Codex still holds 25 of 25 after the first turn"
+    assert said in served.get(served.link("Knots")).words
 
 
 @pytest.mark.req("COST-01")

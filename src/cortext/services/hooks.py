@@ -92,8 +92,10 @@ def handle(
         answer = tool.hook_answer(fields, context) if context else ""
         if answer:
             hook.was_heard()
-            if hook.note and isinstance(tool, ShowsNotes):
-                answer = tool.with_note(answer, hook.note)
+        alarms = "\n".join(hook.capture.alarms)
+        note = "\n".join(filter(None, (hook.note if answer else "", f"cortext: {alarms}" if alarms else "")))
+        if note and isinstance(tool, ShowsNotes):
+            answer = tool.with_note(answer, note)
         if event.kind in ("answered", "ended") and world.workspace and world.settings.workspace.recall != "off":
             index_later()
     except Exception as error:

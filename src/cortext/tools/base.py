@@ -7,6 +7,7 @@ are optional, and services ask with `isinstance`:
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     KeepsImages    has the images of a conversation in its transcripts: resume carries them over
     Refuses        does not open its own sessions under other settings: resume, restore
+    Rewinds        says that its user has taken messages back: the check after a resume
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
@@ -52,6 +53,7 @@ __all__ = [
     "Purge",
     "Purges",
     "Refuses",
+    "Rewinds",
     "Transcript",
     "TranscriptReading",
     "TranscriptSource",
@@ -339,6 +341,14 @@ class Refuses(Protocol):
 
 
 @runtime_checkable
+class Rewinds(Protocol):
+    """A tool whose user can take messages back, so that reading the session no longer yields them."""
+
+    def rewinds(self, transcript: Transcript) -> int:
+        """Return how often the tool's records say that messages of the session were taken back."""
+
+
+@runtime_checkable
 class Installer(TranscriptSource, Protocol):
     """A tool whose project settings can hold our commands, hooks and MCP entry."""
 
@@ -416,7 +426,7 @@ class ShowsNotes(Protocol):
     """A tool that shows its user a line with the answer of a hook."""
 
     def with_note(self, answer: str, note: str) -> str:
-        """Return an answer of `hook_answer` with a line for the user."""
+        """Return an answer of `hook_answer`, which may be empty, with a line for the user."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from cortext.faces.web.live import mark_of, state_of
 from cortext.faces.web.origins import link_to
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
+from cortext.model.first_turn import first_turn_of
 from cortext.model.message import Message
 from cortext.model.order import Order, order_of
 from cortext.services.cost.report import row_cost
@@ -106,6 +107,7 @@ async def conversation(request: Request) -> Response:
             **side,
             "parent": _parent(row, side["forks"]),
             "order": _order(found.session.extra),
+            "first_turn": _first_turn(found.session.extra),
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
             **_steps(row, branch, window),
@@ -209,6 +211,12 @@ def _order(extra: dict[str, Any]) -> Order:
     """Return the tags, star and notes; a note may hold what was not recognised as a secret when it was written."""
     found = order_of(extra)
     return found._replace(notes=tuple(note._replace(text=shown(note.text)) for note in found.notes))
+
+
+def _first_turn(extra: dict[str, Any]) -> str:
+    """Return whether the tool that it was last resumed in holds all of it; empty if that is not known."""
+    result = first_turn_of(extra)
+    return result.sentence(tools.title(result.tool)) if result is not None else ""
 
 
 def _forks(services: Library, row: Row) -> list[dict[str, Any]]:

@@ -20,11 +20,12 @@ from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
 from cortext.index.database import is_unwritable
 from cortext.io import batch as newfiles
 from cortext.model import clock
+from cortext.model.first_turn import FIRST_TURN
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
 from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
 from cortext.model.status import ACTIVE
-from cortext.services.capture import copies
+from cortext.services.capture import copies, handed_over
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
     Captured,
@@ -77,6 +78,7 @@ class Capture:
         self.catalogue = catalogue
         self._stores = {named_store.root: named_store for named_store in (*stores, home)}
         self.trouble = ""  # why the catalogue could not record what was captured
+        self.alarms: list[str] = []  # what tools have lost of what was handed over to them
         self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
         self.projects = Projects()
         self._entries: dict[tuple[str, str], Entry] | None = None
@@ -172,7 +174,19 @@ class Capture:
             self._capture_into(tool, transcript, self.catalogue.get(*unmasked[:2]) or unmasked, self.home.store)
         # The first messages after a conversation was handed to a tool show that it continues there.
         wake = known is not None and known.fresh
-        return self._capture_into(tool, transcript, entry, named_store.store, wake=wake)
+        done = self._capture_into(tool, transcript, entry, named_store.store, wake=wake)
+        self._check(tool, transcript, named_store.store, entry.session_id)
+        return done
+
+    def _check(self, tool: TranscriptSource, transcript: Transcript, store: Store, session_id: str) -> None:
+        """After the first turn of a resume, record whether the tool's session still holds what was handed over."""
+        judged = handed_over.judge(tool, transcript)
+        if judged is None:
+            return
+        record, result = judged
+        store.update(session_id, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
+        if result.is_short:
+            self.alarms.append(handed_over.alarm(record, tool.title))
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False

@@ -6,7 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from cortext.model.batches import batches
+from cortext.model.first_turn import FIRST_TURN, first_turn_of
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.safety.languages import markdown
@@ -78,6 +81,8 @@ def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False
 def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
     row = session_json(row_of(found.session, found.root, found.named_store.kind))
+    checked = first_turn_of(found.session.extra)
+    row |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
     row = row if unmasked else mask_value(row)
     empty = "[]\n}"
     yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))

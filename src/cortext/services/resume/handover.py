@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cortext.errors import DamagedData
+from cortext.errors import CortextError, DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain, thread
@@ -21,6 +21,7 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, control_disarmed, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture import handed_over
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
@@ -63,6 +64,7 @@ class Plan(msgspec.Struct, kw_only=True):
     how: str
     key: str = ""
     copy: str = ""  # the copy of ours that is put back
+    kept: set[str] = set()  # the ids of the messages that the tool sends from its own session
     warnings: list[str] = []
     written: Written | None = None  # after carry_out: what is new in the tool's store
     before: Entry | None = None  # after carry_out: what was known about that session of the tool
@@ -112,11 +114,12 @@ def make_plan(
         receipt.left_out["older message (its facts are in the context block)"] = earlier
     if shortened:
         receipt.changed[SHORTENED] = shortened
+    kept: set[str] = set()
     own = _Own() if rewrite or not is_whole else _own_session(found, tool, carried, project)
     if not carried:
         own.how = BEGUN
     elif own.withheld is not None:
-        _count_own(receipt, carried, own.withheld)
+        kept = _count_own(receipt, carried, own.withheld)
         if tool.prompt_is_public:
             nameless = context_block(session, messages=len(history), native=True, nameless=True)
             prompt = _first_prompt(topicless, nameless)
@@ -137,6 +140,7 @@ def make_plan(
         how=own.how,
         key=own.key,
         copy=own.copy,
+        kept=kept,
         warnings=[note for note in (place.note, own.why) if note],
     )
 
@@ -146,7 +150,7 @@ def _first_prompt(command: str, block: str) -> str:
 
 
 def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
-    """Add to the receipt what arrives of a session that we write."""
+    """Add to the receipt what a session that we write holds."""
     left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
     receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
     left[SILENT] = len(carried) - written.messages - sum(left.values())
@@ -155,9 +159,9 @@ def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) ->
     receipt.tokens += written.images * TOKENS
 
 
-def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> None:
-    """Add to the receipt what arrives of the tool's own session: what it sends to the model."""
-    arriving = []
+def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> set[str]:
+    """Add to the receipt what the tool sends to the model from its own session; return the ids of these messages."""
+    sent = []
     for message in carried:
         names = (message.id, message.id.partition("/")[0])
         reason = next((kind for kind, ids in withheld.messages.items() if any(name in ids for name in names)), "")
@@ -165,12 +169,13 @@ def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld)
         if reason:
             receipt.left_out[reason] = receipt.left_out.get(reason, 0) + 1
         else:
-            arriving.append(message)
-    receipt.messages = len(arriving)
-    receipt.tool_calls = sum(len(message.parts_of(TOOL_CALL)) for message in arriving)
-    receipt.tokens -= _size(carried) - _size(arriving)
+            sent.append(message)
+    receipt.messages = len(sent)
+    receipt.tool_calls = sum(len(message.parts_of(TOOL_CALL)) for message in sent)
+    receipt.tokens -= _size(carried) - _size(sent)
     receipt.changed |= withheld.changed
     receipt.changed = {kind: count for kind, count in receipt.changed.items() if not kind.startswith("secret masked")}
+    return {message.id for message in sent}
 
 
 def _is_silent(message: Message) -> bool:
@@ -222,6 +227,7 @@ def carry_out(
             prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
         plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key)
+        _remember(plan, found, tool)
     except BaseException:
         _discard(plan, tool)
         raise
@@ -231,7 +237,20 @@ def carry_out(
 def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
     """Undo `carry_out`: the tool could not be started."""
     capture.take_back(tool.name, plan.key, plan.before)
+    handed_over.forget(tool.name, plan.key)
     _discard(plan, tool)
+
+
+def _remember(plan: Plan, found: Found, tool: NativeWriter) -> None:
+    """Keep what the capture of the first turn compares the tool's session with, and a copy of the tool's own file."""
+    if plan.how == BEGUN:
+        return
+    try:
+        transcript = next(item for item in tool.transcripts(plan.project) if item.key == plan.key)
+        carried = plan.kept if plan.how in (OWN, PUT_BACK) else None
+        handed_over.keep(tool, transcript, found.root, found.session.id, carried)
+    except (CortextError, OSError, StopIteration) as error:
+        plan.warnings.append(f"whether {tool.title} keeps all of it cannot be checked after the first turn: {error}")
 
 
 def _discard(plan: Plan, tool: NativeWriter) -> None:

@@ -13,12 +13,13 @@ from cortext.config import folders
 from cortext.errors import CortextError, StoreUnreachable
 from cortext.model import clock
 from cortext.model.ids import is_id
-from cortext.services.capture import uncaptured
+from cortext.services.capture import handed_over, uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import last_checks
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
+from cortext.tools.registry import title_of
 
 if TYPE_CHECKING:
     from cortext.services.capture.rescue import Endangered
@@ -106,12 +107,9 @@ def examine(
 
 
 def uncaptured_findings() -> list[StoreReport]:
-    """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
-    alarms = uncaptured.alarms()
-    if not alarms:
-        return []
+    """Return what could not be captured from the AI tools, and what they lost, as an entry of its own if any."""
     findings = []
-    for alarm in alarms:
+    for alarm in uncaptured.alarms():
         if alarm.is_part:
             todo = "upgrade cortext, then run: cortext sync; the tool's own file has what is not read yet"
             findings.append(Finding(store=CAPTURE, level="warning", what=alarm.text, todo=todo))
@@ -121,6 +119,11 @@ def uncaptured_findings() -> list[StoreReport]:
         findings += [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in shown]
         if len(alarm.failures) > MOST_SHOWN:
             findings.append(Finding(store=CAPTURE, level="damage", what=alarm.text, todo=todo))
+    for record in handed_over.shortened():
+        lost, do = handed_over.alarm(record, title_of(record.tool)), handed_over.what_to_do(record)
+        findings.append(Finding(store=CAPTURE, level="damage", what=lost, todo=do))
+    if not findings:
+        return []
     folder = folders.state()
     return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 

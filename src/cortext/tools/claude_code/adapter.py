@@ -343,7 +343,7 @@ class ClaudeCode(SettingsFiles, LocalTool):
         """Return the answer of a hook with a line that Claude Code shows to the user."""
         import msgspec
 
-        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer), "systemMessage": note})
+        noted: bytes = msgspec.json.encode({**msgspec.json.decode(answer or "{}"), "systemMessage": note})
         return noted.decode("utf-8")
 
     # ── headless ─────────────────────────────────────────────────────────────────────────────────────

@@ -232,6 +232,12 @@ class OpenCode(SettingsFiles):
             return None if version2.is_compacted(transcript.path, transcript.key) else Withheld()
         return None if is_compacted(transcript.path, transcript.key) else Withheld()
 
+    def rewinds(self, transcript: Transcript) -> int:
+        """Return how many messages OpenCode has removed, because the user undid them."""
+        from cortext.tools.opencode.store import removed
+
+        return removed(transcript.path, transcript.key)
+
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:

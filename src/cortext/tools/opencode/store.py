@@ -129,6 +129,16 @@ def is_compacted(path: str, key: str) -> bool:
         return True
 
 
+def removed(path: str, key: str) -> int:
+    """Return how many messages OpenCode says it removed from a session; 0 if the database has no such records."""
+    query = "SELECT count(*) FROM event WHERE aggregate_id = ? AND type LIKE 'message.removed%'"
+    try:
+        with connection(path) as database:
+            return int(database.execute(query, (key,)).fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
 def family(database: sqlite3.Connection, key: str) -> list[SessionRow]:
     """Return a session and those of its side agents, itself first."""
     rows = database.execute(_FAMILY.format(roots="id = ?") + "SELECT id FROM family", (key,))

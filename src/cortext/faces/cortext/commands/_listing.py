@@ -9,9 +9,10 @@ from glob import iglob
 from cortext.config.trust import settings_of
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.model import clock
-from cortext.services.capture import uncaptured
+from cortext.services.capture import handed_over, uncaptured
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
+from cortext.wiring import tools
 from cortext.wiring.stores import WORKSPACE, Stores
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
@@ -32,7 +33,7 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
             listing.refresh()
         notes += swept
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
-    return listing, [*notes, *_without_workspace(here), *_not_committed(roots), *_not_captured()]
+    return listing, [*notes, *_without_workspace(here), *_not_committed(roots), *_not_captured(), *_shortened()]
 
 
 def _without_workspace(here: str) -> list[str]:
@@ -54,6 +55,14 @@ def _not_captured() -> list[str]:
             f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` shows which and why"
         ]
     return [failure.text for failure in found]
+
+
+def _shortened() -> list[str]:
+    """Return a note about conversations that a tool no longer holds as they were handed over."""
+    found = handed_over.shortened()
+    if len(found) > 1:
+        return [f"{len(found)} conversations were shortened by the tool they were resumed in: see `cortext doctor`"]
+    return [handed_over.alarm(record, tools.title(record.tool)) for record in found]
 
 
 def _not_committed(roots: list[str]) -> list[str]:

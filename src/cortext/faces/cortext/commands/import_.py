@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
             stopped = True
     uncaptured.forget_missing()
     record_repositories(capture.home, stores.listing().index)
-    for line in [*([capture.trouble] if capture.trouble else []), *save_grown(capture)]:
+    for line in [*([capture.trouble] if capture.trouble else []), *capture.alarms, *save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())

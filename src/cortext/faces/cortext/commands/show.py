@@ -14,11 +14,13 @@ from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.first_turn import first_turn_of
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of
 from cortext.model.order import order_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.stores import Found
+from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 WIDEST = 100  # columns of a line of prose: longer ones are hard to read
@@ -67,6 +69,7 @@ def run(arguments: list[str]) -> int:
             amount(session.message_count, "message"),
             f"last active {clock.ago(session.last_active)}",
         ]
+        checked = first_turn_of(session.extra)
         order = order_of(session.extra)
         facts += [
             _cost(found, stores) if options.tail is None else "",
@@ -75,6 +78,9 @@ def run(arguments: list[str]) -> int:
         ]
         facts += [f"#{tag}" for tag in order.tags]
         pager.write(_folded(" · ".join(fact for fact in facts if fact), "dim"))
+        if checked is not None:
+            text = checked.sentence(tools.title(checked.tool))
+            pager.write(_folded(f"resumed: {text} ({clock.short(checked.at)})", "red" if checked.is_short else "dim"))
         for number, note in enumerate(order.notes, 1):
             pager.write(_folded(f"note {number}: {note.text} ({clock.short(note.at)})", "yellow"))
         if session.summary:

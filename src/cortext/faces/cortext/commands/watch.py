@@ -71,8 +71,8 @@ def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
             print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
         for line in item.failed:
             _complain(line)
-    if capture.trouble:
-        _complain(capture.trouble)
+    for line in (*([capture.trouble] if capture.trouble else []), *capture.alarms):
+        _complain(line)
 
 
 def _complain(line: str) -> None:
