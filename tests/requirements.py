@@ -75,6 +75,8 @@ PROMISES: dict[str, str] = {
     "CHAT-12": "Settings come from a TOML file, secrets only from the environment.",
     "CHAT-13": "Telegram serves only listed users, splits long replies, and loses or duplicates nothing across a restart.",
     "CHAT-14": "/search, /context, /compact, /title, /export, and /delete with undo.",
+    # What it says is what happens
+    "TRUE-01": "Every pair is proven by the command that a user starts, in a terminal, with a message typed; the tool's files are compared.",
     # The AI tools
     "TOOL-01": "Claude Code, Gemini CLI, OpenCode and Codex each have one adapter behind one protocol.",
     "TOOL-02": "Each adapter is tested with the real program against a model server that records its requests.",

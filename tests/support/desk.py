@@ -84,11 +84,12 @@ class Desk:
         """Type words into a program's screen and send them; return when the model has received them."""
         screen.type(words)
         screen.wait_for(words)
+        before = len(self.server.requests)
         deadline = time.monotonic() + 120
         while True:  # a program may take fast keys for a paste and Enter for a new line: press it again
             screen.press("Enter")
             try:
-                self.server.wait_for(lambda turn: words in str(turn.body), 2)
+                self.server.wait_for(lambda turn: turn.number > before and words in str(turn.body), 2)
                 return
             except TimeoutError:
                 assert time.monotonic() < deadline, screen.text()

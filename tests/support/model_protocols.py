@@ -191,7 +191,11 @@ def _chat_turns(body: Json) -> list[Turn]:
 
 def _chat_errand(body: Json) -> str | None:
     first = plain_text((body.get("messages") or [{}])[0].get("content"))
-    titles = ("You are a title generator", "Generate concise conversation titles")
+    titles = (
+        "You are a title generator",
+        "Generate concise conversation titles",
+        "You write short, descriptive titles",
+    )
     return "A test conversation" if first.startswith(titles) else None
 
 

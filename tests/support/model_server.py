@@ -67,6 +67,7 @@ class ModelServer:
         self._changed = threading.Condition()
         self._requests: list[Request] = []
         self._script: deque[Reply] = deque()
+        self._standing: dict[str, str] = {}
         self._answered = 0
         self._hung_up = 0
         self._held = 0
@@ -123,6 +124,11 @@ class ModelServer:
         with self._changed:
             self._script.extend(Reply(text=reply) if isinstance(reply, str) else reply for reply in replies)
 
+    def answer(self, words: str, text: str) -> None:
+        """From now on, answer each prompt that contains these words with a text; what was set first comes first."""
+        with self._changed:
+            self._standing[words] = text
+
     @property
     def pending(self) -> int:
         """The number of queued answers not used yet."""
@@ -134,11 +140,13 @@ class ModelServer:
         with self._changed:
             self._requests.clear()
             self._script.clear()
+            self._standing.clear()
 
     def drop_replies(self) -> None:
-        """Drop the queued answers only."""
+        """Drop the queued and the standing answers only."""
         with self._changed:
             self._script.clear()
+            self._standing.clear()
 
     def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 60.0) -> Request:
         """Return the first request, past or future, that the predicate accepts; TimeoutError if none does."""
@@ -185,8 +193,10 @@ class ModelServer:
 
     def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
         self._answered += 1
-        scripted = self._script.popleft() if self._script else None
-        reply = scripted or directive(_newest_prompt(conversation)) or Reply()
+        prompt = _newest_prompt(conversation)
+        standing = next((Reply(text=text) for words, text in self._standing.items() if words in prompt), None)
+        scripted = self._script.popleft() if self._script and standing is None else None
+        reply = standing or scripted or directive(prompt) or Reply()
         return reply.with_default(f"{self._default_text} (#{self._answered})")
 
     def wait_while_held(self, hold: threading.Event, connection: socket.socket) -> None:

@@ -20,8 +20,9 @@ from cortext.services.resume.packet import Receipt
 from cortext.wiring.stores import Stores
 from tests.support.cli import git
 from tests.support.desk import Desk
+from tests.support.launching import captured_again, launched
 from tests.support.model_server import Reply, Request
-from tests.support.pairs import DATA, TURN_SECONDS, captured_again, resumed
+from tests.support.pairs import DATA, TURN_SECONDS
 
 CONTROL_SECONDS = 60.0
 ASKED = "Remember the heron: read the note."
@@ -158,9 +159,10 @@ def after_move(move: Callable[[Place], Place], before: Place, key: str) -> After
     with now.desk.environment():
         stores = Stores(str(now.project))
         found = with_exact_id(stores.all(), rows[0]["id"])[0]
-        plan, request = resumed(now.desk, stores, found, name, now.project)
-        problems += captured_again(now.desk, found, name)
-    problems += _other_paths(request, plan.receipt, before.project, now.project)
+        result = launched(now.desk, stores, found, name, now.project)
+        plan = result.plan
+        problems += [*result.problems, *captured_again(now.desk, found, name)]
+    problems += _other_paths(result.request, plan.receipt, before.project, now.project)
     did, wrong = control(now, before.project, key, plan.key, plain)
     return AfterMove([*problems, *wrong], plan.receipt.changed.get(Change.PATH, 0), did)
 

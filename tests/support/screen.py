@@ -12,14 +12,28 @@ from typing import Self
 
 
 class Screen:
-    """`with Screen(folder, command, env, cwd) as screen:`; the block's end kills everything in it."""
+    """`with Screen(folder, command, env, cwd) as screen:`; the block's end kills everything in it.
 
-    def __init__(self, folder: Path, command: list[str], env: dict[str, str], cwd: Path, size: str = "140x45") -> None:
+    The file `log` gets the raw output.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        command: list[str],
+        env: dict[str, str],
+        cwd: Path,
+        size: str = "140x45",
+        *,
+        log: Path | None = None,
+    ) -> None:
         self.socket = folder / "tmux.sock"
         width, height = size.split("x")
         wanted = {**env, "TERM": "tmux-256color", "COLORTERM": "truecolor"}
         line = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in wanted.items()), *command])
         start = ["new-session", "-d", "-x", width, "-y", height, "-c", str(cwd), line]
+        if log is not None:  # with everything that is written, because both commands run before the first output
+            start += [";", "pipe-pane", f"cat >{shlex.quote(str(log))}"]
         self._tmux("-f", "/dev/null", *start)
         self._tmux("set-option", "-g", "remain-on-exit", "on")
 
@@ -59,9 +73,16 @@ class Screen:
             time.sleep(0.02)  # poll interval
         return self
 
+    def process(self) -> int:
+        """Return the id of the program's process."""
+        return int(self._tmux("display-message", "-p", "#{pane_pid}"))
+
     def _modes(self) -> int:
         """Return the local modes of the terminal (c_lflag)."""
-        device = os.open(self._tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_RDONLY | os.O_NOCTTY)
+        try:
+            device = os.open(self._tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_RDONLY | os.O_NOCTTY)
+        except FileNotFoundError:
+            raise AssertionError(f"the program has ended\n{self.text()}") from None
         try:
             modes: int = termios.tcgetattr(device)[3]
             return modes

@@ -19,22 +19,34 @@ SOURCES = Path(registry.__file__).parents[1]
 # What every pair uses, beside the adapters of its two tools.
 COMMON = ("tools/shared", "model/turns.py", "services/resume")
 RUNNERS = NAMES | MORE_NAMES
-FRESH, USED = "fresh", "used"
+FRESH, USED, ITSELF = "fresh", "used", "own"
 HOMES = {FRESH: "In a new home folder", USED: "Where the target was used before, with another provider"}
 INTRODUCTION = """# Pairs of tools
 
-A conversation was held in the program of each row and resumed in the program of each column. It has a paste of 30 kB,
-two tool calls at once, a call that fails, a message that begins with `/`, an `@file` and Unicode. Then one more thing
-was said in the target, and what its model received was compared with the receipt: every text once, in its order and
-role, the number of messages and of tool calls, each call with a result of its own and the output that was recorded for
-it; of a program without structured calls, the calls and results as labelled text. What was said last was captured
-again, and nothing else. A conversation of Aider is shorter: it has no tool calls, and takes a message that
-begins with `/` for a command of its own.
+A conversation was held in the program of each row and resumed in the program of each column, as a user does it:
+`cortext resume ID --ai NAME` in a terminal (tmux), in the project, with the program's own screen and nothing added to
+its command line. It has a paste of 30 kB, two tool calls at once, a call that fails, a message that begins with `/`, an
+`@file` and Unicode. When the program had answered the first prompt (Kimi Code, Continue and Aider take none: there the
+user speaks first), one more message was typed on its screen.
+
+- The receipt on the terminal is the one that the requests are compared with.
+- What the model received at the start and with the typed message: every text once, in its order and role, the number of
+  messages and of tool calls, each call with a result of its own and the output that was recorded for it; of a program
+  without structured calls, the calls and results as labelled text.
+- The program's own files, before the start and after its window was closed: every other session holds what it held, and
+  the resumed one at least what it was given.
+- What was said on the screen was captured again, and nothing else.
+
+A conversation of Aider is shorter: it has no tool calls, and takes a message that begins with `/` for a command of its
+own.
 
 `python -m tests.tools.matrix` repeats it with the real programs, and writes this page. The model is a server on the
 same machine that records its requests. Each result is kept with a hash of the code that it proves: the adapters of both
 tools, and what all of them share.
 """
+OWN_SESSIONS = """The same in the program that the conversation was held in, where it was held: it opens its own
+session, and its file may only grow. A program that takes no first prompt gets no context block there, and the receipt
+says so."""
 LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt and by the request.
 
 - ✓ the model received what the receipt says
@@ -45,7 +57,13 @@ LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, b
 - – not run"""
 
 # Why a pair does not pass, where that is known.
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str, str], str] = {
+    (
+        "gptme",
+        "gptme",
+        ITSELF,
+    ): "the conversation was held without a terminal, and gptme opens such a session that way again",
+}
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -70,6 +88,12 @@ class Row(msgspec.Struct, kw_only=True):
     def is_older(self) -> bool:
         """Whether the code has changed since."""
         return self.code != code_of(self.source, self.target)
+
+    @property
+    def line(self) -> str:
+        """The result in one line."""
+        outcome = "passed" if self.passed else self.problem
+        return f"{self.source:9} → {self.target:9} {self.home:6} {self.seconds:6.1f} s  {outcome[:400]}"
 
     @property
     def problem(self) -> str:
@@ -111,12 +135,21 @@ def page(names: Sequence[str], rows: Sequence[Row], more: Sequence[str] = ()) ->
         lines += ["", f"## {title}", "", f"{run}.", ""]
         lines += table("from \\ to", *names)
         lines += [line(source, *(_cell(cells.get((source, target))) for target in names)) for source in names]
+    lines += ["", "## Its own session, opened as it is", "", *OWN_SESSIONS.splitlines(), ""]
+    own = {row.target: row for row in rows if row.home == ITSELF}
+    lines += [*table("tool", "result"), *(line(name, _cell(own.get(name))) for name in names)]
     lines += ["", "## What did not pass", ""]
     failed = [row for row in rows if not row.passed]
     if failed:
         lines += table("from", "to", "home", "what happened", "why")
         lines += [
-            line(row.source, row.target, row.home, short(row.problem), REASONS.get((row.source, row.target), "unknown"))
+            line(
+                row.source,
+                row.target,
+                row.home,
+                short(row.problem),
+                REASONS.get((row.source, row.target, row.home), "unknown"),
+            )
             for row in failed
         ]
     else:

@@ -10,27 +10,23 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from tests.support.cli import SCRIPTS
 from tests.support.desk import MORE_NAMES, Desk
+from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer, Request
 from tests.support.pairs import (
     DATA,
     Conversation,
     Said,
-    captured_again,
-    compare,
     copied,
     hold,
     imported,
     outcomes,
-    resumed,
 )
 from tests.support.runners import ANOTHER_MODEL, make_tool
-from tests.support.screen import Screen
 
 from cortext.model.message import ATTACHMENT, Message, thread
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import Plan
+from cortext.services.resume.handover import OWN, Plan
 from cortext.wiring.stores import Stores
 
 Conversations = dict[str, tuple[Path, list[Said]]]
@@ -52,10 +48,6 @@ class RealFlow:
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         """Check what only this program does with a session that we wrote, such as listing it."""
-
-    def replies(self, text: str) -> list[str]:
-        """Return the answers that the model needs for one turn on its screen."""
-        return [text]
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -109,9 +101,9 @@ class RealFlow:
         assert again[0]["messages"] == 0, "idempotent"
         self.check_imported(found, messages)
 
-    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c")
+    @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-09", "TRUE-01")
     @pytest.mark.parametrize("home", [pytest.param("fresh", marks=pytest.mark.repeats), "used"])
-    def test_a_conversation_of_claude_is_resumed_and_captured_again(
+    def test_a_conversation_of_claude_opens_on_its_screen_and_is_captured_again(
         self, desk: Desk, conversations: Conversations, stores: Stores, home: str
     ) -> None:
         project, said = conversations["claude"]
@@ -121,8 +113,9 @@ class RealFlow:
             folder.rename(folder.with_name("of before"))
             desk.tools[self.name].trust(project)
         try:
-            plan, request = resumed(desk, stores, found, self.name, project)
-            outcome = compare(request, plan, said)
+            result = launched(desk, stores, found, self.name, project)
+            plan, request = result.plan, result.request
+            outcome = result.outcome(said)
             assert outcome.problems == []
             assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {})
             assert outcome.changed == self.changed
@@ -137,38 +130,6 @@ class RealFlow:
                 shutil.rmtree(folder)
                 folder.with_name("of before").rename(folder)
 
-    @pytest.mark.req("SESS-004d", "SAFE-09")
-    def test_cortext_resume_opens_its_screen_with_the_conversation(
-        self, desk: Desk, conversations: Conversations, stores: Stores
-    ) -> None:
-        project, said = conversations["claude"]
-        found = copied(imported(desk, stores, "claude", project), f"{self.name}-screen")
-        before = [message.id for message in thread(found.store.read(found.session.id))]
-        desk.server.push(*self.replies("Welcome back."))
-        command = [str(SCRIPTS / "cortext"), "resume", found.session.id, "--ai", self.name]
-        with Screen(desk.home.parent, command, desk.env, project, "150x70") as screen:
-            request = desk.server.wait_for(lambda turn: "Go on as the message above says" in str(turn.body), 120)
-            assert all(text in "\n".join(request.texts()) for _, text in said), "the history comes first"
-            assert "A number was noted and a note read." in str(request.body), "the context block"
-            screen.wait_for("Welcome back.", timeout=120)
-            desk.server.drop_replies()
-            desk.server.push(*self.replies("Nine."))
-            desk.say(screen, "How many herons are there?")
-            screen.wait_for("Nine.", timeout=60)
-            after = self._captured(desk, found, "Nine.")
-        assert [message.id for message in after][: len(before)] == before
-        added = [(message.role, message.content) for message in after[len(before) :]]
-        assert added == [("assistant", "Welcome back."), ("user", "How many herons are there?"), ("assistant", "Nine.")]
-
-    def _captured(self, desk: Desk, found: Found, last: str) -> list[Message]:
-        """Return the messages as soon as the last one is captured: the screen shows an answer before it is stored."""
-        deadline = time.monotonic() + 60
-        while True:
-            assert desk.cortext("sync", "--from", self.name, cwd=desk.home).code == 0
-            messages = thread(found.store.read(found.session.id))
-            if messages[-1].content == last or time.monotonic() > deadline:
-                return messages
-
     @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
     def test_its_conversation_is_resumed_in_other_tools(
         self, desk: Desk, conversations: Conversations, stores: Stores
@@ -177,11 +138,22 @@ class RealFlow:
         original = imported(desk, stores, self.name, project)
         for target in self.targets:
             found = copied(original, target)
-            plan, request = resumed(desk, stores, found, target, project)
-            outcome = compare(request, plan, said)
+            outcome = launched(desk, stores, found, target, project).outcome(said)
             assert outcome.problems == [], target
             assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {}), target
             assert captured_again(desk, found, target) == [], target
+
+    @pytest.mark.req("SESS-004d", "TRUE-01")
+    def test_its_own_session_opens_on_its_screen_and_only_grows(
+        self, desk: Desk, conversations: Conversations, stores: Stores
+    ) -> None:
+        """The last of its tests, because the conversation is longer after it."""
+        project, said = conversations[self.name]
+        found = imported(desk, stores, self.name, project)
+        result = launched(desk, stores, found, self.name, project)
+        assert result.plan.how == OWN
+        assert result.outcome(said).problems == []
+        assert captured_again(desk, found, self.name) == []
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -9,7 +9,19 @@ from tests.support.model_server import Request, Turn
 from tests.support.pairs import COMMAND, NEXT, SUMMARY, Outcome, Said, compare
 from tests.tools.matrix import Results, in_order, is_done
 from tests.tools.matrix_data import proven
-from tests.tools.matrix_page import FRESH, HOMES, RUNNERS, SOURCES, USED, Row, code_files, code_of, page, versions
+from tests.tools.matrix_page import (
+    FRESH,
+    HOMES,
+    ITSELF,
+    RUNNERS,
+    SOURCES,
+    USED,
+    Row,
+    code_files,
+    code_of,
+    page,
+    versions,
+)
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
@@ -143,8 +155,10 @@ def test_a_call_as_text_needs_its_own_output(outputs: dict[str, str], problem: s
 
 def test_every_pair_is_run_once_in_every_home_and_every_program_early() -> None:
     order = in_order(NAMES)
-    assert len(order) == len(set(order)) == len(NAMES) ** 2 * len(HOMES)
-    first = order[: len(NAMES) * len(HOMES)]
+    own = [(name, name, ITSELF) for name in NAMES]
+    assert order[: len(own)] == own
+    assert len(order) == len(set(order)) == len(NAMES) ** 2 * len(HOMES) + len(own)
+    first = order[len(own) : len(own) + len(NAMES) * len(HOMES)]
     for home in HOMES:
         assert {source for source, _, of in first if of == home} == set(NAMES)
         assert {target for _, target, of in first if of == home} == set(NAMES)

@@ -12,24 +12,22 @@ from pathlib import Path
 
 import pytest
 from tests.support.desk import NAMES, Desk
-from tests.support.model_server import ModelServer, Request
+from tests.support.launching import Launched, captured_again, launched
+from tests.support.model_server import ModelServer
 from tests.support.pairs import (
     ANSWER,
     COMMAND,
     Said,
-    captured_again,
-    compare,
     copied,
     hold,
     imported,
     outcomes,
-    resumed,
 )
 
 from cortext.model.message import Message, attachments_in, thread
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, Plan, make_plan
+from cortext.services.resume.handover import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -120,16 +118,16 @@ def test_a_conversation_of_one_tool_is_resumed_in_another(
 ) -> None:
     project, said = conversation(source)
     found = copied(original(source), target)
-    _check_carried(*resumed(desk, stores, found, target, project), said)
+    _check_carried(launched(desk, stores, found, target, project), said)
     assert captured_again(desk, found, target) == []
 
 
-def _check_carried(plan: Plan, request: Request, said: list[Said]) -> None:
+def _check_carried(result: Launched, said: list[Said]) -> None:
     """Check that the model received the whole conversation, in a session that was written for its program."""
-    assert plan.how == NEW
-    outcome = compare(request, plan, said)
+    assert result.plan.how == NEW
+    outcome = result.outcome(said)
     assert outcome.problems == []
-    assert outcome.messages == outcome.of_messages == len(plan.carried) and not outcome.left_out
+    assert outcome.messages == outcome.of_messages == len(result.plan.carried) and not outcome.left_out
     assert outcome.calls == outcome.of_calls == 3
 
 
@@ -159,8 +157,7 @@ def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
     before = _essence(thread(store.read(name)))
     for target in (other, home):
         found = Found(found.named_store, store.get(name))
-        plan, request = resumed(desk, stores, found, target, project)
-        _check_carried(plan, request, said)
+        _check_carried(launched(desk, stores, found, target, project), said)
         assert captured_again(desk, found, target) == []
         after = _essence(thread(store.read(name)))
         assert after[: len(before)] == before

@@ -15,7 +15,7 @@ from cortext.model.turns import Change, essence
 from cortext.services.resume.from_copy import NotPutBack, put_back
 from cortext.testing.reading import DAMAGES, Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
-from cortext.tools.base import NativeWriter, TranscriptSource, Written
+from cortext.tools.base import NativeWriter, TranscriptSource, Written, user_speaks_first
 
 HOSTILE = (
     "/workspace.brainstorm is only a word here",
@@ -296,7 +296,8 @@ class WriterConformance(Conformance):
 
         assert launch.cwd == str(project)
         assert written.key in " ".join([*launch.argv, *launch.env.values()])
-        assert "-n is not an option" in (launch.argv if writer.prompt_is_public else " ".join(launch.env.values()))
+        given = launch.argv if writer.prompt_is_public else " ".join(launch.env.values())
+        assert ("-n is not an option" in given) is not user_speaks_first(writer)
 
     def test_a_written_session_is_sent_to_the_model_completely(self, writer: NativeWriter, project: Path) -> None:
         messages = everyday()

@@ -64,6 +64,7 @@ __all__ = [
     "Written",
     "folder_variables_of",
     "proof_of",
+    "user_speaks_first",
 ]
 
 Messages = Sequence[Message]
@@ -277,6 +278,15 @@ def folder_variables_of(tool: TranscriptSource) -> tuple[str, ...]:
     An adapter names them in the attribute `folder_variables`: the service of `cortext watch` gets their values.
     """
     return tuple(getattr(tool, "folder_variables", ()))
+
+
+def user_speaks_first(tool: TranscriptSource) -> bool:
+    """Return whether the tool cannot be opened with a first prompt, so that it waits for the user.
+
+    An adapter says so in the attribute `user_speaks_first`, and its `launch` sends no prompt. What the model should
+    know is then the last message of a session that we write; the tool's own session is opened without it.
+    """
+    return bool(getattr(tool, "user_speaks_first", False))
 
 
 @runtime_checkable

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.desk import Desk
+from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer
-from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.pairs import Said, copied, hold, imported
 
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.turns import Change
@@ -53,8 +54,7 @@ def test_a_conversation_held_in_aider_is_captured_and_resumed_in_claude(desk: De
     assert [Said(message.role, message.content) for message in messages] == said
     assert messages[-1].model == "openai/test-model" and messages[-1].usage is not None
     assert desk.cortext("import", "--from", "aider", "--json", cwd=project).json[0]["messages"] == 0
-    plan, request = resumed(desk, stores, copied(found, "claude"), "claude", project)
-    outcome = compare(request, plan, said)
+    outcome = launched(desk, stores, copied(found, "claude"), "claude", project).outcome(said)
     assert (outcome.problems, outcome.left_out, outcome.changed) == ([], {}, {})
 
 
@@ -101,14 +101,14 @@ def test_a_conversation_held_in_claude_is_resumed_in_aider(
         assert done.returncode == 0, done.stderr
     found = copied(imported(desk, stores, "claude", project), f"aider-{used}".lower())
 
-    plan, request = resumed(desk, stores, found, "aider", project)
+    result = launched(desk, stores, found, "aider", project)
 
-    assert plan.how == NEW
-    outcome = compare(request, plan, said)
+    assert result.plan.how == NEW
+    outcome = result.outcome(said)
     assert (outcome.problems, outcome.left_out) == ([], {})
     assert outcome.messages == outcome.of_messages and outcome.calls == outcome.of_calls == 3
     assert outcome.changed == {Change.CALLS_AS_TEXT: 3}
-    sent = "\n".join(request.texts())
+    sent = "\n".join(result.request.texts())
     assert all(text in sent for text in ('"command": "cat note.txt"', "seventeen", ", which failed"))
     assert captured_again(desk, found, "aider") == []
     calls = [part for message in messages_of(found) for part in message.parts_of("tool_call")]

@@ -8,8 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cli import cortext
 
 from cortext.errors import ConfigError
+from cortext.model import tokens
+from cortext.model.session import Session
+from cortext.services.resume.handover import NEW, OWN
+from cortext.services.resume.packet import context_block
 from cortext.testing import Samples, ToolConformance
 from cortext.tools.base import Hooks, Installer, NativeWriter
 from cortext.tools.continue_cli.adapter import Continue
@@ -122,15 +127,15 @@ class TestContinue(ToolConformance):
     samples = ContinueSamples()
 
     def test_the_tool_is_started_in_the_project_with_that_session(self, writer: NativeWriter, project: Path) -> None:
-        """The program opens the session whose file changed last, so its id is not an argument."""
+        """The program opens the session whose file changed last, and a prompt would make it forget what is in it."""
         written = writer.write([], project=str(project), note="Begin.")
         later = writer.write([], project=str(project), note="Another.")
         os.utime(later.path)
 
-        launch = writer.launch(written.key, project=str(project), prompt="-n is not an option", model="some/model")
+        launch = writer.launch(written.key, project=str(project), prompt="Go on.", model="some/model")
 
         assert launch.cwd == str(project)
-        assert launch.argv[1:] == ["--resume", "--model", "some/model", "--", "-n is not an option"]
+        assert launch.argv[1:] == ["--resume", "--model", "some/model"]
         assert Path(written.path).stat().st_mtime > Path(later.path).stat().st_mtime
 
 
@@ -254,3 +259,25 @@ def test_a_list_that_cannot_be_read_is_named_and_left_alone(tmp_path: Path) -> N
             Continue(home=str(tmp_path), environ={}).write([], project=PROJECT, note="Begin.")
         assert sessions.read_text(encoding="utf-8") == text
         assert len(list(sessions.parent.iterdir())) == 2, "nothing was written"
+
+
+@pytest.mark.req("FLOW-06")
+def test_the_receipt_says_that_its_own_session_is_opened_without_the_context_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "boats"
+    project.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save(tmp_path, document(ITEMS[:3], workspaceDirectory=str(project)))
+    assert cortext("import", "--from", "continue", cwd=project).code == 0
+    name = cortext("list", "--json", cwd=project).json[0]["id"]
+    resume = ("resume", name, "--ai", "continue", "--dry-run", "--json")
+
+    own, rewritten = cortext(*resume, cwd=project).json, cortext(*resume, "--rewrite", cwd=project).json
+
+    assert (own["how"], rewritten["how"]) == (OWN, NEW)
+    assert any("takes no first prompt" in line and "--rewrite" in line for line in own["warnings"])
+    assert not any("takes no first prompt" in line for line in rewritten["warnings"])
+    assert own["argv"][1:] == rewritten["argv"][1:] == ["--resume"]
+    block = context_block(Session(id="1"), messages=5, native=True, nameless=True)
+    assert rewritten["receipt"]["tokens"] - own["receipt"]["tokens"] >= tokens.estimate(block), "no prompt is counted"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.desk import Desk
+from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer
-from tests.support.pairs import Said, captured_again, compare, copied, hold, imported, resumed
+from tests.support.pairs import Said, copied, hold, imported
 
 from cortext.model.message import thread
 from cortext.model.turns import Change
@@ -55,8 +56,7 @@ def test_a_conversation_held_in_gptme_is_captured_and_resumed_in_claude(desk: De
     own = make_plan(found, tools.native_writer("gptme"), project=str(project))
     assert (own.how, own.key, own.receipt.changed) == (OWN, found.session.origin.session_id, {})
 
-    plan, request = resumed(desk, stores, copied(found, "claude"), "claude", project)
-    outcome = compare(request, plan, said)
+    outcome = launched(desk, stores, copied(found, "claude"), "claude", project).outcome(said)
     assert (outcome.problems, outcome.left_out, outcome.calls) == ([], {}, 3)
 
 
@@ -71,14 +71,14 @@ def test_a_conversation_held_in_claude_is_resumed_in_gptme(
         assert done.returncode == 0, done.stderr
     found = copied(imported(desk, stores, "claude", project), f"gptme-{used}".lower())
 
-    plan, request = resumed(desk, stores, found, "gptme", project)
+    result = launched(desk, stores, found, "gptme", project)
 
-    assert plan.how == NEW
-    outcome = compare(request, plan, said)
+    assert result.plan.how == NEW
+    outcome = result.outcome(said)
     assert (outcome.problems, outcome.left_out) == ([], {})
     assert outcome.messages == outcome.of_messages and outcome.calls == outcome.of_calls == 3
     assert outcome.changed == {Change.ERROR_FLAG: 1}
-    calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
+    calls = [turn for turn in result.request.conversation if turn.kind == "tool_call"]
     assert [call.name for call in calls] == ["Bash"] * 3
     assert captured_again(desk, found, "gptme") == []
     assert captured_again(desk, found, "gptme") != [], "nothing is added twice"
@@ -91,7 +91,7 @@ def test_code_in_an_answer_is_neither_run_nor_cut(desk: Desk, stores: Stores) ->
     assert desk.tools["claude"].run("How do I mark it?", cwd=project).returncode == 0
     found = imported(desk, stores, "claude", project)
 
-    plan, request = resumed(desk, stores, found, "gptme", project)
+    plan, _, request, *_ = launched(desk, stores, found, "gptme", project)
 
     sent = "\n".join(request.texts("assistant"))
     assert "touch ran" in sent and "That is all." in sent

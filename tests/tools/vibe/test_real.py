@@ -22,9 +22,6 @@ class TestVibe(RealFlow):
     errors = (False, False, False)
     changed: ClassVar[dict[str, int]] = {Change.ERROR_FLAG: 1}
 
-    def replies(self, text: str) -> list[str]:
-        return [text] * 3  # on its screen, Vibe also asks for a title
-
     def check_imported(self, found: Found, messages: list[Message]) -> None:
         assert {part.name for message in messages for part in message.parts_of("tool_result")} == {"bash"}
         assert [part.text for message in messages for part in message.parts_of("file")] == ["the heron stands still"]

@@ -35,7 +35,7 @@ from cortext.services.resume.pictures import TOKENS, with_pictures
 from cortext.services.text.masking import disarm, disarm_control, mask_messages
 from cortext.services.text.render import body
 from cortext.services.text.results import SHORTENED
-from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
+from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written, user_speaks_first
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -120,9 +120,8 @@ def make_plan(
         own.how = BEGUN
     elif own.withheld is not None:
         kept = _count_own(receipt, carried, own.withheld)
-        if tool.prompt_is_public:
-            nameless = context_block(session, messages=len(history), native=True, nameless=True)
-            prompt = _first_prompt(topicless, nameless)
+        private, prompt = prompt, _prompt_of_own(tool, prompt, session, topicless, len(history))
+        receipt.tokens -= tokens.estimate(private) - tokens.estimate(prompt)
     else:
         disarmed = [disarm_control(message, tool.name) for message in carried]
         if count := sum(number for _, number in disarmed):
@@ -147,6 +146,15 @@ def make_plan(
 
 def _first_prompt(command: str, block: str) -> str:
     return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
+
+
+def _prompt_of_own(tool: NativeWriter, prompt: str, session: Session, topicless: str, messages: int) -> str:
+    """Return the first prompt for a tool's own session: without names if it is public, none if the tool takes none."""
+    if user_speaks_first(tool):
+        return ""
+    if not tool.prompt_is_public:
+        return prompt
+    return _first_prompt(topicless, context_block(session, messages=messages, native=True, nameless=True))
 
 
 def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
@@ -194,6 +202,11 @@ def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
             f"this is what {tool.title} sends from its own session; --rewrite carries everything over into a new one"
+        )
+    if plan.how in (OWN, PUT_BACK) and user_speaks_first(tool):
+        warnings.append(
+            f"{tool.title} takes no first prompt, and its own session stays as it is: the model gets neither the "
+            "conversation's command nor the context block; --rewrite writes a new session with both"
         )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}

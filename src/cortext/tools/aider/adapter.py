@@ -31,6 +31,7 @@ class Aider(LocalTool):
     command = "aider"
     distribution = "aider-chat"
     prompt_is_public = True
+    user_speaks_first = True
     install_command = "pipx install aider-chat"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later, mirror_file
 from cortext.model.turns import Change
-from cortext.safety.framing import GO_ON
 from cortext.tools.base import Counts, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files
 from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
-from cortext.tools.shared.program import check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.continue_cli.read import ContinueReading
@@ -33,7 +31,9 @@ class Continue(LocalTool):
     command = "cn"
     package = "@continuedev/cli"
     folder_variables = ("CONTINUE_GLOBAL_DIR",)
+    # With a first prompt, `cn --resume` sends only that, and overwrites the session's file with what follows.
     prompt_is_public = True
+    user_speaks_first = True
     install_command = "npm install -g @continuedev/cli"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -119,20 +119,19 @@ class Continue(LocalTool):
         return write_session(self._folder, messages, project, title, key, note)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """Return how to open that session interactively; the prompt, if any, is sent first."""
+        """Return how to open that session interactively. A prompt is not sent: see `user_speaks_first`."""
         from cortext.tools.continue_cli.write import open_next
 
-        check_argument(prompt)
         open_next(self._folder, written_or_key)
         # A model is named by its address on Continue's hub; the others are chosen in the user's config.
         options = ["--model", model] if "/" in model else []
         program = self.program.path() or self.program.command
-        return Launch(argv=[program, "--resume", *options, *(["--", prompt] if prompt else [])], cwd=project)
+        return Launch(argv=[program, "--resume", *options], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
         """Write a new session that contains the prompt; return it and how to open it."""
         written = self.write([], project=project, title=title, note=prompt)
-        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
+        return written, self.launch(written.key, project=project, model=model)
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""

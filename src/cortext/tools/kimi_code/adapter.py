@@ -28,9 +28,8 @@ class KimiCode(SettingsFiles, LocalTool):
     command = "kimi"
     package = "@moonshot-ai/kimi-code"
     folder_variables = ("KIMI_CODE_HOME",)
-    # Its screen takes no first prompt at all, so what the model should know is written into the session as its last
-    # message, as for tools whose prompt is public. The user's next message is sent with it.
     prompt_is_public = True
+    user_speaks_first = True  # its screen takes no first prompt at all
     commands_run = True
     records_after_answer = False
     first_steps = ("/skill:workspace-brainstorm TOPIC",)
@@ -114,7 +113,7 @@ class KimiCode(SettingsFiles, LocalTool):
         return write_session(self._store, messages, project, title, key, note)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """Return how to open that session interactively. A prompt is not sent: see `prompt_is_public`."""
+        """Return how to open that session interactively. A prompt is not sent: see `user_speaks_first`."""
         program = self.program.path() or self.program.command
         return Launch(argv=[program, "-S", written_or_key, *(["-m", model] if model else [])], cwd=project)
 

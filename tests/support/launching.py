@@ -1,0 +1,199 @@
+"""`cortext resume` as a user runs it: the real command in a terminal, and one more message typed on the screen."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cortext.model.message import ASSISTANT, USER, thread
+from cortext.safety.framing import BEGIN, END
+from cortext.services.library.stores import Found
+from cortext.services.resume.handover import NEW, OWN, Plan, make_plan
+from cortext.services.workspace.registry import command_text
+from cortext.tools.base import NativeWriter, Transcript, user_speaks_first
+from cortext.wiring import tools
+from cortext.wiring.stores import Stores
+from tests.support.cli import SCRIPTS
+from tests.support.desk import Desk
+from tests.support.model_server import Request
+from tests.support.pairs import ANSWER, CLOSING, NEXT, Outcome, Said, compare
+from tests.support.screen import Screen
+
+WELCOME = "I have picked it up: the herons stand where they stood."
+START_SECONDS = 170.0  # on a loaded machine; most take three
+# What a tool shows when it has loaded the conversation and the user speaks first; any other answers the first prompt.
+LOADED = {"aider": "Restored previous"}
+
+# What follows the tool's own session: the prompt has neither title nor summary, because everybody can read it.
+OWN_CLOSING = [Said(USER, BEGIN), Said(USER, END), Said(USER, NEXT)]
+
+_CONTROLS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ESTIMATE = re.compile(r", about [\d,]+ tokens")
+
+
+class Launched(NamedTuple):
+    """What a model received: at the start, if the tool sends a prompt then, and with the message that was typed.
+
+    `problems` is what is wrong with the receipt on the screen and with the tool's own files.
+    """
+
+    plan: Plan
+    first: Request | None
+    request: Request
+    problems: list[str]
+    withheld: set[str]  # the texts that the tool does not send of its own session, by the receipt
+
+    def outcome(self, said: Sequence[Said]) -> Outcome:
+        """Compare both requests with the receipt and with what was said in the source."""
+        said = [one for one in said if one.text not in self.withheld]
+        closing = CLOSING if self.plan.how == NEW else OWN_CLOSING if self.plan.prompt else CLOSING[-1:]
+        outcome = compare(self.request, self.plan, said, closing)
+        if self.first is not None:
+            start = compare(self.first, self.plan, said, closing[:-1])
+            outcome.problems += [f"at the start: {problem}" for problem in start.problems]
+        outcome.problems += self.problems
+        return outcome
+
+
+def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Path) -> Launched:
+    """Resume a conversation in a program with `cortext resume`, and type one more message there."""
+    tool = tools.native_writer(target)
+    plan = _planned(found, tool, stores.settings.resume.native_tokens, project)
+    before = _sessions(tool, project)
+    sizes = _sizes(tool, plan)
+    withheld = _withheld(tool, plan)
+    folder = Path(tempfile.mkdtemp(prefix="screen-", dir=desk.home.parent))
+    command = [str(SCRIPTS / "cortext"), "resume", found.session.id, "--ai", target]
+    desk.server.answer(NEXT, ANSWER)
+    desk.server.answer(END, WELCOME)
+    start = len(desk.server.requests)
+    with Screen(folder, command, desk.env, project, "150x70", log=folder / "log") as screen:
+        first = None if user_speaks_first(tool) else _answered(desk, screen, start)
+        if first is None:
+            loaded = END if plan.how == NEW else plan.carried[-1].content
+            screen.wait_for(LOADED.get(target, loaded), timeout=START_SECONDS)
+        typed = len(desk.server.requests)
+        desk.say(screen.at_prompt(), NEXT)
+        screen.wait_for(ANSWER, timeout=START_SECONDS)
+        plan.key = _key_of_answer(tool, project, before, screen)
+        process = screen.process()
+    desk.server.drop_replies()
+    _wait_for_end(process)
+    requests = desk.server.requests[typed:]
+    request = next(request for request in requests if request.is_turn and NEXT in "\n".join(request.texts()))
+    problems = _unlike_receipt(plan, (folder / "log").read_text("utf-8", "replace"))
+    problems += _lost(before, _sessions(tool, project), plan)
+    problems += [f"{path.name} shrank" for path, size in sizes.items() if path.stat().st_size < size]
+    return Launched(plan, first, request, problems, withheld)
+
+
+def _planned(found: Found, tool: NativeWriter, budget: int, project: Path) -> Plan:
+    """Return the plan that the command makes as well."""
+    kind, title = found.session.type, found.session.title
+    return make_plan(found, tool, command=command_text(found.root, kind, title), budget=budget, project=str(project))
+
+
+def _answered(desk: Desk, screen: Screen, start: int) -> Request:
+    """Return the first request, when it has been answered."""
+    try:
+        request = desk.server.wait_for(
+            lambda request: request.number > start and request.is_turn and END in "\n".join(request.texts()),
+            START_SECONDS,
+        )
+    except TimeoutError as late:
+        raise AssertionError(f"the model was not asked\n{screen.text()}") from late
+    screen.wait_for(WELCOME, timeout=START_SECONDS)
+    return request
+
+
+def _key_of_answer(tool: NativeWriter, project: Path, before: dict[str, list[str]], screen: Screen) -> str:
+    """Return the tool's session that the answer was stored in: a screen shows it before that."""
+    known = set[str]().union(*before.values())
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        for transcript in _transcripts(tool, project):
+            added = (message for message in tool.read(transcript) if message.id not in known)
+            if any(message.content == ANSWER for message in added):
+                return transcript.key
+        assert time.monotonic() < deadline, f"the answer was not stored\n{screen.text()}"
+        time.sleep(0.1)  # poll interval
+
+
+def _wait_for_end(process: int) -> None:
+    """Wait until the program has noticed that its window was closed, and has written what it still wants to write."""
+    deadline = time.monotonic() + START_SECONDS
+    while _is_running(process):
+        assert time.monotonic() < deadline, "the program outlives its terminal"
+        time.sleep(0.05)  # poll interval
+
+
+def _is_running(process: int) -> bool:
+    try:
+        return Path("/proc", str(process), "stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _transcripts(tool: NativeWriter, project: Path) -> list[Transcript]:
+    """Return every session of a tool; Aider's are found in the projects that it was used in."""
+    return list({found.key: found for found in (*tool.transcripts(), *tool.transcripts(str(project)))}.values())
+
+
+def _sessions(tool: NativeWriter, project: Path) -> dict[str, list[str]]:
+    """Return the ids of the messages in every session of a tool."""
+    return {found.key: [message.id for message in thread(tool.read(found))] for found in _transcripts(tool, project)}
+
+
+def _sizes(tool: NativeWriter, plan: Plan) -> dict[Path, int]:
+    """Return the size of the tool's own file, if that is what is opened and it is not a database."""
+    files = [Path(found.path) for found in tool.transcripts(plan.project) if plan.how == OWN and found.key == plan.key]
+    return {path: path.stat().st_size for path in files if path.is_file() and path.suffix != ".db"}
+
+
+def _withheld(tool: NativeWriter, plan: Plan) -> set[str]:
+    """Return the texts that a tool does not send of its own session."""
+    if plan.how != OWN:
+        return set()
+    own = next(found for found in tool.transcripts(plan.project) if found.key == plan.key)
+    withheld = tool.withheld(own)
+    assert withheld is not None, "else a new session is written"
+    ids = set[str]().union(*withheld.messages.values())
+    return {message.content for message in plan.carried if message.id in ids}
+
+
+def _lost(before: dict[str, list[str]], after: dict[str, list[str]], plan: Plan) -> list[str]:
+    """Return which sessions of the tool hold less than before, and whether the resumed one lacks what it was given."""
+    problems = [
+        f"the tool's session {key} held {len(ids)} messages and now {len(after.get(key, []))}, or others"
+        for key, ids in before.items()
+        if after.get(key, [])[: len(ids)] != ids
+    ]
+    given = [message.id for message in plan.carried]
+    missing = len(set(given) - set(after[plan.key])) - sum(plan.receipt.left_out.values())
+    return [*problems, *([f"{missing} of {len(given)} messages are no longer in its session"] if missing > 0 else [])]
+
+
+def _unlike_receipt(plan: Plan, log: str) -> list[str]:
+    """Return the lines of the receipt that the terminal did not show; the tokens depend on the time of day."""
+    shown = "".join(_CONTROLS.sub("", log).split())
+    lines = [_ESTIMATE.sub("", line) for line in plan.receipt.lines()]
+    return [f"not on the screen: {line}" for line in [plan.how, *lines] if "".join(line.split()) not in shown]
+
+
+def captured_again(desk: Desk, found: Found, target: str) -> list[str]:
+    """Take in what was said after the resume; return problems unless exactly that was added and every id stayed."""
+    before = [message.id for message in thread(found.store.read(found.session.id))]
+    done = desk.cortext("sync", "--from", target, cwd=desk.home)
+    if done.code:
+        return [f"sync: {done.err}"]
+    after = thread(found.store.read(found.session.id))
+    problems = [] if [message.id for message in after][: len(before)] == before else ["earlier messages changed"]
+    added = [(message.role, message.content) for message in after[len(before) :] if message.content]
+    welcome = [] if user_speaks_first(tools.native_writer(target)) else [(ASSISTANT, WELCOME)]
+    if added != [*welcome, (USER, NEXT), (ASSISTANT, ANSWER)]:
+        problems.append(f"added instead of what was said: {[(role, text[:60]) for role, text in added]}")
+    return problems
