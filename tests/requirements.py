@@ -75,8 +75,6 @@ PROMISES: dict[str, str] = {
     "CHAT-12": "Settings come from a TOML file, secrets only from the environment.",
     "CHAT-13": "Telegram serves only listed users, splits long replies, and loses or duplicates nothing across a restart.",
     "CHAT-14": "/search, /context, /compact, /title, /export, and /delete with undo.",
-    # What it says is what happens
-    "TRUE-01": "Every pair is proven by the command that a user starts, in a terminal, with a message typed; the tool's files are compared.",
     # The AI tools
     "TOOL-01": "Claude Code, Gemini CLI, OpenCode and Codex each have one adapter behind one protocol.",
     "TOOL-02": "Each adapter is tested with the real program against a model server that records its requests.",
@@ -128,10 +126,13 @@ PROMISES: dict[str, str] = {
     "LOOK-04": "A terminal browser: type to search, read beside the list, resume with Enter; at 80 by 24 too.",
     "COST-01": "Tokens and money per call, session, project, model, day, and per resume, offline, with a dated price table.",
     "ORDER-01": "Tags, stars, notes and archive that merge between machines.",
-    "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
     # True words
-    "TRUE-01": "What is proven is the launch that a user starts: in a terminal, with a second turn typed, the files of the tool compared.",
+    "TRUE-01": "Every pair is proven by the command that a user starts, in a terminal, with a message typed; the tool's files are compared.",
     "TRUE-02": "After the first turn of a resume the tool's session is compared with what was handed over; a loss is told at once and can be undone.",
+    "TRUE-03": "What the source's model was told is carried or named in the receipt: images, skills, expansions, shortened results.",
+    "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
+    "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
+    "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",
@@ -147,8 +148,4 @@ PROMISES: dict[str, str] = {
     "TEAM-04": "Failover, poolers, lost nodes, time limits: nothing acknowledged is lost, nothing waits for ever, messages are true.",
     "TEAM-05": "The table of engines says what was run, with version and date, and what was only read.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
-    "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
-    "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
-    # Statements that are true
-    "TRUE-03": "What the source's model was told is carried or named in the receipt: images, skills, expansions, shortened results.",
 }

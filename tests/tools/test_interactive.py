@@ -85,5 +85,5 @@ def test_the_tools_own_screen_opens_with_the_conversation_in_it(
     assert row["status"] == "active"
     assert row["tool"] == name
     assert git(folder, "status", "--porcelain") != ""
-    shown = desk.cortext("show", "1", cwd=folder)
-    assert "still holds 2 of 2 after the first turn" in shown.out, "the tool's own file was compared"
+    receipt = desk.cortext("show", "1", cwd=folder).out
+    assert "still holds 2 of 2 after the first turn" in receipt, "the tool's own file was compared"

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.runners import API_KEY
