@@ -25,7 +25,7 @@ def test_a_conversation_in_a_terminal(home: Path, model: Parrot, tmp_path: Path)
         session = next(word.rstrip(".") for word in shown.split() if word.startswith("sess_"))
         screen.type("/new")
         screen.press("Enter")
-        screen.wait_for("Created session sess_", "you>")
+        screen.wait_for("you> /new Created session sess_")
         # Tab completes commands and ids.
         screen.at_prompt().type("/resu")
         screen.press("Tab")
@@ -56,3 +56,17 @@ def test_a_conversation_in_a_terminal(home: Path, model: Parrot, tmp_path: Path)
     ]
     assert "slow words" not in str(model.turns[-1].body)
     assert {path.name for path in sessions_of(home).glob("sess_*")} >= {session}
+
+
+@pytest.mark.req("CHAT-05", "SPAWN-10")
+def test_a_paste_before_the_prompt_is_one_message_of_alfred(home: Path, model: Parrot, tmp_path: Path) -> None:
+    lines = "\n".join(f"line {number} of a pasted log" for number in range(1, 61))
+    with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], environment(home, model), home) as screen:
+        screen.wait_for("you>")
+        screen.paste(f"{lines}\n", marked=False)  # its last newline sends it, once
+        screen.wait_for("Answer to")
+        screen.at_prompt().press("C-d")
+        assert screen.wait_for_end() == 0
+    [session] = [path.name for path in sessions_of(home).glob("sess_*")]
+    assert [line["content"] for line in messages_of(home, session) if line["role"] == "user"] == [lines]
+    assert len(model.turns) == 1

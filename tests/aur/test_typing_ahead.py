@@ -44,6 +44,53 @@ def test_keys_typed_ahead_are_shown_once_at_the_prompt(aur: Aur) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.req("SPAWN-10", "SPAWN-03")
+def test_ctrl_c_stops_an_answer_and_keeps_the_line_typed_ahead(aur: Aur) -> None:
+    never = threading.Event()
+    aur.server.push(Reply(text="word " * 20, hold=never), "Second answer.")
+    with aur.screen("spawn", "-i", "--agent", "qa-test", "--session", "talk") as screen:
+        screen.wait_for("qa-test>", timeout=WAIT)
+        screen.type("a first question")
+        screen.press("Enter")
+        screen.wait_for("a first question word", timeout=WAIT)
+        screen.type("typed while it answers")
+        screen.press("Enter", "C-c")
+        screen.wait_for("stopped;", "Second answer.", timeout=WAIT)
+        screen.at_prompt().press("C-d")
+        assert screen.wait_for_end() == 0
+    asked = [text for role, text in aur.turns("talk") if role == "user"]
+    assert asked == ["a first question", "typed while it answers"]
+
+
+@pytest.mark.req("SPAWN-10", "SPAWN-03")
+def test_ctrl_c_is_a_key_from_the_announced_prompt_to_the_real_one(aur: Aur) -> None:
+    """As a signal in between, it discarded what had been typed: rarely, and only on a busy machine."""
+    aur.server.push("First answer.")
+    (aur.home / "sitecustomize.py").write_text(_RECORDER, encoding="utf-8")
+    aur.env |= {"PYTHONPATH": str(aur.home), "MODES": str(aur.home / "modes")}
+    with aur.screen("spawn", "-i", "--agent", "qa-test", "--session", "talk") as screen:
+        screen.wait_for("qa-test>", timeout=WAIT)
+        screen.type("a first question")
+        screen.press("Enter")
+        screen.wait_for("First answer.", timeout=WAIT)
+        screen.at_prompt().press("C-d")
+        assert screen.wait_for_end() == 0
+    modes = (aur.home / "modes").read_text(encoding="utf-8").split()
+    changes = [mode for index, mode in enumerate(modes) if index == 0 or mode != modes[index - 1]]
+    assert changes == ["signal", "key", "signal", "key", "signal"], "two prompts"
+
+
+_RECORDER = """
+import os, sys, termios
+change = termios.tcsetattr
+def recorded(descriptor, when, settings):
+    change(descriptor, when, settings)
+    with open(os.environ["MODES"], "a") as log:
+        log.write("signal\\n" if settings[3] & termios.ISIG else "key\\n")
+termios.tcsetattr = recorded
+"""
+
+
 @pytest.mark.req("SPAWN-10")
 def test_the_terminal_echo_is_restored_after_a_conversation(aur: Aur) -> None:
     """An unknown agent is asked for before the conversation starts: that answer is echoed while it is typed."""

@@ -93,6 +93,11 @@ class Screen:
         """Send this text."""
         self._tmux("send-keys", "-l", text)
 
+    def paste(self, text: str, *, marked: bool) -> None:
+        """Paste a text at once, as a terminal does that marks pastes if it is asked to, or as one that never does."""
+        self._tmux("set-buffer", "--", text)
+        self._tmux("paste-buffer", "-r", *(["-p"] if marked else []))
+
     def press(self, *keys: str) -> None:
         """Send keys by name: Enter, Down, Escape."""
         self._tmux("send-keys", *keys)

@@ -7,6 +7,7 @@ as soon as there is one. A command that has no way to be stopped runs within `in
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import termios
@@ -89,7 +90,7 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
 
 @contextmanager
 def echo_by_prompt_only() -> Iterator[None]:
-    """Within the block, the terminal does not echo keys: the prompt shows what is typed ahead, once.
+    """Within the block, the terminal does not echo keys: the prompt shows what is typed ahead, once. It marks pastes.
 
     If standard output is redirected, there is no such prompt, and the terminal echoes as usual.
     """
@@ -97,7 +98,21 @@ def echo_by_prompt_only() -> Iterator[None]:
         yield
         return
     with _no_echo():
-        yield
+        mark_pastes()
+        try:
+            yield
+        finally:
+            mark_pastes(on=False)
+
+
+def mark_pastes(*, on: bool = True) -> None:
+    """Ask the terminal to mark what is pasted (bracketed paste), so that a pasted newline is no Enter.
+
+    prompt_toolkit does so only while it reads, which is too late for a prompt that is already on the screen.
+    """
+    if sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        sys.stdout.write(f"\x1b[?2004{'h' if on else 'l'}")
+        sys.stdout.flush()
 
 
 @contextmanager
@@ -110,6 +125,7 @@ def _no_echo() -> Iterator[None]:
     before = termios.tcgetattr(descriptor)
     without_echo = [*before]
     without_echo[3] &= ~termios.ECHO
+    without_echo[3] |= termios.NOFLSH  # Ctrl-C does not discard what was typed before it
     termios.tcsetattr(descriptor, termios.TCSADRAIN, without_echo)
     try:
         yield
@@ -127,7 +143,12 @@ def answer_to(question: str) -> str:
     with_echo = [*before]
     with_echo[3] |= termios.ECHO
     termios.tcsetattr(descriptor, termios.TCSADRAIN, with_echo)
+    is_chat = not before[3] & termios.ECHO  # only a chat marks pastes, and `input` would read the marks
+    if is_chat:
+        mark_pastes(on=False)
     try:
         return input(question)
     finally:
+        if is_chat:
+            mark_pastes()
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.interrupt import answer_to, interrupts_raised, pending_interrupt
+from cortext.faces.terminal.talk.interrupt import answer_to, interrupts_raised, mark_pastes, pending_interrupt
 from cortext.safety import terminal
 from cortext.services.talk.slash import Complete
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+
+
+class Enter:
+    """What decides whether Enter sends: see `prompt_parts.keys`."""
+
+    typed_ahead = False  # whether keys were pressed before the prompt was shown, while an answer was written
 
 
 class Prompt:
@@ -29,7 +36,7 @@ class Prompt:
         self.history, self._complete = history, complete
         self.live = sys.stdin.isatty() and sys.stdout.isatty()
         self._session: PromptSession[str] | None = None
-        self._before: list[Any] = []  # the terminal settings to restore
+        self._enter = Enter()
         if not self.live and isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="surrogateescape")  # preserves bytes that are not UTF-8
 
@@ -45,20 +52,22 @@ class Prompt:
             with interrupts_raised():
                 return _plain_input()
         first = self._session is None
-        if first and not default:
-            self._announce(label)
-        session = self._session = self._session or self._start()
-        if first and not default:
-            sys.stdout.write("\r\x1b[K")
-            sys.stdout.flush()
-        pending_interrupt().take()  # the answer is complete: there is nothing left to stop
-        # A callable, so that markup in the label stays text. We handle signals, so that none is ever unhandled.
-        text = session.prompt(
-            lambda: [("bold ansigreen" if coloured() else "", label)],
-            default=default,
-            pre_run=lambda: _call(shown),
-            handle_sigint=False,
-        )
+        with _keys_only():
+            if first and not default:
+                self._announce(label)
+            session = self._session = self._session or self._start()
+            if first and not default:
+                sys.stdout.write("\r\x1b[K")
+                sys.stdout.flush()
+            pending_interrupt().take()  # the answer is complete: there is nothing left to stop
+            self._enter.typed_ahead = not first and _is_waiting(session)
+            # A callable, so that markup in the label stays text. We handle signals, so that none is ever unhandled.
+            text = session.prompt(
+                lambda: [("bold ansigreen" if coloured() else "", label)],
+                default=default,
+                pre_run=lambda: _call(shown),
+                handle_sigint=False,
+            )
         if _interrupted_after_enter(session):
             pending_interrupt().pressed = True
         if text.strip():
@@ -66,54 +75,73 @@ class Prompt:
         return text
 
     def _announce(self, label: str) -> None:
-        """Show the prompt as plain text without echo; what is typed from now on is read by the real prompt."""
+        """Show the prompt as plain text; what is typed from now on is read by the real prompt."""
         from cortext.faces.terminal.style import paint
 
         sys.stdout.write(paint(label, "bold", "green"))
         sys.stdout.flush()
-        settings = termios.tcgetattr(sys.stdin.fileno())
-        self._before = [*settings]
-        # Ctrl-C stays a key: as a signal it would discard what was typed before it.
-        settings[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, settings)
 
     def _start(self) -> PromptSession[str]:
-        try:
-            from prompt_toolkit import PromptSession
-            from prompt_toolkit.shortcuts import CompleteStyle
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.shortcuts import CompleteStyle
 
-            from cortext.faces.terminal.talk.prompt_parts import PromptCompleter, PromptHistory, keys
+        from cortext.faces.terminal.talk.prompt_parts import PromptCompleter, PromptHistory, keys
 
-            return PromptSession(
-                history=PromptHistory(self.history),
-                completer=PromptCompleter(self._complete),
-                complete_while_typing=False,
-                complete_style=CompleteStyle.READLINE_LIKE,
-                reserve_space_for_menu=0,
-                multiline=True,
-                key_bindings=keys(),
-                prompt_continuation=lambda width, line, wrapped: "." * max(0, width - 1) + " ",
-                erase_when_done=False,
-            )
-        finally:
-            # prompt_toolkit restores the settings that it finds: they must be the original ones.
-            if self._before:
-                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+        return PromptSession(
+            history=PromptHistory(self.history),
+            completer=PromptCompleter(self._complete),
+            complete_while_typing=False,
+            complete_style=CompleteStyle.READLINE_LIKE,
+            reserve_space_for_menu=0,
+            multiline=True,
+            key_bindings=keys(self._enter),
+            prompt_continuation=lambda width, line, wrapped: "." * max(0, width - 1) + " ",
+            erase_when_done=False,
+        )
+
+
+@contextmanager
+def _keys_only() -> Iterator[None]:
+    """Within the block, keys are neither echoed nor signals, also before and after prompt_toolkit reads them.
+
+    As a signal, Ctrl-C would stop what is not running any more, or be lost. Afterwards the terminal marks pastes again:
+    prompt_toolkit has stopped that.
+    """
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    keys = [*before]
+    keys[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, keys)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        mark_pastes()
 
 
 def _interrupted_after_enter(session: PromptSession[str]) -> bool:
     """Whether Ctrl-C was pressed right after Enter, while it was still a key and not yet a signal.
 
-    Keys that follow it are kept for the next prompt; those before it are dropped, as a terminal does.
+    All other keys are kept for the next prompt.
     """
     from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
     from prompt_toolkit.keys import Keys
 
     source = session.app.input
     ahead = [*get_typeahead(source), *source.read_keys()]
-    interrupts = [index for index, key in enumerate(ahead) if key.key == Keys.ControlC]
-    store_typeahead(source, ahead[interrupts[-1] + 1 :] if interrupts else ahead)
-    return bool(interrupts)
+    kept = [key for key in ahead if key.key != Keys.ControlC]
+    store_typeahead(source, kept)
+    return len(kept) < len(ahead)
+
+
+def _is_waiting(session: PromptSession[str]) -> bool:
+    """Whether keys were pressed before the prompt is shown."""
+    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+
+    source = session.app.input
+    ahead = [*get_typeahead(source), *source.read_keys()]
+    store_typeahead(source, ahead)
+    return bool(ahead)
 
 
 def _call(shown: Callable[[], object] | None) -> None:
