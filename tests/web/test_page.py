@@ -7,20 +7,27 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
 from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Change, Origin, Session
+from cortext.safety import terminal
+from cortext.services.library.order import add_note
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import cortext
 from tests.web.served import CLAUDE, Served, serving, with_program
 
 pytestmark = pytest.mark.req("PAGE-01", "LOOK-05")
+
+
+SIGNS = "a\x07b\x1b[31mred\u202eevil\u2066\x9b31m"
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +65,9 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
     said("end of the second")
     said("third", second)
     said("fourth", root_of_tree)
+    store.create(Session(id="007-debug-signs", type=f"de{SIGNS}bug", title=f"Odd {SIGNS}", summary=f"About {SIGNS}"))
+    store.append("007-debug-signs", Message(role="user", content=f"plover {SIGNS}", model=f"m{SIGNS}"))
+    add_note(Stores(str(made.folder)).workspace_store(), store.get("007-debug-signs"), f"A note {SIGNS}")
     home = WorkspaceStore(str(made.home / ".local" / "share" / "cortext" / "home"))
     home.create(Session(id="key", title="A key", origin=Origin(tool="codex")))
     home.append(
@@ -88,9 +98,36 @@ def served(pond: Pond, env: dict[str, str]) -> Iterator[Served]:
 def test_the_list_shows_every_conversation_newest_first(served: Served) -> None:
     page = served.get("/")
     titles = re.findall(r'<h2 dir="auto"><a href="[^"]+">([^<]+)</a>', page.text)
-    others = {"Branches", "A tree", "A key", *(f"Birds {number}" for number in range(25))}
+    others = {
+        escape(terminal.line(f"Odd {SIGNS}")),
+        "Branches",
+        "A tree",
+        "A key",
+        *(f"Birds {number}" for number in range(25)),
+    }
     assert set(titles) == {"Knots", "A long walk", "The leaking boat", "Herons at the pond", "The aquarium", *others}
     assert titles.index("Knots") < titles.index("The leaking boat") < titles.index("The aquarium")
+
+
+@pytest.mark.req("SAFE-01")
+def test_titles_types_and_notes_lose_signs_that_turn_or_hide_text(served: Served, pond: Pond, tmp_path: Path) -> None:
+    link = served.link(escape(terminal.line(f"Odd {SIGNS}")))
+    texts = [served.get(path).text for path in ("/", "/?q=plover", "/see", link, f"{link}/continue")]
+    for words in (("007",), ("--all", str(tmp_path / "site"))):
+        done = cortext("export", *words, "--format", "html", cwd=pond.folder, env=pond.env)
+        assert done.code == 0, done.err
+        texts.append(done.out)
+    texts += [path.read_text("utf-8") for path in (tmp_path / "site").glob("*.html")]
+    assert sum("Odd a" in text for text in texts) >= 6 and "A note a" in texts[3]
+    for text in texts:
+        # The value of a field is not shown, and comes back as it is stored.
+        body = re.sub(r'<script>.*?</script>|<style>.*?</style>| value="[^"]*"', "", text, flags=re.DOTALL)
+        assert terminal.block(body) == body.replace("\r\n", "\n")
+
+
+def test_a_filter_by_an_odd_type_finds_it(served: Served) -> None:
+    field = re.search(r'name="type" value="(de[^"]+bug)"', served.get("/").text)
+    assert field and "Odd " in served.get(f"/results?{urlencode({'type': unescape(field[1])})}").text
 
 
 def test_filters_are_in_the_address(served: Served, pond: Pond) -> None:

@@ -191,7 +191,9 @@ class _Shown:
                 yield Block("call", html, name, "result", status, self._more(left), left)
             elif part.ref:
                 name = part.name or part.media_type or part.type
-                yield Block("reference", Markup("{}: {}").format(part.type, terminal.line(name)), part.ref)
+                yield Block(
+                    "reference", Markup("{}: {}").format(terminal.line(part.type), terminal.line(name)), part.ref
+                )
 
     def _prose(self, text: str) -> Block:
         shown = self._cut(text, CUT_PROSE)

@@ -1,12 +1,18 @@
-"""The templates of all pages: everything that is inserted is escaped, unless our own code marked it as HTML."""
+"""The templates of all pages: everything that is inserted is escaped, unless our own code marked it as HTML.
+
+And it has no control character and none that turns the direction of text, so a title cannot pass for another one. The
+filter `exact` is for the value of a form's field, which comes back as it is.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
+from markupsafe import escape
 
 from cortext.model import clock
+from cortext.safety import terminal
 
 
 @cache
@@ -19,6 +25,11 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_visible,
     )
-    made.filters |= {"ago": clock.ago, "short_time": clock.short, "number": "{:,}".format}
+    made.filters |= {"ago": clock.ago, "short_time": clock.short, "number": "{:,}".format, "exact": escape}
     return made
+
+
+def _visible(value: object) -> object:
+    return terminal.block(value) if type(value) is str else value

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from cortext.safety import terminal
+
 CELL, GAP = 11, 3  # of the calendar
 LEVELS = 4  # shades
 LEFT, TOP = 30, 18  # of the calendar, for the names of days and months
@@ -72,13 +74,14 @@ def days(bars: Sequence[Bar], unit: str) -> Markup:
         parts.append(
             f'<rect class="bar" x="{index * step + step * 0.12:.1f}" y="{HEIGHT - 20 - height:.1f}" '
             f'width="{step * 0.76:.1f}" height="{height:.1f}" rx="1.5">'
-            f"<title>{escape(bar.name)}: {bar.value:,} {escape(unit)}</title></rect>"
+            f"<title>{escape(terminal.line(bar.name))}: {bar.value:,} {escape(unit)}</title></rect>"
         )
     for index in sorted({0, len(bars) // 2, len(bars) - 1}) if bars else ():
         place = ("start", "middle", "end")[0 if index == 0 else 2 if index == len(bars) - 1 else 1]
         x = 0 if place == "start" else WIDTH if place == "end" else (index + 0.5) * step
         parts.append(
-            f'<text class="axis" x="{x:.0f}" y="{HEIGHT - 5}" text-anchor="{place}">{escape(bars[index].name)}</text>'
+            f'<text class="axis" x="{x:.0f}" y="{HEIGHT - 5}" text-anchor="{place}">'
+            f"{escape(terminal.line(bars[index].name))}</text>"
         )
     parts.append(f'<text class="axis" x="0" y="10">{most:,} {escape(unit)}</text>')
     return _svg("days", WIDTH, HEIGHT, f"{unit} by day, at most {most:,}", parts)

@@ -17,6 +17,7 @@ from cortext.faces.web.library import PAGE, Library
 from cortext.faces.web.live import mark_of
 from cortext.faces.web.pages import address, library, number, page, shown
 from cortext.model import clock
+from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.library.finder import Entry, Listed, Question, split_tags
 from cortext.services.library.listing import Row
@@ -181,7 +182,7 @@ def highlighted(match: Match) -> Markup:
     parts = []
     for start, end in pairwise(cuts):
         is_word = any(begin <= start < stop for begin, stop in match.highlights)
-        parts.append(Markup("<mark>{}</mark>" if is_word else "{}").format(match.snippet[start:end]))
+        parts.append(Markup("<mark>{}</mark>" if is_word else "{}").format(terminal.block(match.snippet[start:end])))
     return Markup("").join(parts)
 
 
