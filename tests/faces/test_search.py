@@ -12,6 +12,7 @@ from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.search import Match
+from cortext.wiring.stores import Stores
 from tests.index.world import World
 from tests.support.cli import cortext
 
@@ -54,6 +55,35 @@ def test_search_prints_sessions_with_highlighted_messages(world: World) -> None:
     coloured = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
     assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in coloured
     assert "␛[31ma clear" in coloured  # escape codes in a message are shown, not executed
+
+
+@pytest.mark.req("TRUE-05")
+def test_a_search_beside_another_indexing_process_says_so_in_every_face(world: World, home: Path) -> None:
+    from cortext.faces.mcp.context import Context
+    from cortext.faces.mcp.tools import call
+    from cortext.services.library.finder import Finder, Question
+    from cortext.services.library.listing import incomplete_line
+
+    sentence = incomplete_line((), is_current=False)
+    stores = Stores(str(world.root))
+    finder = Finder(stores.listing, stores.search, None, lambda: None)
+    context = Context(str(world.root), lambda: None)
+    assert finder.find(Question("retry")).missing == ""
+    assert sentence not in call(context, "search_sessions", {"query": "retry"}).text
+
+    holder = stores.search()._engine._lock(0.0)
+    assert holder is not None
+    with holder:
+        world.store.append("one", Message(role="user", content="A cassowary"))
+        finder.expire()
+        assert finder.find(Question("retry")).missing == sentence
+        answer = call(context, "search_sessions", {"query": "retry"})
+        assert answer.text.startswith(sentence) and answer.data["incomplete"] == sentence
+        assert sentence in cortext("search", "retry", cwd=world.root).err
+
+    finder.expire()
+    assert finder.find(Question("retry")).missing == ""
+    assert "incomplete" not in call(context, "search_sessions", {"query": "cassowary"}).data
 
 
 @pytest.mark.req("FIND-01")

@@ -165,7 +165,7 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     for words in (("list",), ("list", "--json"), ("search", "herons dawn")):
         done = cortext(*words, cwd=folder)
         assert done.code == 9 and "001-plan-herons" in done.out, done
-        assert done.err.count("sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
+        assert done.err.count("Sessions are missing: no answer from postgresql://cortext@127.0.0.1:1/x") == 1
     reads: list[tuple[tuple[str, ...], str]] = [
         (("cost",), "No tokens are recorded"),
         (("stats",), "1 session, 1 message"),
@@ -177,7 +177,7 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     ]
     for command, shown in reads:
         done = cortext(*command, cwd=folder)
-        assert done.code == 9 and shown in done.out and done.err.count("sessions are missing") == 1, done
+        assert done.code == 9 and shown in done.out and done.err.count("Sessions are missing") == 1, done
         assert "yet" not in done.out or "recorded yet" in done.out, "nobody knows what is on the server"
     completed = cortext("complete-words", "show", "", cwd=folder)
     assert (completed.code, completed.out, completed.err) == (0, "001-plan-herons\n", "")
@@ -222,14 +222,14 @@ def test_what_is_on_this_machine_can_be_used_without_the_server(
     assert cortext("sweep", "--minutes", "0", cwd=folder).out.count("was saved and paused") == 2
     assert cortext("delete", "002-plan-otters", cwd=folder).code == 0
     trash = cortext("restore", cwd=folder)
-    assert trash.code == 9 and "002-plan-otters" in trash.out and trash.err.count("sessions are missing") == 1
+    assert trash.code == 9 and "002-plan-otters" in trash.out and trash.err.count("Sessions are missing") == 1
     assert cortext("restore", "002", cwd=folder).code == 9 and cortext("restore", "nothing", cwd=folder).code == 9
     assert cortext("restore", "002-plan-otters", cwd=folder).code == 0
     empty = cortext("restore", cwd=folder)
     assert empty.code == 9 and "empty" not in empty.out
     for words, found in (("touched", "001-plan-herons"), ("why", "as far as is known")):
         done = cortext(words, "pond.py", cwd=folder)
-        assert done.code == 9 and done.err.count("sessions are missing") == 1, done
+        assert done.code == 9 and done.err.count("Sessions are missing") == 1, done
         assert found in done.out, done
     event = HookEvent(kind="prompt", key="chat", command="workspace.related", arguments="herons at dawn")
     related = Hook(Stores(str(folder)), wired.hooks("gemini"), event).run()

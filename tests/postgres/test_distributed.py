@@ -128,7 +128,7 @@ def test_without_one_node_the_sessions_of_the_others_go_on(behind: tuple[str, di
     environment = {"CORTEXT_STORE": url, "CORTEXT_STORE_PATIENCE_SECONDS": "0.5"}
     for words in (("list",), ("search", "walnut")):
         done = cortext(*words, env=environment)
-        assert done.code == 9 and "sessions are missing: no answer from" in done.err + done.out, done
+        assert done.code == 9 and "Sessions are missing: no answer from" in done.err + done.out, done
     shown = cortext("show", here, env=environment)
     assert shown.code == 0 and f"walnut of {here}" in shown.out, shown
     lost = cortext("show", sessions[0], env=environment)

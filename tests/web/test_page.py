@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import sys
 import time
@@ -128,6 +129,20 @@ def test_titles_types_and_notes_lose_signs_that_turn_or_hide_text(served: Served
 def test_a_filter_by_an_odd_type_finds_it(served: Served) -> None:
     field = re.search(r'name="type" value="(de[^"]+bug)"', served.get("/").text)
     assert field and "Odd " in served.get(f"/results?{urlencode({'type': unescape(field[1])})}").text
+
+
+@pytest.mark.req("TRUE-05")
+def test_what_is_not_captured_is_shown_until_it_is(served: Served, pond: Pond) -> None:
+    folder = Path(pond.env["HOME"]) / ".local" / "state" / "cortext" / "uncaptured"
+    folder.mkdir(parents=True)
+    fields = {"tool": "vibe", "key": "k", "path": "/p/meta.json", "since": "2026-11-18T10:00:00Z", "why": "<b>odd</b>"}
+    (folder / "one.json").write_text(json.dumps(fields))
+    try:
+        page = served.get("/").text
+        assert "Not everything is captured: vibe: /p/meta.json" in page and "&lt;b&gt;odd" in page
+    finally:
+        (folder / "one.json").unlink()
+    assert "Not everything is captured" not in served.get("/").text
 
 
 def test_filters_are_in_the_address(served: Served, pond: Pond) -> None:

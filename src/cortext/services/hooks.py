@@ -28,7 +28,7 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.framing import disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
-from cortext.services.library.listing import Listing, missing_line
+from cortext.services.library.listing import Listing, incomplete_line
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Installer, ShowsNotes, Transcript, TranscriptSource
@@ -258,7 +258,7 @@ class Hook:
         try:
             with search.listing.partly() as missing:
                 found = related.related(search, topic, self.world.workspace, this_chat)
-                gone = missing_line(error.message for error in missing.values())
+                gone = incomplete_line(error.message for error in missing.values())
         except (CortextError, OSError, ValueError, sqlite3.Error) as error:
             return f"cortext could not search: {error}. `cortext doctor` says more."
         chat = self._chat()

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from cortext.errors import AmbiguousId, NotFound, StoreUnreachable
 from cortext.index.sessions import Row
-from cortext.services.library.listing import missing_line
+from cortext.services.library.listing import incomplete_line
 from cortext.services.resume.in_tool import FORCE, LARGEST, ChatResumer, Reply
 
 
@@ -40,7 +40,7 @@ def answer(
             capture_chat()
         listing.refresh()
         reply = resumer.answer(wanted, largest, size)
-        gone = missing_line(error.message for error in missing.values())
+        gone = incomplete_line(error.message for error in missing.values())
         if gone and not resumer.resumable():
             return Reply("", f"{gone} No other conversation can be resumed here.")
     return reply._replace(record=f"{gone}\n\n{reply.record}") if gone else reply

@@ -26,6 +26,7 @@ class Context:
         self.stores: Stores
         self.listing: Listing
         self._search: Search | None = None
+        self.is_current = True  # whether everything was indexed when this call searched
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id
         self._started_at = -BACKGROUND_INTERVAL
@@ -40,6 +41,7 @@ class Context:
             self.listing.partial = True
             self._search = None
             self._locations = locations
+        self.is_current = True
         for listing in self._listings():
             listing.missing.clear()
         self.listing.refresh()
@@ -75,6 +77,6 @@ class Context:
         if self._search is None:
             self._search = self.stores.search()
             self._search.listing.partial = True
-        self._search.refresh()
+        self.is_current = self._search.refresh()
         self._finish_later(self._search.more_to_do)
         return self._search

@@ -26,7 +26,7 @@ from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row, missing_line, order_filter
+from cortext.services.library.listing import Row, incomplete_line, order_filter
 from cortext.services.library.recall import Recall, without_secrets
 from cortext.services.library.search import Found, check_filters, lacking
 
@@ -42,9 +42,9 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     given = calls.decode(calls.SPECS[name].call, arguments)
     context.refresh()
     answer = TOOLS[name](context, given)
-    if missing := context.missing:
-        text = f"{missing_line(missing)}\n\n{answer.text}"
-        answer = answer._replace(text=text, data={**answer.data, "missing": missing})
+    if note := incomplete_line(context.missing, is_current=context.is_current):
+        data = {**answer.data, "incomplete": note} | ({"missing": context.missing} if context.missing else {})
+        answer = answer._replace(text=f"{note}\n\n{answer.text}", data=data)
     return answer.made_safe()
 
 

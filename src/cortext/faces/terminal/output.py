@@ -29,7 +29,9 @@ def note(text: str) -> None:
 
 def report_missing(missing: Mapping[str, CortextError]) -> int:
     """Say on standard error which servers did not answer, so that their sessions are missing; return the exit code."""
+    from cortext.services.library.listing import incomplete_line
+
     for error in missing.values():
-        text = terminal.line(f"Note: sessions are missing: {error.message}; {error.hint}")
+        text = terminal.line(f"Note: {incomplete_line([error.message])} To see them: {error.hint}")
         print(folded(text, sys.stderr, indent=2), file=sys.stderr)
     return max((error.exit_status for error in missing.values()), default=0)

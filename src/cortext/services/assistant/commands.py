@@ -23,7 +23,7 @@ from cortext.services.assistant.sessions import SHOWN
 from cortext.services.assistant.summary import compact_chat, headline, store_summary, summarise_chat
 from cortext.services.assistant.turn import Assistant
 from cortext.services.library.export import as_markdown, masked
-from cortext.services.library.listing import Row, missing_line
+from cortext.services.library.listing import Row, incomplete_line
 from cortext.services.library.recall import masked_match
 from cortext.services.talk.context import size
 from cortext.services.talk.slash import Choice, Command, CommandTable
@@ -141,7 +141,7 @@ class Commands:
                 archived="archived" in wanted,
                 shared="shared" in wanted,
             )
-            gone = missing_line(error.message for error in missing.values())
+            gone = incomplete_line(error.message for error in missing.values())
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows and gone:
             return Answer("No other session matches.", above=gone)
@@ -216,7 +216,7 @@ class Commands:
         search = self._assistant.search()
         with search.listing.partly() as missing:
             results = search.search(rest, limit=8, per_session=1, among=self._assistant.knows(chat))
-            gone = missing_line(error.message for error in missing.values())
+            gone = incomplete_line((error.message for error in missing.values()), is_current=search.is_current)
         for found in results:
             row = found.session
             match = found.matches[0] if found.matches else None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cortext.errors import UsageError
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.order import tag_name
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, incomplete_line
 from cortext.services.library.search import Match, Search
 from cortext.services.library.search_times import timestamps
 
@@ -59,7 +59,7 @@ class Listed(NamedTuple):
     projects: Sequence[str] = ()
     total: int = 0
     only_near: bool = False  # no message has the words, or too few of them: the results are only near in meaning
-    missing: str = ""  # why the sessions of a server are missing
+    missing: str = ""  # why sessions may be missing: a sentence
     partly: bool = False  # if `only_near`: some of the words were found
 
 
@@ -135,7 +135,9 @@ class Finder:
             entries, only_near, partly = self._newest(listing, question, limit or MOST_LISTED), False, False
         tools, types, statuses, tags, projects = self._values
         total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
-        missing = next((error.message for each in self._listings() for error in each.missing.values()), "")
+        reasons = [error.message for each in self._listings() for error in each.missing.values()]
+        is_current = self._search is None or not question.text.strip() or self._search.is_current
+        missing = incomplete_line(reasons, is_current=is_current)
         return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
 
     def _listings(self) -> list[Listing]:

@@ -381,10 +381,15 @@ class Listing:
         return Found(named_store, session)
 
 
-def missing_line(missing: Iterable[str]) -> str:
-    """Return the sentence about servers that did not answer, with these reasons; empty if all did."""
+def incomplete_line(missing: Iterable[str], *, is_current: bool = True) -> str:
+    """Return why an answer may lack sessions, in the words of every face; empty if it is complete.
+
+    `missing` says why servers did not answer; `is_current` is False if the index is behind.
+    """
     reasons = "; ".join(dict.fromkeys(missing))
-    return f"Sessions are missing: {reasons}." if reasons else ""
+    away = f"Sessions are missing: {reasons}." if reasons else ""
+    behind = "" if is_current else "Another process is indexing right now: the newest messages may be missing."
+    return " ".join(filter(None, (away, behind)))
 
 
 class OrderFilter(TypedDict):

@@ -120,6 +120,7 @@ class Search:
         self._left_out = LeftOut(listing)
         self._without_quotes = False  # whether the last query found something only without its quotes
         self.more_to_do = False
+        self.is_current = True  # whether everything was indexed when the last refresh ended
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
         self._picking = Picking()
 
@@ -162,6 +163,7 @@ class Search:
         self._listing.refresh(said, quick=quick)
         done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
         self.more_to_do = self._engine.more_to_do or self._listing.scan_due
+        self.is_current = done
         return done
 
     def rebuild(self, progress: Progress | None = None) -> None:

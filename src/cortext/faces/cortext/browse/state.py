@@ -73,7 +73,7 @@ class State:
         if isinstance(answer, Exception):
             self.problem = _on_one_line(answer)
             return
-        self.problem = f"sessions are missing: {answer.missing}" if answer.missing else self.problem
+        self.problem = answer.missing or self.problem
         self.entries, self.cursor = answer.entries, 0
         self.choices = {"tool": answer.tools, "type": answer.types, "status": answer.statuses, "tag": answer.tags}
         self._read_chosen()

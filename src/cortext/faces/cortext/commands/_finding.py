@@ -76,7 +76,9 @@ def bring_up_to_date(search: Search, *, exact: bool = False) -> None:
     finally:
         bar.end()
     if not current:
-        print("Note: another process is indexing right now; the newest messages may be missing.", file=sys.stderr)
+        from cortext.services.library.listing import incomplete_line
+
+        print(f"Note: {incomplete_line((), is_current=False)}", file=sys.stderr)
     if search.more_to_do:
         index_later()
 
