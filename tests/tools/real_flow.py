@@ -99,6 +99,7 @@ class RealFlow:
         assert {message.model for message in messages if message.role == "assistant"} == {"test-model"}
         again = desk.cortext("import", "--from", self.name, "--json", cwd=project).json
         assert again[0]["messages"] == 0, "idempotent"
+        assert again[0]["failed"] == [], "nothing in the program's own store is left over"
         self.check_imported(found, messages)
 
     @pytest.mark.req("TOOL-02", "TOOL-06", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-09", "TRUE-01")

@@ -29,6 +29,7 @@ ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, Recur
 _LARGEST = 1 << 31
 _STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
 _VIBE_2 = "session_"
+_OTHERS = ("active", "plugins")  # folders beside the sessions in which Vibe keeps no conversation
 
 Contents = dict[str, bytes]
 
@@ -103,7 +104,7 @@ class VibeStore:
         """Yield the folders that are no session that can be read, without those of subagents."""
         for name in _listed(self.root):
             folder = os.path.join(self.root, name)
-            is_usual = name.startswith((_VIBE_2, ".")) or folder == self.unified
+            is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.unified
             if not is_usual and os.path.isdir(folder) and os.listdir(folder):
                 yield Leftover(folder, f"a folder of a kind that is not known yet: it is {described(folder)}")
         paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
