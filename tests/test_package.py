@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
+import threading
 import venv
 import zipfile
 from collections.abc import Iterator
 from datetime import date
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from packaging.requirements import Requirement
 
+from cortext import __version__, distribution
 from cortext.errors import ConfigError
 from cortext.services.cost.prices import Source
 from cortext.tools.claude_code.adapter import ClaudeCode
@@ -81,7 +86,7 @@ def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path)
     here = tmp_path / "here"
     here.mkdir()
     for command in ("cortext", "aur", "alfred"):
-        assert _run(installed, here, command, "--version").split()[-1] == metadata.version("cortext-cli")
+        assert _run(installed, here, command, "--version").split()[-1] == __version__
     _run(installed, here, "cortext", "demo", "--quiet", "../there")
     found = _run(installed, tmp_path / "there", "cortext", "search", "tablets", "thrown", "out")
     assert "tablet" in found.lower()
@@ -89,13 +94,14 @@ def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path)
 
 @pytest.mark.req("LIB-04")
 def test_the_base_install_offers_the_mcp_server_and_keeps_an_entry_that_is_there(
-    installed: Path, tmp_path: Path
+    built: tuple[Path, Path], installed: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     shared = folder / ".mcp.json"
     said = _run(installed, folder, "cortext", "init", "--ai", "claude,codex")
-    assert "pip install 'cortext-cli[mcp]'" in said
+    wheel = f"-m pip install '{built[1]}[mcp]'"  # where it was installed from
+    assert wheel in said
     assert not shared.exists() and not (folder / ".codex" / "config.toml").exists()
     assert "cortext" in (folder / ".claude" / "settings.json").read_text(encoding="utf-8")  # the hooks
 
@@ -109,14 +115,14 @@ def test_the_base_install_offers_the_mcp_server_and_keeps_an_entry_that_is_there
     claude.chmod(0o755)
     report = _run(installed, folder, "cortext", "doctor")
     claude.unlink()
-    assert "the MCP SDK is not installed" in report and "cortext-cli[mcp]" in report
+    assert "the MCP SDK is not installed" in report and wheel in report
 
     environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     refused = subprocess.run(
         ["cortext", "mcp"], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
     )
     assert refused.returncode == ConfigError.exit_status
-    assert "pip install 'cortext-cli[mcp]'" in refused.stderr and "Traceback" not in refused.stderr
+    assert wheel in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.req("LIB-04")
@@ -138,19 +144,95 @@ def test_the_sdist_contains_what_is_needed_to_build_and_check_it(built: tuple[Pa
 
 
 @pytest.mark.req("LIB-04")
-def test_no_document_tells_to_install_the_unrelated_cortext_package() -> None:
-    other = re.compile(r"(?:pip|pipx|uv tool|uv pip)\s+install\s+(?:-\S+\s+)*[\"']?cortext(?![-\w])")
+def test_the_distribution_has_one_name() -> None:
+    project = release.project()
+    extras = {name: value for name, value in project["optional-dependencies"].items() if name != "all"}
+    lean = ",".join(sorted(set(extras) - {"sentence-transformers"}))
+    (everything,) = (Requirement(text) for text in project["optional-dependencies"]["all"])
+    assert project["name"] == everything.name == distribution.NAME
+    assert ",".join(sorted(everything.extras)) == lean  # without the one that brings gigabytes
+
+
+@pytest.mark.req("LIB-04")
+def test_no_document_tells_to_install_from_the_index_before_there_is_a_release() -> None:
+    """Nor ever one of the names that are another project's."""
+    by_name = re.compile(r"(?:pip|pipx|uv tool|uv pip)\s+install\s+(?:-\S+\s+)*[\"']?cortext[-\w]*")
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60
     ).stdout.splitlines()
     wrong = []
     for name in tracked:
         path = REPOSITORY / name
-        if path.is_file() and path != Path(__file__) and path.suffix in (".md", ".py", ".toml", ".yml", ".js", ""):
+        if path.is_file() and "tests" not in path.parts and path.suffix in (".md", ".py", ".toml", ".yml", ".js", ""):
             text = path.read_text(encoding="utf-8", errors="replace")
-            wrong += [f"{name}: {found}" for found in other.findall(text)]
+            wrong += [f"{name}: {found}" for found in by_name.findall(text)]
     assert wrong == []
-    assert other.search("pip install 'cortext[models]'") and other.search("pipx install cortext")
+    assert by_name.search("pip install 'cortext[models]'") and by_name.search("pipx install --force cortext-cli")
+
+
+class _Index(BaseHTTPRequestHandler):
+    """An index as pip asks it: pages in JSON or HTML, metadata beside a file or only inside it."""
+
+    files: ClassVar[dict[str, tuple[str, bytes]]] = {}
+
+    def do_GET(self) -> None:
+        kind, body = self.files.get(self.path, ("", b""))
+        self.send_response(200 if kind else 404)
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[str, bytes]]]:
+    server = HTTPServer(("127.0.0.1", 0), _Index)
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    monkeypatch.setattr(_Index, "files", {})
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield _Index.files
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.req("LIB-04")
+def test_a_release_is_refused_under_a_name_of_others(index: dict[str, tuple[str, bytes]]) -> None:
+    urls = {"Source": "https://cortext.example/source"}
+
+    def refused(name: str) -> list[str]:
+        return release.not_ours(release.owner(release.index(), name), name, urls)
+
+    assert refused("free") == []
+    other = b"Metadata-Version: 2.1\nName: taken\nVersion: 2.0\nSummary: Herons\n\n"
+    files = [{"filename": "taken-2.0.whl", "url": "/f/taken-2.0.whl", "upload-time": "2026-02-01", "yanked": False},
+             {"filename": "taken-1.0.whl", "url": "/f/taken-1.0.whl", "upload-time": "2026-01-01"}]  # fmt: skip
+    index["/simple/taken/"] = "application/vnd.pypi.simple.v1+json", json.dumps({"files": files}).encode()
+    index["/f/taken-2.0.whl.metadata"] = "application/octet-stream", other
+    assert refused("taken") == [
+        "the name taken on the index belongs to another project (taken 2.0: Herons): take another one"
+    ]
+    index["/f/taken-2.0.whl.metadata"] = "x/y", other.rstrip() + b"\nProject-URL: S, https://cortext.example/source\n\n"
+    assert refused("taken") == []
+    index["/simple/reserved/"] = "application/json", b'{"files": []}'
+    assert "no file" in refused("reserved")[0]
+
+
+@pytest.mark.req("LIB-04")
+def test_the_owner_of_a_name_is_read_from_a_page_in_html(
+    built: tuple[Path, Path], index: dict[str, tuple[str, bytes]]
+) -> None:
+    """With the metadata only inside the newest file, which needs a newer Python."""
+    for file in built:
+        page = f'<a href="/f/old.whl">old.whl</a><a data-requires-python="&gt;=4" href="../../f/{file.name}#x">new</a>'
+        index["/simple/cortext-sessions/"] = "text/html; charset=utf-8", page.encode()
+        index[f"/f/{file.name}"] = "application/octet-stream", file.read_bytes()
+        found = release.owner(release.index(), distribution.NAME)
+        assert found is not None and found["Name"] == distribution.NAME
+        assert release.not_ours(found, distribution.NAME, release.project()["urls"]) == []
 
 
 @pytest.mark.req("LIB-04")

@@ -30,13 +30,6 @@ An error says what happened (the message), what was kept (`kept`) and what to do
 
 from __future__ import annotations
 
-DISTRIBUTION = "cortext-cli"  # our name on the package index; `cortext` there is another project
-
-
-def install_hint(extra: str) -> str:
-    """Return how to install an optional dependency."""
-    return f"install it with: pip install '{DISTRIBUTION}[{extra}]'"
-
 
 class CortextError(Exception):
     """The root of every error that cortext raises on purpose."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cortext.config.load import load
+from cortext.distribution import install_command
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Done, Event, Note, Request, Text
@@ -72,7 +73,9 @@ def test_without_any_model_the_error_names_three_ways() -> None:
     with pytest.raises(NoModel) as caught:
         chosen()
 
-    assert caught.value.message == SETUP_GUIDE and caught.value.exit_status == 8
+    assert (
+        caught.value.message == SETUP_GUIDE.format(command=install_command("models")) and caught.value.exit_status == 8
+    )
     for word in (
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",
@@ -135,7 +138,7 @@ def test_a_key_without_its_library(bare: Path, monkeypatch: pytest.MonkeyPatch) 
     for name in ("", "anthropic", "anthropic/claude-x"):
         with pytest.raises(NoModel) as caught:
             chosen(name)
-        assert "pip install 'cortext-cli[models]'" in caught.value.hint
+        assert install_command("models") in caught.value.hint
     install(bare, "codex")
     assert chosen() == "cli/codex"
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from cortext.distribution import install_command
 from cortext.errors import ModelBusy, ModelCut, ModelRefused, ModelUnreachable, NoModel
 from cortext.llm import provider as provider_module
 from cortext.llm.connection import Limits
@@ -210,7 +211,7 @@ def test_a_missing_library_says_how_to_install_it() -> None:
     with pytest.raises(NoModel) as caught:
         provider_module.library("openai/x", "no_such_library")
 
-    assert "pip install 'cortext-cli[models]'" in caught.value.hint
+    assert install_command("models") in caught.value.hint
 
 
 def test_ollama_says_how_to_pull_a_model(server: ModelServer) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortext.distribution import install_command
 from cortext.errors import ConfigError, CortextError, StoreUnreachable
 from cortext.model.session import Session
 from cortext.safety.addresses import is_ambiguous, masked
@@ -194,4 +195,4 @@ def test_a_missing_driver_is_reported_with_how_to_install_it() -> None:
     code = "import sys; sys.modules['psycopg'] = None; from cortext.faces.cortext.main import main; sys.exit(main())"
     environ = {"CORTEXT_STORE": f"postgresql://me:{PASSWORD}@db/team", "PYTHONPATH": str(REPO / "src")}
     done = run([sys.executable, "-c", code, "list"], env={**os.environ, **environ})
-    assert done.code == 7 and "pip install 'cortext-cli[postgres]'" in done.err and PASSWORD not in done.out + done.err
+    assert done.code == 7 and install_command("postgres") in done.err and PASSWORD not in done.out + done.err

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import zipfile
 from datetime import date, timedelta
+from email import message_from_bytes
+from email.message import Message
+from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import unquote, urljoin, urlsplit
+from urllib.request import Request, urlopen
 
+from cortext import distribution
 from cortext.services.cost.prices import Prices, Source
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -60,6 +73,90 @@ def old_prices(sources: list[Source], today: date) -> list[str]:
     ]
 
 
+class _Links(HTMLParser):
+    """The files of a project on an index's page in HTML, the newest last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[dict[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        fields = {name: value or "" for name, value in attrs}
+        if tag == "a" and "href" in fields:
+            name = unquote(urlsplit(fields["href"]).path.rpartition("/")[2])
+            uploaded = fields.get("data-upload-time", "")
+            self.files.append({"filename": name, "url": fields["href"], "upload-time": uploaded})
+
+
+def index() -> str:
+    """Return the address of the index that pip asks, as it is configured here."""
+    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    configured = os.environ.get("PIP_INDEX_URL") or done.stdout.strip()
+    return configured or str(import_module("pip._internal.models.index").PyPI.simple_url)
+
+
+def owner(address: str, name: str) -> Message | None:
+    """Return the metadata of the newest file of a project on an index; None if the name is free.
+
+    Not by `pip index`, which shows nothing of a project that needs a newer Python than this one.
+    """
+    page = f"{address.rstrip('/')}/{name}/"
+    try:
+        kind, body = _get(page, accept="application/vnd.pypi.simple.v1+json, text/html;q=0.1")
+    except HTTPError as error:
+        if error.code == 404:
+            return None
+        raise
+    if "json" in kind:
+        files = json.loads(body)["files"]
+    else:
+        links = _Links()
+        links.feed(body.decode("utf-8"))
+        files = links.files
+    if not files:
+        return Message()  # registered, without a file
+    newest = max(enumerate(files), key=lambda each: (each[1].get("upload-time") or "", each[0]))[1]
+    url = urljoin(page, newest["url"])
+    try:
+        return message_from_bytes(_get(url.partition("#")[0] + ".metadata")[1])
+    except HTTPError:
+        return message_from_bytes(_metadata_inside(newest["filename"], _get(url)[1]))
+
+
+def _get(url: str, accept: str = "*/*") -> tuple[str, bytes]:
+    with urlopen(Request(url, headers={"Accept": accept}), timeout=60) as answer:
+        return answer.headers.get("Content-Type", ""), answer.read()
+
+
+def _metadata_inside(name: str, data: bytes) -> bytes:
+    """Return the metadata in a wheel or an sdist."""
+    if name.endswith((".whl", ".zip")):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            inside = next(each for each in archive.namelist() if each.endswith(("/METADATA", "/PKG-INFO")))
+            return archive.read(inside)
+    with tarfile.open(fileobj=io.BytesIO(data)) as sdist:
+        member = next(
+            each for each in sdist.getmembers() if each.name.count("/") == 1 and each.name.endswith("/PKG-INFO")
+        )
+        file = sdist.extractfile(member)
+        assert file is not None
+        return file.read()
+
+
+def not_ours(found: Message | None, name: str, urls: dict[str, str]) -> list[str]:
+    """Return why we cannot publish under a name: its project on the index names none of our addresses."""
+    if found is None:
+        return []
+    theirs = {each.partition(",")[2].strip() for each in found.get_all("Project-URL", [])} | {
+        found.get("Home-page", "")
+    }
+    if theirs & set(urls.values()):
+        return []
+    shown = f"{found.get('Name', name)} {found.get('Version', '')}: {found.get('Summary', 'no file')}".strip()
+    return [f"the name {name} on the index belongs to another project ({shown}): take another one"]
+
+
 def main() -> int:
     """Build into dist/ and report."""
     from cortext import __version__
@@ -70,6 +167,10 @@ def main() -> int:
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     found = problems(__version__, changelog, project()["urls"])
     found += old_prices(Prices().sources, date.today())
+    try:
+        found += not_ours(owner(index(), distribution.NAME), distribution.NAME, project()["urls"])
+    except OSError as error:
+        found.append(f"the index does not say who owns {distribution.NAME}: {error}")
     for problem in found:
         print(f"not ready: {problem}", file=sys.stderr)
     return 1 if found else 0

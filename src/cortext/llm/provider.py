@@ -13,7 +13,8 @@ from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
-from cortext.errors import CortextError, ModelCut, NoModel, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import CortextError, ModelCut, NoModel
 from cortext.llm import connection
 from cortext.llm.base import Event, Note, Request
 from cortext.llm.connection import Gathered, Limits, Wire

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from cortext.errors import ConfigError, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError
 
 EXTRA = "web"
 _NEEDED = ("jinja2", "markdown_it", "nh3", "pygments")

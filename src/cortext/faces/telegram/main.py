@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cortext.config import folders
-from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
 from cortext.services.assistant.turn import Assistant
 from cortext.services.assistant.worker import ChatWorker, error_text
 from cortext.wiring.assistant import bot_chats, bot_updates, build_assistant, build_worker

@@ -13,7 +13,8 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import Vectors
 from cortext.llm.connection import opener

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from cortext.config import folders
-from cortext.errors import ConfigError, CortextError, SessionBusy, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError, CortextError, SessionBusy
 from cortext.io.locks import Lock, read_holder
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport

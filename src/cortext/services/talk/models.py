@@ -8,13 +8,14 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.errors import DISTRIBUTION, NoModel, UsageError, install_hint
+from cortext.distribution import install_command, install_hint
+from cortext.errors import NoModel, UsageError
 from cortext.llm.base import Event, Model, Note, Request
 from cortext.model.message import Message
 from cortext.safety.secrets.masking import Finding, mask
 from cortext.services.text.masking import mask_message
 
-SETUP_GUIDE = f"""\
+SETUP_GUIDE = """\
 No model is available yet. Set up any one of these:
 
   1. A key       export ANTHROPIC_API_KEY=…     (or OPENAI_API_KEY, or GEMINI_API_KEY)
@@ -22,7 +23,7 @@ No model is available yet. Set up any one of these:
                  then, for example:  ollama pull qwen3
   3. An AI CLI   if Claude Code or another AI tool is installed and signed in, it is found automatically
 
-The first two also need the client libraries:  pip install '{DISTRIBUTION}[models]'
+The first two also need the client libraries:  {command}
 To set a default, use CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
 
 
@@ -48,7 +49,7 @@ def choose(name: str, sources: Mapping[str, Source]) -> Model:
     """Return the model `provider/name` or the default of `provider`; if `name` is empty, the first usable one."""
     name = name or _first_usable(sources)
     if not name:
-        raise NoModel(SETUP_GUIDE, kept="nothing was sent")
+        raise NoModel(SETUP_GUIDE.format(command=install_command("models")), kept="nothing was sent")
     provider, slash, model = name.partition("/")
     if provider not in sources:
         guess = f"did you mean openai/{name}? " if not slash else ""

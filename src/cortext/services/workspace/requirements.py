@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 
 from cortext.config.trust import settings_of
-from cortext.errors import CortextError, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import CortextError
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import mcp_sdk
 from cortext.services.workspace import merge_driver as merging

@@ -7,7 +7,8 @@ import re
 import time
 from typing import Any
 
-from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed
 
 try:
     import psycopg

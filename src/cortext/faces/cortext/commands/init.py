@@ -6,7 +6,8 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from cortext.errors import UnsafePath, UsageError, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import UnsafePath, UsageError
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
