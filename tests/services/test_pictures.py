@@ -101,7 +101,9 @@ def test_the_bytes_of_images_are_found_by_their_references(held: object, tmp_pat
     assert tool.images(transcript, {"another#x/0", "/etc/hostname"}) == {}
 
 
-def _planned(home: Path, images: list[bytes]) -> tuple[list[Message], dict[str, int], int]:
+def _planned(
+    home: Path, images: list[bytes], *, instead: tuple[bytes, bytes] = (b"", b"")
+) -> tuple[list[Message], dict[str, int], int]:
     """Import a conversation with these images; return what a resume would carry, and what the receipt says of it."""
     folder = home / ".claude" / "projects" / "-work-sea-shanties"
     folder.mkdir(parents=True)
@@ -113,6 +115,8 @@ def _planned(home: Path, images: list[bytes]) -> tuple[list[Message], dict[str, 
     script.save(folder)
     assert cortext("import", "--from", "claude").code == 0
     (folder / f"{KEY}.jsonl").unlink()  # our copy is enough
+    (copy,) = (home / ".local/share/cortext").rglob("native")
+    copy.write_bytes(copy.read_bytes().replace(b'"%b"' % instead[0], instead[1]) if instead[0] else copy.read_bytes())
     stores = Stores(str(home))
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
@@ -135,3 +139,11 @@ def test_the_newest_images_are_carried_up_to_a_limit(home: Path) -> None:
 
     assert images == MOST and changed[Change.IMAGE] == 2
     assert not any(isinstance(part, Picture) for message in carried[:4] for part in message.parts_of(IMAGE))
+
+
+@pytest.mark.req("TRUE-03", "SAFE-07")
+def test_a_hostile_record_in_a_transcript_leaves_a_note(home: Path) -> None:
+    deep = b"[" * 900 + b"]" * 900
+    carried, changed, images = _planned(home, [FIRST], instead=(_base64(FIRST).encode(), deep))
+
+    assert (images, changed[Change.IMAGE]) == (0, 1) and len(carried) == 2
