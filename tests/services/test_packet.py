@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model import tokens
-from cortext.model.message import Message
+from cortext.model.message import Message, Part
 from cortext.model.session import Change, Session
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import Packet, build
@@ -62,3 +62,23 @@ def test_a_summary_keeps_its_paragraphs(tmp_path: Path) -> None:
     summary = "1. Goal:\n   Count herons.\n\n\n2. Files:\n   - pond.py\n"
     packet = _packet(tmp_path, Message(role="user", content="Go on."), budget=4_000, summary=summary)
     assert "\nSummary:\n  1. Goal:\n  Count herons.\n  \n  2. Files:\n  - pond.py\n" in packet.context
+
+
+@pytest.mark.req("TRUE-03")
+def test_images_and_the_tools_own_notes_are_named_in_the_receipt(tmp_path: Path) -> None:
+    shown = Part("image", ref="key#one/0", media_type="image/png")
+    looked = [Part("tool_result", call_id="a", output="here"), Part("image", ref="key#two/0", call_id="a")]
+    store = WorkspaceStore(str(tmp_path))
+    store.create(Session(id="talk", extra={"tool_notes": {"claude one": 3, "codex two": 1}}))
+    store.append(
+        "talk",
+        Message(role="user", content="Look.", parts=[shown]),
+        Message(role="assistant", parts=[Part("tool_call", id="a", name="view_image", input={})]),
+        Message(role="tool", parts=looked),
+    )
+
+    receipt = build(store.peek("talk"), History(store, store.peek("talk"))).receipt
+
+    assert receipt.changed == {"image replaced by a text note": 2}
+    assert receipt.left_out == {"note of the tool to its model (the tool that continues makes its own)": 4}
+    assert (receipt.messages, receipt.tool_calls) == (3, 1)

@@ -26,7 +26,7 @@ from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Messa
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.conversation import Conversation
 from cortext.tools.gemini_cli.records import record_decoder
-from cortext.tools.gemini_cli.withheld import withheld
+from cortext.tools.gemini_cli.withheld import COMMANDS, REMOVED, SHORTENED, withheld
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
 
@@ -477,3 +477,45 @@ def test_transcripts_of_other_users_are_read_completely(tmp_path: Path) -> None:
         calls = {part.id for message in messages for part in message.parts_of(TOOL_CALL)}
         assert all(part.call_id in calls for message in messages for part in message.parts_of(TOOL_RESULT))
         assert {message.role for message in messages} == {"user", "assistant", "tool"}
+
+
+@pytest.mark.req("FLOW-06", "TRUE-03")
+def test_a_message_that_a_rewritten_list_lacks_is_withheld(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    asked, dropped = chat.user("first words"), chat.user("/etc/hosts is a path")
+    answered = chat.model("So it is.")
+    chat.replace(chat.context(), asked, answered)
+    chat.user("next")
+
+    found = withheld(str(chat.save(tmp_path)))
+
+    assert found is not None and dropped["id"] in found.messages[COMMANDS]
+    chat.replace(chat.context(), answered)
+    found = withheld(str(chat.save(tmp_path)))
+    assert found is not None and asked["id"] in found.messages[REMOVED]
+
+
+@pytest.mark.req("FLOW-06", "TRUE-03")
+@pytest.mark.parametrize(
+    ("tool", "text", "shortened"),
+    [
+        ("read_file", "x" * 130_000, 2),
+        ("read_file", "x" * 90_000, 0),  # 22,500 tokens each: two are within the 50,000 that stay
+        ("run_shell_command", "a line\n" * 18_000, 2),
+        ("run_shell_command", "x" * 130_000, 0),  # its excerpt has whole lines
+        ("activate_skill", "x" * 130_000, 0),
+    ],
+)
+def test_long_old_results_are_counted_as_gemini_cli_shortens_them(
+    tmp_path: Path, tool: str, text: str, shortened: int
+) -> None:
+    """The newest results within 50,000 tokens stay, and all of them unless the others have 30,000."""
+    chat = Chat().begin()
+    for _ in range(3):
+        chat.user("Read it.")
+        chat.put(chat.record("gemini", "", toolCalls=[chat.call(tool, text)]))
+    chat.model("Done.")
+
+    found = withheld(str(chat.save(tmp_path)))
+
+    assert found is not None and found.changed.get(SHORTENED, 0) == shortened

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from cortext.model import clock, tokens
 from cortext.model.amounts import amount
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
+from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import TOOL_NOTES, Session
 from cortext.model.turns import Change
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
@@ -180,6 +180,8 @@ def build(
     count_notes(receipt, session)
     if kept_from:
         receipt.left_out["older message (its facts are in the context block)"] = kept_from
+    if images := sum(len(message.parts_of(IMAGE)) for message in carried):
+        receipt.changed[Change.IMAGE] = images
     if fitting.cut_results:
         receipt.changed[SHORTENED] = fitting.cut_results
     if fitting.cut_message:
@@ -250,7 +252,8 @@ def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], 
             break
         results = message.parts_of(TOOL_RESULT)
         cut += sum(part.output not in text for part in results)
-        carried.append(replace(message, parts=message.parts_of(TOOL_CALL)) if results else message)
+        kept = [part for part in message.parts or () if part.type in (TOOL_CALL, IMAGE)]
+        carried.append(replace(message, parts=kept) if results else message)
         texts.append(text)
         used += size
     return carried, texts, used, cut
