@@ -9,6 +9,7 @@ import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Session
+from cortext.model.turns import Change
 from cortext.safety.framing import control_disarmed
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import OWN, carry_out, make_plan
@@ -72,6 +73,9 @@ def _imported(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Stores, Foun
     script = Script()
     script.user(HOSTILE)
     script.assistant("No.")
+    script.user("<command-message>heron</command-message>\n<command-name>/heron</command-name>")
+    script.user([{"type": "text", "text": "Use a tally of five."}], isMeta=True)
+    script.assistant("Counted.")
     path = Path(script.save(folder).path)
     assert cortext("import", "--from", "claude").code == 0
     stores = Stores(str(home))
@@ -115,6 +119,7 @@ def test_what_comes_back_from_a_program_is_recognised(
     carry_out(plan, found, tool, stores.capture())
 
     assert plan.receipt.changed[COUNT] >= 3
+    assert plan.receipt.changed[Change.INSTRUCTIONS] == 1
     done = cortext("import", "--json", cwd=tmp_path)
     assert [row["transcripts"] for row in done.json if row["tool"] == program] == [1], done.out
     assert log.read_bytes() == stored
