@@ -52,12 +52,14 @@ def test_the_metadata_is_read(tmp_path: Path) -> None:
 
 def test_a_reading_with_a_cursor_knows_what_earlier_events_said(tmp_path: Path) -> None:
     path = _save(tmp_path, *samples.LINES)
-    _, complete = _read(path)
+    reading, complete = _read(path)
+    assert reading.about.notes >= 1, "the text of a skill is counted"
     for count in range(1, len(samples.LINES)):
         first, before = _read(_save(tmp_path, *samples.LINES[:count]))
         rest, after = _read(_save(tmp_path, *samples.LINES), json.loads(json.dumps(first.cursor)))
         assert before + after == complete, f"after {count} events"
         assert (rest.about.model, rest.about.command) == ("test-model", "/workspace.plan")
+        assert rest.about.notes == reading.about.notes
 
 
 def test_our_context_block_is_not_taken_for_the_users_words(tmp_path: Path) -> None:

@@ -355,3 +355,15 @@ def test_commands_become_skills_that_only_the_user_calls(tmp_path: Path) -> None
     assert "Topic: $ARGUMENTS\nThen /skill:workspace-stop." in text
     run = files[".kimi-code/skills/workspace-resume/SKILL.md"].decode()
     assert "`KIMI_SESSION_ID=${KIMI_SESSION_ID} cortext resume --in-tool`" in run
+
+
+@pytest.mark.req("TRUE-03")
+def test_what_kimi_code_told_its_model_is_counted_once(tmp_path: Path) -> None:
+    save(tmp_path, RECORDS)
+    whole, _ = read(tmp_path)
+    save(tmp_path, RECORDS[: len(RECORDS) // 2])
+    first, _ = read(tmp_path)
+    save(tmp_path, RECORDS)
+    rest, _ = read(tmp_path, first.cursor)
+
+    assert rest.about.notes == whole.about.notes >= 2, "a skill that the user called, and one that the model did"

@@ -46,6 +46,7 @@ class CopilotReading:
         self._usage: dict[str, Any] = _dict(state.get("usage"))
         self._names: dict[str, str] = {str(call): str(name) for call, name in _dict(state.get("calls")).items()}
         self.about.model, self.about.command = str(state.get("model", "")), str(state.get("command", ""))
+        self.about.notes = int(state.get("notes") or 0)
 
     def __iter__(self) -> Iterator[Message]:
         self.about.title = title_beside(self._path)
@@ -54,6 +55,7 @@ class CopilotReading:
             found = _TYPE.match(line)
             kind = found[1].decode("ascii") if found else ""
             if kind not in MESSAGES and kind not in _INFORMATIVE and is_bookkeeping(kind) and _is_one_event(line):
+                self.about.notes += kind == "skill.invoked"
                 note(self.counts.skipped, kind)  # some of them hold a whole request: too long to decode for nothing
                 continue
             for event in lines.decode(line, decoder, Event):
@@ -67,7 +69,13 @@ class CopilotReading:
                     self._describe(message)
                     yield message
         calls = dict(list(self._names.items())[-_KEPT_CALLS:])
-        state = {"usage": self._usage, "calls": calls, "model": self.about.model, "command": self.about.command}
+        state: dict[str, Any] = {
+            "usage": self._usage,
+            "calls": calls,
+            "model": self.about.model,
+            "command": self.about.command,
+        }
+        state["notes"] = self.about.notes
         self.cursor = {"offset": lines.end, "seen": fingerprint(self._path, lines.end), **state}
 
     def _message(self, event: Event) -> Message | None:
@@ -83,6 +91,7 @@ class CopilotReading:
         message = message_of(event, self._key, self._names)
         if message is None:
             note(self.counts.skipped, "prompt of the program")
+            self.about.notes += 1
         elif is_empty_message(message):
             note(self.counts.skipped, WITHOUT_CONTENT)
             return None

@@ -42,6 +42,8 @@ class KimiReading:
             log = _Log(self, path, saved if isinstance(saved, dict) else None, aside=name != "main")
             yield from log
             reached[name] = log.cursor
+            if name == "main":
+                self.about.notes = log.notes
         self.cursor = reached
 
     @property
@@ -61,6 +63,7 @@ class _Progress(msgspec.Struct):
     last: str = ""  # the newest message
     parent: str = ""  # what the next message follows, if that is another one
     prompts: list[str] = []  # the message before each of the last prompts; Kimi Code can undo prompts
+    notes: int = 0  # texts of its own, and instructions of skills, that Kimi Code gave to its model
 
 
 class _Log:
@@ -79,6 +82,11 @@ class _Log:
             except msgspec.ValidationError:
                 pass  # read everything
         self.cursor: dict[str, Any] | None = None
+
+    @property
+    def notes(self) -> int:
+        """How many texts of its own Kimi Code has given to its model by now."""
+        return self._progress.notes
 
     def __iter__(self) -> Iterator[Message]:
         counts = self._reading.counts
@@ -180,6 +188,7 @@ class _Log:
             return []
         if said.role == USER:
             by_command = origin.kind in ("skill_activation", "plugin_command")
+            self._progress.notes += origin.kind in INJECTED or by_command
             if origin.kind in INJECTED or (by_command and origin.trigger != "user-slash"):
                 note(counts.skipped, f"message by {origin.kind}")
                 return []

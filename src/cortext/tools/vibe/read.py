@@ -88,6 +88,7 @@ class VibeReading(WholeReading):
                 self.damaged(NOT_UNDERSTOOD, f"{records.LINES}, record {number + 1}")
                 continue
             if line.role == "system" or line.injected:
+                self.about.notes += 1
                 note(self.counts.skipped, "text of the program")
             elif message is None:
                 note(self.counts.unknown, f"role {line.role}" if line.role else "without role")
@@ -143,6 +144,7 @@ class VibeReading(WholeReading):
         for item in context:
             message = from_context(item.message)
             if item.source != "history":
+                self.about.notes += 1
                 note(self.counts.skipped, f"context from {item.source}")
                 self.about.summary = (summary_in(message.content) if message else "") or self.about.summary
             elif message is None:
