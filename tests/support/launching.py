@@ -51,10 +51,11 @@ class Launched(NamedTuple):
         """Compare both requests with the receipt and with what was said in the source."""
         said = [one for one in said if one.text not in self.withheld]
         closing = CLOSING if self.plan.how == NEW else OWN_CLOSING if self.plan.prompt else CLOSING[-1:]
-        outcome = compare(self.request, self.plan, said, closing)
+        start = [] if self.first is None else [*closing[:-1], Said(ASSISTANT, WELCOME)]
+        outcome = compare(self.request, self.plan, said, [*start, *closing[-1:]] if start else closing)
         if self.first is not None:
-            start = compare(self.first, self.plan, said, closing[:-1])
-            outcome.problems += [f"at the start: {problem}" for problem in start.problems]
+            problems = compare(self.first, self.plan, said, start[:-1]).problems
+            outcome.problems += [f"at the start: {problem}" for problem in problems]
         outcome.problems += self.problems
         return outcome
 
@@ -79,7 +80,8 @@ def launched(desk: Desk, stores: Stores, found: Found, target: str, project: Pat
         typed = len(desk.server.requests)
         desk.say(screen.at_prompt(), NEXT)
         screen.wait_for(ANSWER, timeout=START_SECONDS)
-        plan.key = _key_of_answer(tool, project, before, screen)
+        known = {message.id for message in plan.carried}.union(*before.values())
+        plan.key = _key_of_answer(tool, project, known, screen)
         process = screen.process()
     desk.server.drop_replies()
     _wait_for_end(process)
@@ -110,9 +112,8 @@ def _answered(desk: Desk, screen: Screen, start: int) -> Request:
     return request
 
 
-def _key_of_answer(tool: NativeWriter, project: Path, before: dict[str, list[str]], screen: Screen) -> str:
+def _key_of_answer(tool: NativeWriter, project: Path, known: set[str], screen: Screen) -> str:
     """Return the tool's session that the answer was stored in: a screen shows it before that."""
-    known = set[str]().union(*before.values())
     deadline = time.monotonic() + START_SECONDS
     while True:
         for transcript in _transcripts(tool, project):

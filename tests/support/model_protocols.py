@@ -189,13 +189,13 @@ def _chat_turns(body: Json) -> list[Turn]:
     return turns
 
 
+# How the two prompts for a title of Mistral Vibe begin.
+VIBE_TITLES = ("You write short, descriptive titles", "You name coding-agent sessions")
+
+
 def _chat_errand(body: Json) -> str | None:
     first = plain_text((body.get("messages") or [{}])[0].get("content"))
-    titles = (
-        "You are a title generator",
-        "Generate concise conversation titles",
-        "You write short, descriptive titles",
-    )
+    titles = ("You are a title generator", "Generate concise conversation titles", *VIBE_TITLES)
     return "A test conversation" if first.startswith(titles) else None
 
 

@@ -14,6 +14,7 @@ from cortext.io import inside
 from cortext.model.message import ASSISTANT, ATTACHMENT, TOOL_CALL, TOOL_RESULT, USER, Message, Part, thread
 from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
+from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, Plan
@@ -46,7 +47,7 @@ class Said(NamedTuple):
 
 
 # What follows the conversation in the request: our command, the context block, and the prompt.
-CLOSING = [Said(USER, text) for text in (COMMAND, "[RESUMED CONVERSATION]", SUMMARY, "[END RESUMED CONTEXT]", NEXT)]
+CLOSING = [Said(USER, text) for text in (COMMAND, BEGIN, SUMMARY, END, NEXT)]
 
 # The labels of a call and of a result for a program without structured calls; the id is in both.
 _LABELLED = re.compile(r"^(?=\[(?:call of|result of the call of) )", re.MULTILINE)
@@ -193,7 +194,7 @@ def compare(request: Request, plan: Plan, said: Sequence[Said], closing: Sequenc
         changed={str(kind): count for kind, count in receipt.changed.items()},
         problems=[
             *_missing(received, [*said, *closing]),
-            *_repeated(received, said),
+            *_repeated(received, [*said, *closing]),
             *_unsaid(received, said),
             *_miscounted(received, plan, receipt.messages),
             *_unpaired(request, receipt.tool_calls - as_text, is_own=plan.how != NEW),
@@ -266,7 +267,7 @@ def _missing(received: Received, said: Sequence[Said]) -> list[str]:
 def _repeated(received: Received, said: Sequence[Said]) -> list[str]:
     """Return the texts that were received more often than they were said; the context block is known by its summary."""
     problems = []
-    texts = [*(text for _, text in said), COMMAND, SUMMARY, NEXT]
+    texts = [text for _, text in said if text not in (BEGIN, END)]
     for text in dict.fromkeys(texts):
         once = sum(other.count(text) for other in texts)
         times = sum(turn.text.count(text) for turn in received.texts)

@@ -53,7 +53,7 @@ LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, b
 - ✗ it did not (see [What did not pass](#what-did-not-pass))
 - † something was changed or left out on the way, and the receipt says so (see [What was changed](#what-was-changed))
 - ‡ the program of the row itself had lost something before (see [What a program lost](#what-a-program-lost))
-- *older*: that code has changed since, and the pair was not run again yet
+- *older*: not run again yet since that code has changed, or since the program was started without a terminal
 - – not run"""
 
 # Why a pair does not pass, where that is known.
@@ -75,6 +75,7 @@ class Row(msgspec.Struct, kw_only=True):
     versions: tuple[str, ...]
     date: str
     code: str = ""  # the hash of the code that it proves
+    launched: bool = False  # in a terminal, by `cortext resume`; results of before were not
     seconds: float = 0.0
     outcome: Outcome | None = None
     error: str = ""
@@ -86,8 +87,8 @@ class Row(msgspec.Struct, kw_only=True):
 
     @property
     def is_older(self) -> bool:
-        """Whether the code has changed since."""
-        return self.code != code_of(self.source, self.target)
+        """Whether the code has changed since, or it was not started as a user does it."""
+        return not self.launched or self.code != code_of(self.source, self.target)
 
     @property
     def line(self) -> str:

@@ -64,6 +64,7 @@ def row_of(held: Conversation | str, source: str, target: str, home: str, folder
         versions=versions(source, target),
         date=time.strftime("%Y-%m-%d"),
         code=code_of(source, target),
+        launched=True,
     )
     started = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)

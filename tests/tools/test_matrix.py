@@ -165,7 +165,7 @@ def test_every_pair_is_run_once_in_every_home_and_every_program_early() -> None:
 
 
 def _row(source: str, target: str, **fields: object) -> Row:
-    fields = {"code": code_of(source, target), "date": "2026-11-17", **fields}
+    fields = {"code": code_of(source, target), "launched": True, "date": "2026-11-17", **fields}
     return Row(source=source, target=target, versions=versions(source, target), **fields)  # type: ignore[arg-type]
 
 
@@ -195,6 +195,12 @@ def test_a_result_of_older_code_is_shown_as_older_and_run_again(tmp_path: Path) 
     assert "2 of 4 pairs were run, 2 passed, on 2026-11-17; 1 with older code." in lines
     assert not is_done(results.get("claude", "pi", FRESH)) and is_done(results.get("pi", "claude", FRESH))
     assert {name: pairs.passed_to for name, pairs in proven(rows).items()} == {"claude": 1, "pi": 0}
+
+
+@pytest.mark.req("TRUE-01")
+def test_a_result_of_a_start_without_a_terminal_is_older() -> None:
+    assert not _row("claude", "pi", home=FRESH).is_older
+    assert _row("claude", "pi", home=FRESH, launched=False).is_older
 
 
 def test_the_hash_of_a_pair_is_of_its_two_adapters_and_of_what_all_share() -> None:
