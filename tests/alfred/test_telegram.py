@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_nothing_that_the_owner_sends_is_lost(home: Path, env: dict[str, str], t
         for number, (body, about, text) in enumerate(sent):
             telegram.send(ME, **body)
             _wait_for_answer(telegram, number + 2, "Answer to [The user")
-            telegram.wait_for(lambda text=text: text in telegram.said(ME)[-1])
+            telegram.wait_for(partial(lambda wanted: wanted in telegram.said(ME)[-1], text))
             assert about in telegram.said(ME)[-1]
         telegram.send(ME, story={"chat": {"id": 1}, "id": 2})
         telegram.wait_for(lambda: "but not its content" in telegram.said(ME)[-1])

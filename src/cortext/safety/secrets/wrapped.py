@@ -65,7 +65,8 @@ def spans(text: str, words: str) -> Iterator[tuple[int, int, int, str]]:
 def _joined(text: str, start: int, end: int) -> tuple[str, list[int], list[int]]:
     """Return a key with the words that follow it on the next lines, the offset of each character, and the joints."""
     here = len(text[start:end].rstrip("\r\n"))
-    pieces, places, joints = [text[start : start + here]], list(range(start, start + here)), []
+    pieces, places = [text[start : start + here]], list(range(start, start + here))
+    joints: list[int] = []
     if end - text.rfind("\n", 0, start) < _SHORTEST_LINE:
         return pieces[0], places, joints
     for _ in range(_MOST_LINES):

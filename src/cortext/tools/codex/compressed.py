@@ -14,12 +14,17 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from cortext.errors import DamagedData, install_hint
+from cortext.distribution import install_hint
+from cortext.errors import DamagedData
 from cortext.io import files as fsio
 
 ENDING = ".zst"
 EXTRA = "zst"
-UNREAD = f"compressed page (.zst; {install_hint(EXTRA)})"
+
+
+def unread() -> str:
+    """Return the kind of record that a page is without the library."""
+    return f"compressed page (.zst; {install_hint(EXTRA)})"
 
 
 @lru_cache(maxsize=1)

@@ -135,7 +135,7 @@ def _plain(path: str, counts: Counts) -> str:
         place_named(counts, error.message)
         return ""
     if not found:
-        note(counts.unknown, compressed.UNREAD)
+        note(counts.unknown, compressed.unread())
         place_named(counts, path)
     return found
 
