@@ -187,7 +187,7 @@ def test_a_compressed_page_is_named_if_there_is_no_library(tmp_path: Path, monke
     reading = tool.read(found)
 
     assert list(reading) == []
-    assert reading.counts.unknown == {compressed.UNREAD: 1} and "pip install" in compressed.UNREAD
+    assert reading.counts.unknown == {compressed.unread(): 1} and "pip install" in compressed.unread()
     assert list(tool.read(found, reading.cursor)) == []
 
 
