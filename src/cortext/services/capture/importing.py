@@ -34,7 +34,9 @@ def scan(tools: Iterable[TranscriptSource], reports: dict[str, ToolReport]) -> W
             note_failure(reports, tool.name, "", "", reason_of(error))
             continue
         work.extend((tool, transcript) for transcript in listed)
-        keys = [f"{LEFTOVER_KEY}{number} {item.path}" for number, item in enumerate(left)]
+        paths = [item.path for item in left]
+        # A database may have several: the place among its own keeps the time at which each was noticed.
+        keys = [f"{LEFTOVER_KEY}{path} {paths[:place].count(path)}" for place, path in enumerate(paths)]
         version = _version_of(tool) if set(keys) - {failure.key for failure in uncaptured.failures()} else ""
         for key, item in zip(keys, left, strict=True):
             report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
