@@ -43,11 +43,12 @@ class CortextError(Exception):
         self.kept = kept
         self.hint = hint
         self.session_id = ""  # the session in which it happened, for a script that continues with it
+        self.reply = ""  # the part of a model's answer that had arrived
 
     def as_dict(self) -> dict[str, str]:
         """Return the error for `--json`, without empty fields."""
         fields = {"code": self.code, "message": self.message, "kept": self.kept, "hint": self.hint}
-        fields["session_id"] = self.session_id
+        fields |= {"session_id": self.session_id, "reply": self.reply}
         return {name: value for name, value in fields.items() if value}
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import re
 
-# Control characters except newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates; line
-# and paragraph separators; invisible characters and tags. Zero-width joiners stay: emoji need them.
+# Control characters except newline and tab; C1 controls; the Arabic mark, embeddings, overrides and isolates; line
+# and paragraph separators; invisible characters and tags. Zero-width joiners stay: emoji need them; so do
+# U+200E and U+200F, which right-to-left text needs beside punctuation and which reverse nothing.
 _UNSAFE = (
-    "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2060-\\u2069"
+    "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u2028\\u2029\\u202a-\\u202e\\u2060-\\u2069"
     "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f"
 )
 _PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])

@@ -56,6 +56,9 @@ class Chats(Protocol):
     def active(self, chat: str) -> str | None:
         """Return the id of the chat's active session; empty if it has none now, None if it never had one."""
 
+    def trouble(self, chat: str) -> str:
+        """Return why it cannot be known which session is active in a chat; empty if nothing is damaged."""
+
     def activate(self, chat: str, session_id: str) -> None:
         """Make a session the active one of this chat (empty: none), durably."""
 

@@ -73,6 +73,9 @@ class Loop(TalkLoop):
                 store_answer(talk)
             else:
                 show_answer(talk, on_call=self.show_call)
+        except CortextError as error:
+            error.reply = talk.reply.text if talk.reply is not None else ""
+            raise
         finally:
             self._end_turn(session_id, stored, talk)
             self.assistant.background.finish(BACKGROUND_TIMEOUT)
@@ -84,6 +87,9 @@ class Loop(TalkLoop):
         return 130 if talk.stopped else cut.exit_status if cut else 0
 
     def _choose_session(self, new: bool, session: str) -> None:
+        trouble = self.assistant.sessions.chats.trouble(COMMAND_LINE)
+        if trouble:
+            note(f"{trouble}; the sessions are unchanged: /sessions lists them, and the file is kept as *.damaged")
         if session:
             answer = self.commands.run(COMMAND_LINE, f"/resume {session}")
             note(answer.text)
@@ -96,6 +102,8 @@ class Loop(TalkLoop):
         session_id = self.assistant.sessions.active(COMMAND_LINE)
         if session_id:
             note(self.commands.run(COMMAND_LINE, "/session").text)
+            if self.assistant.context(session_id).view.awaits_answer:
+                note("your last message has no answer yet; /retry asks again")
         note("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves.")
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────

@@ -47,6 +47,7 @@ def ask_once(stores: Stores, options: Namespace) -> int:
             _end_quietly(opened, INTERRUPTED)
             if isinstance(error, CortextError):
                 error.session_id = opened.session.id
+                error.reply = opened.talk.reply.text if opened.talk.reply is not None else ""
             raise
         opened.end(INTERRUPTED if code == 130 else COMPLETED)
     if options.json:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from cortext.faces.terminal.style import columns, paint, style_codes
 from cortext.safety import terminal
 
-JOINER = "\u200d"  # joins the parts of an emoji: zero width
+_INVISIBLE = "\u200d\u200e\u200f"  # the joiner in emoji, and marks of direction
 SAMPLE = 64  # cells of a column that show whether its values repeat
 
 
@@ -22,7 +22,7 @@ def width(text: str) -> int:
         return len(text)
     return sum(
         0
-        if unicodedata.category(character) in ("Mn", "Me") or character == JOINER
+        if unicodedata.category(character) in ("Mn", "Me") or character in _INVISIBLE
         else 2
         if unicodedata.east_asian_width(character) in "WF"
         else 1

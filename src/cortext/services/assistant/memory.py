@@ -24,6 +24,7 @@ __all__ = ["KINDS", "Fact", "Memory", "fact_json"]
 RELATED = 0.2  # the similarity below which two texts are unrelated
 MAX_CHARACTERS = 2_000  # of a fact: a longer text is a document
 _WORD = re.compile(r"\w+")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 # The similarity in meaning of a query to each text: 1 is identical, 0 is unrelated.
 Similarity = Callable[[str, Sequence[str]], Sequence[float]]
@@ -85,6 +86,14 @@ class Memory:
         if expires and not moment:
             raise UsageError(
                 f"invalid expiry date {ascii(expires)[:60]}", hint="use ISO 8601: 2026-01-31 or 2026-01-31T09:30Z"
+            )
+        if _DATE.fullmatch(expires.strip()):
+            moment = f"{moment[:10]}T23:59:59.999Z"  # it still holds on that day
+        if moment and moment <= clock.now():
+            raise UsageError(
+                f"the expiry date {moment[:10]} has passed",
+                kept="nothing was remembered",
+                hint="use a later one, or leave it out",
             )
         return self._facts.add(
             Fact(id="", text=text, kind=kind, expires_at=moment, session_id=session_id, message_id=message_id, by=by)

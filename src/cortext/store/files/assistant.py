@@ -100,11 +100,24 @@ class FileChats:
         session_id = text_field(fields, "session_id")
         return session_id if is_id(session_id) else ""
 
+    def trouble(self, chat: str) -> str:
+        path = self._path(chat)
+        fields, damage = load_fields(path)
+        if damage and os.path.lexists(path):
+            return f"{path} is damaged ({damage[0].reason})"
+        session_id = fields.get("session_id", "")
+        named = isinstance(session_id, str) and (not session_id or is_id(session_id))
+        return "" if named else f"{path} names no session: {ascii(session_id)[:60]}"
+
     def activate(self, chat: str, session_id: str) -> None:
         if session_id:
             check_id(session_id)
         path = self._path(chat)
         fsio.ensure_folder(os.path.dirname(path))
+        if self.trouble(chat):
+            fsio.replace_file(
+                f"{path}.damaged", [fsio.read_text(path, "surrogateescape").encode("utf-8", "surrogateescape")]
+            )
         fields, _ = load_fields(path)
         save_fields(path, {**fields, "session_id": session_id})
 

@@ -29,6 +29,9 @@ class ServerChats:
         session_id: str = rows[0][0]
         return session_id if is_id(session_id) else ""
 
+    def trouble(self, chat: str) -> str:
+        return ""
+
     def activate(self, chat: str, session_id: str) -> None:
         if session_id:
             check_id(session_id)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from cortext.config import folders
-from cortext.errors import CortextError, ModelError
+from cortext.errors import CortextError, ModelError, UsageError
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.talk.answer import show_answer, show_call
@@ -78,6 +78,9 @@ class TalkLoop(ABC):
                     continue
                 except EOFError:
                     text = LEAVE[0]
+                except UsageError as error:
+                    self.fail(error)
+                    continue
                 finally:
                     shown = None
                 if self._step(text):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import stat
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from cortext.errors import UsageError
+
+_INVALID = re.compile("[\udc80-\udcff]")  # how Python reads such a byte
 NOTE_AFTER = 2.0  # seconds until a note says what we are waiting for
 
 
@@ -30,7 +34,7 @@ def _is_piped() -> bool:
 
 
 def _read() -> str:
-    """Read standard input to its end; bytes that are not UTF-8 are preserved."""
+    """Read standard input to its end. Bytes that are not UTF-8 raise UsageError."""
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
     try:
@@ -38,4 +42,17 @@ def _read() -> str:
             print("(waiting for the end of standard input; use < /dev/null to ask without it)", file=sys.stderr)
     except (OSError, ValueError):  # it does not support select
         pass
-    return sys.stdin.read().strip()
+    return checked(sys.stdin.read()).strip()
+
+
+def checked(text: str) -> str:
+    """Return what was read from standard input; UsageError if it had bytes that are not UTF-8."""
+    invalid = _INVALID.search(text)
+    if invalid is None:
+        return text
+    line = text.count("\n", 0, invalid.start()) + 1
+    raise UsageError(
+        f"standard input is not UTF-8: byte 0x{ord(invalid[0]) - 0xDC00:02x} in line {line}",
+        kept="nothing was stored, and no model was asked",
+        hint="convert it first, for example with: iconv -f latin1 -t utf-8",
+    )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
 from cortext.faces.terminal.talk.interrupt import answer_to, interrupts_raised, mark_pastes, pending_interrupt
+from cortext.faces.terminal.talk.piped import checked
 from cortext.safety import terminal
 from cortext.services.talk.slash import Complete
 
@@ -38,7 +39,7 @@ class Prompt:
         self._session: PromptSession[str] | None = None
         self._enter = Enter()
         if not self.live and isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # preserves bytes that are not UTF-8
+            sys.stdin.reconfigure(errors="surrogateescape")  # bytes that are not UTF-8 are reported, with their line
 
     def ask(self, label: str, *, default: str = "", shown: Callable[[], object] | None = None) -> str:
         """Return what is typed after `default`, without the newline; `shown` is called when it is on screen."""
@@ -50,7 +51,7 @@ class Prompt:
             if shown is not None:
                 shown()
             with interrupts_raised():
-                return _plain_input()
+                return checked(_plain_input())
         first = self._session is None
         with _keys_only():
             if first and not default:
