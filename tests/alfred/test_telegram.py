@@ -46,6 +46,10 @@ def _wait_for_answer(telegram: TelegramServer, count: int, beginning: str) -> No
     telegram.wait_for(lambda: len(telegram.said(ME)) == count and telegram.said(ME)[-1].startswith(beginning))
 
 
+def _is_in_last(telegram: TelegramServer, text: str) -> bool:
+    return text in telegram.said(ME)[-1]
+
+
 @pytest.mark.req("CHAT-06", "CHAT-13")
 def test_the_bot_keeps_resumes_and_exports_sessions(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
@@ -183,7 +187,7 @@ def test_nothing_that_the_owner_sends_is_lost(home: Path, env: dict[str, str], t
         for number, (body, about, text) in enumerate(sent):
             telegram.send(ME, **body)
             _wait_for_answer(telegram, number + 2, "Answer to [The user")
-            telegram.wait_for(partial(lambda wanted: wanted in telegram.said(ME)[-1], text))
+            telegram.wait_for(partial(_is_in_last, telegram, text))
             assert about in telegram.said(ME)[-1]
         telegram.send(ME, story={"chat": {"id": 1}, "id": 2})
         telegram.wait_for(lambda: "but not its content" in telegram.said(ME)[-1])
