@@ -209,3 +209,14 @@ def test_a_line_of_a_diff_is_one_line() -> None:
     shown = str(html(items([Message(role="assistant", parts=[call], seq=0)], _Addresses())))
     diff = re.findall(r"<pre class=\"diff\".*?</pre>", shown, re.DOTALL)[0]
     assert diff.count('class="line added"') == 2 and diff.count("\n") == 2
+
+
+@pytest.mark.req("TRUE-03")
+def test_the_instructions_of_a_skill_are_folded() -> None:
+    message = Message(
+        role="system", content="# Wading\n\nStep slowly.", extra={"instructions": "skill <wading>"}, seq=0
+    )
+    shown = str(html(items([message], _Addresses())))
+    folded = re.search(r"<details class=\"fold thinking\">\s*<summary>(.*?)</summary>.*Step slowly", shown, re.DOTALL)
+    assert folded and "Instructions" in folded[1] and "skill &lt;wading&gt;" in folded[1]
+    assert _wrong(shown) == []
