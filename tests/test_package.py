@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from bench import install_size
 from packaging.requirements import Requirement
 
 from cortext import __version__, distribution
@@ -151,6 +152,14 @@ def test_the_distribution_has_one_name() -> None:
     (everything,) = (Requirement(text) for text in project["optional-dependencies"]["all"])
     assert project["name"] == everything.name == distribution.NAME
     assert ",".join(sorted(everything.extras)) == lean  # without the one that brings gigabytes
+
+
+@pytest.mark.req("LIB-04")
+def test_the_command_of_the_readme_installs_extras_that_exist() -> None:
+    option, source = install_size.readme_command()
+    assert option == "--no-compile" and Requirement(f"x{source.removeprefix('.')}").extras <= set(
+        release.project()["optional-dependencies"]
+    )
 
 
 @pytest.mark.req("LIB-04")
