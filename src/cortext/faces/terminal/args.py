@@ -1,11 +1,13 @@
-"""What the parsers of the commands share: the width of their help, and checked numbers.
+"""What the parsers of the commands share: the width of their help, options given twice, and checked numbers.
 
 The width is set here because argparse would import shutil just to ask for it.
 """
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError, HelpFormatter
+import argparse
+from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
+from typing import Any
 
 from cortext.faces.terminal.style import columns
 
@@ -15,6 +17,35 @@ class Help(HelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=min(columns() or 100, 100))
+
+
+class Several(Action):
+    """An option whose value is a list with commas: given again, it adds to the list."""
+
+    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option_string: Any = None) -> None:
+        before = f"{getattr(namespace, self.dest)}," if _is_repeat(self, namespace) else ""
+        setattr(namespace, self.dest, f"{before}{values}")
+
+
+def refuse_repeats() -> None:
+    """Make an option with one value an error if it is given twice: argparse would silently take the last."""
+    store: Any = argparse._StoreAction
+    store.__call__ = _store_once
+
+
+def _store_once(self: Action, parser: object, namespace: Namespace, values: object, option_string: Any = None) -> None:
+    if option_string is not None and _is_repeat(self, namespace):
+        raise ArgumentError(self, "given twice: it has one value")
+    setattr(namespace, self.dest, values)
+
+
+def _is_repeat(action: Action, namespace: Namespace) -> bool:
+    """Whether an option was given before; it counts as given now."""
+    given: set[int] = namespace.__dict__.setdefault("_given", set())
+    if id(action) in given:
+        return True
+    given.add(id(action))
+    return False
 
 
 def count(text: str) -> int:

@@ -26,6 +26,8 @@ def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     """Import the command's module, call its `run`, and turn whatever happens into an exit code."""
     try:
         command: Command = importlib.import_module(module).run
+        if "argparse" in sys.modules:  # a hook does without
+            importlib.import_module("cortext.faces.terminal.args").refuse_repeats()
         if "--help" in arguments or "-h" in arguments:
             _report_failed_help()
         return command(list(arguments))

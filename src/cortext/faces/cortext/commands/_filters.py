@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import STATUSES
+from cortext.faces.terminal.args import Several
 from cortext.services.library.listing import Listing, Wanted, order_filter
 from cortext.wiring.stores import Stores
 
@@ -28,9 +29,15 @@ def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> Non
     """Add the options for the filters, except some."""
     about = "only conversations about the project in this folder (default: the current one), wherever it was held"
     options = {
-        "type": {"help": "only conversations of this type (brainstorm, debug, …), or of one of several: plan,debug"},
+        "type": {
+            "action": Several,
+            "help": "only conversations of this type (brainstorm, debug, …), or of one of several: plan,debug",
+        },
         "status": {"choices": STATUSES, "help": "only sessions with this status"},
-        "tool": {"help": "only sessions of this AI tool (see `cortext tools`), or of one of several: claude,codex"},
+        "tool": {
+            "action": Several,
+            "help": "only sessions of this AI tool (see `cortext tools`), or of one of several: claude,codex",
+        },
         "agent": {"help": "only sessions with this agent"},
         "workspace": {"help": "only this workspace or store, by its name or folder"},
         "project": {"nargs": "?", "const": ".", "default": "", "metavar": "PATH", "help": about},

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cortext.faces.terminal.args import Several
 from cortext.faces.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -25,13 +26,15 @@ FILTERS = {
     "after": "only messages since then: 2026-11-15, yesterday, 7d, 2w, 3m",
     "before": "only messages until then",
 }
+SEVERAL = ("tool", "type", "tag", "is")
 MANY = 1_000  # sessions or messages that justify a progress bar
 
 
 def add_filters(parser: ArgumentParser, names: Sequence[str] | dict[str, str]) -> None:
     """Add an option for each of these filters."""
     for name in names:
-        parser.add_argument(f"--{name}", default="", metavar=name.upper(), help=FILTERS[name])
+        action = Several if name in SEVERAL else "store"
+        parser.add_argument(f"--{name}", action=action, default="", metavar=name.upper(), help=FILTERS[name])
 
 
 def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ import msgspec
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.args import Help, Several, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.style import columns, folded, paint
@@ -50,7 +50,7 @@ def parser() -> ArgumentParser:
     about = "when a week-window begins: 2026-11-12 09:00, in UTC (default: the setting cost.week_from, or Monday)"
     made.add_argument("--week-from", default="", metavar="TIME", help=about)
     about = "only calls of this AI tool (see `cortext tools`), or of one of several: claude,codex"
-    made.add_argument("--tool", default="", help=about)
+    made.add_argument("--tool", action=Several, default="", help=about)
     made.add_argument("--model", default="", help="only calls of this model, by its full name")
     add_filters(made, without=("after", "before", "tool", "archived"))
     made.add_argument("--archived", action="store_true", help="only archived sessions, which otherwise count too")

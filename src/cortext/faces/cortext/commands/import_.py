@@ -11,7 +11,7 @@ from contextlib import closing
 import msgspec
 
 from cortext.config.trust import settings_of
-from cortext.errors import NotFound
+from cortext.errors import NotFound, UsageError
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
@@ -61,6 +61,8 @@ def run(arguments: list[str]) -> int:
     """
     options = parser().parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
+    if options.path and options.folder:
+        raise UsageError("a path was given twice", kept="nothing was imported", hint="name one, with or without --path")
     path = options.path or options.folder
     if path and not os.path.exists(path):
         raise NotFound(f"no such file or folder: {path}", hint="name a folder, a transcript or an exported archive")

@@ -10,6 +10,7 @@ from cortext.distribution import install_hint
 from cortext.errors import UnsafePath, UsageError
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
+from cortext.faces.terminal.args import Several
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.workspace import mcp_sdk
@@ -33,6 +34,7 @@ def parser() -> ArgumentParser:
     made.add_argument("folder", nargs="?", default=".", help="the folder to set up (default: the current one)")
     made.add_argument(
         "--ai",
+        action=Several,
         default="auto",
         help=f"the tools to set up: a list of {', '.join(ai_tools.target_names())}; auto: those installed (default)",
     )

@@ -12,7 +12,7 @@ from cortext.faces.cortext.commands._columns import NAMES, chosen_columns, own_t
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
-from cortext.faces.terminal.args import Help, count_or_none
+from cortext.faces.terminal.args import Help, Several, count_or_none
 from cortext.faces.terminal.style import columns, folded, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
@@ -49,7 +49,7 @@ def parser() -> ArgumentParser:
     about = "all sessions, also those that do not fit the screen and chats that only ran a command: /workspace.resume, "
     made.add_argument("--all", action="store_true", help=f"{about}stop-conversation, related or mute")
     about = f"the columns of the table, separated by commas: {', '.join(NAMES)}"
-    made.add_argument("--columns", default="", metavar="NAMES", help=about)
+    made.add_argument("--columns", action=Several, default="", metavar="NAMES", help=about)
     made.add_argument("--json", action="store_true", help="print a JSON array of sessions")
     return made
 
