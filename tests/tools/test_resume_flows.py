@@ -139,7 +139,8 @@ def test_a_tool_that_does_not_start_changes_nothing(desk: Desk) -> None:
     claude.write_text('#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\necho broken >&2; exit 3\n')
     claude.chmod(0o755)
     for number in ("001", "002"):
-        assert desk.cortext("resume", number, "--ai", "claude", "--force", cwd=folder).code == 3
+        failed = desk.cortext("resume", number, "--ai", "claude", "--force", cwd=folder)
+        assert failed.code == 3 and "ended at once with exit status 3" in failed.err
     assert desk.cortext("list", "--here", "--json", cwd=folder).json == rows
     assert {path: path.read_bytes() for path in folder.rglob("session.json")} == files
     projects = desk.home / ".claude/projects"

@@ -395,7 +395,7 @@ def test_the_head_says_that_a_resumed_session_was_checked(served: Served, pond: 
     checked = {"tool": "codex", "key": "k", "messages": 25, "held": 25, "at": "2026-11-18T22:00:00Z"}
     WorkspaceStore(str(pond.folder)).update("004-learn-knots", Change(extra={"first_turn": checked}))
     said = "the session in Codex still holds 25 of 25 after the first turn"
-    assert said in served.get(served.link("Knots")).words
+    assert said in served.get(f"/c/{store_key(str(pond.folder))}/004-learn-knots").words
 
 
 @pytest.mark.req("COST-01")

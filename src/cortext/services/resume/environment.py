@@ -1,8 +1,8 @@
-"""The environment of an AI tool that we become: our own variables are held back.
+"""The environment of an AI tool that we start: our own variables are held back.
 
 The tool in turn starts processes of ours (hooks, the MCP server), which need the settings that came from the
 environment: which store, which password. They find them in a file that only the user can read, named by the process
-that became the tool; the next launch after that process has ended removes it.
+that waits for the tool; the next launch after that process has ended removes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST = 1 << 20
 
 
 def environment(added: dict[str, str]) -> dict[str, str]:
-    """Return the environment of the tool that this process is about to become; `added` is what its launch needs."""
+    """Return the environment of the tool that this process is about to start; `added` is what its launch needs."""
     environ = {**for_child(os.environ), **added}
     folder = _folder()
     _sweep(folder)

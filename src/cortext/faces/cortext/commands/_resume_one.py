@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 import msgspec
@@ -25,7 +29,7 @@ from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
-from cortext.services.resume.handover import Plan
+from cortext.services.resume.handover import OWN, PUT_BACK, Plan
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
@@ -96,7 +100,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     try:
         _print_receipt(plan)
         _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
-        _exec(launch.argv, launch.cwd, launch.env)
+        _start(launch.argv, launch.cwd, launch.env, _failure(plan, tool.title))
     except OSError as error:
         handing.take_back()
         take_back(plan, tool, capture)
@@ -191,12 +195,39 @@ def _confirm_reopening(chosen: Found) -> bool:
     )
 
 
-def _exec(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
-    """Replace this process with the tool, which takes over the terminal."""
+def _start(argv: list[str], folder: str, added: dict[str, str], failure: str) -> NoReturn:
+    """Start the tool, which takes over the terminal, and become the small program that waits for it.
+
+    Raise OSError if it cannot be started. `failure` is what to say if it ends at once with an error.
+    """
+    from cortext.faces.cortext import supervise
+
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
-    os.execvpe(argv[0], argv, handing.environment(added))
+    environ = handing.environment(added)
+    program = shutil.which(argv[0], path=environ.get("PATH")) or argv[0]
+    # Until the small program handles them: one that comes in between would leave the tool behind.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (*supervise.PASSED_ON, signal.SIGINT, signal.SIGQUIT))
+    try:
+        defaults = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them
+        process = os.posix_spawn(program, argv, environ, setsigmask=before, setsigdef=defaults)
+    except OSError:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
+    words = [str(process), str(time.monotonic()), failure]
+    with suppress(OSError):
+        os.execv(sys.executable, [sys.executable, "-I", "-S", supervise.__file__, *words])
+    sys.exit(supervise.main(words))
+
+
+def _failure(plan: Plan, title: str) -> str:
+    """Return what to say if the tool ends at once; {status} is its exit status."""
+    again = "use --rewrite to write a new session, or" if plan.how in (OWN, PUT_BACK) else "use"
+    return (
+        f"{title} ended at once with exit status {{status}}; the conversation {plan.session.id} is kept as it was: "
+        f"{again} --ai to continue in another tool"
+    )
 
 
 def _only_tool() -> str:
