@@ -6,7 +6,7 @@ are optional, and services ask with `isinstance`:
     Collection     finds many conversations in one file: a database, an exported archive
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     KeepsImages    has the images of a conversation in its transcripts: resume carries them over
-    Refuses        does not open its own sessions under other settings: resume, restore
+    Refuses        cannot continue its own sessions under other settings: resume, restore
     Rewinds        says that its user has taken messages back: the check after a resume
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
@@ -344,10 +344,10 @@ class KeepsImages(TranscriptSource, Protocol):
 
 @runtime_checkable
 class Refuses(Protocol):
-    """A tool that does not open a session of its own if the settings lack what it was held with."""
+    """A tool that cannot continue a session of its own if the settings lack what it was held with."""
 
     def refusal(self, transcript: Transcript) -> str:
-        """Return why the tool would not open this session by its present settings, for the user; empty if it would."""
+        """Return why the tool could not continue this session with its settings, for the user; empty if it could."""
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ def contents(tool: NativeWriter, transcript: Transcript) -> tuple[set[str], str]
 
 
 def refusal_of(tool: NativeWriter, transcript: Transcript) -> str:
-    """Return why the tool would not open a session of its own, or a copy of it; empty if it would."""
+    """Return why the tool could not continue a session of its own, or a copy of it; empty if it could."""
     return tool.refusal(transcript) if isinstance(tool, Refuses) else ""
 
 
@@ -46,7 +46,7 @@ def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple
         kept = tool.transcript_at(copy)
         ids, fault = contents(tool, kept) if kept is not None else (set(), "cannot be read")
         if kept is not None and not fault and (refusal := refusal_of(tool, kept)):
-            fault = f"would not be opened: {refusal}"
+            fault = f"could not be continued: {refusal}"
         if not fault and wanted <= ids:
             return copy, ""
         if len(wanted & ids) > most:

@@ -331,7 +331,7 @@ def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list
         return _Own()
     if refusal := refusal_of(tool, transcript):
         return _Own(
-            why=f"{tool.title} would not open its own session: {refusal}; the new one carries the messages themselves"
+            why=f"{tool.title} cannot continue its own session: {refusal}; the new one carries the messages themselves"
         )
     withheld = tool.withheld(transcript)
     if withheld is None:
