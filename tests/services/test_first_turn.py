@@ -10,7 +10,7 @@ import pytest
 
 from cortext.config import folders
 from cortext.model.first_turn import FirstTurn
-from cortext.services.capture import handed_over
+from cortext.services.capture import first_turns
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import OWN, carry_out, make_plan, take_back
 from cortext.wiring import tools
@@ -66,7 +66,7 @@ def _checked(project: Path) -> dict[str, object] | None:
 @pytest.mark.req("TRUE-02")
 def test_a_session_that_is_still_whole_is_marked_as_checked(file: Path, tmp_path: Path) -> None:
     _hand_over(tmp_path)
-    assert Path(handed_over.copy_of("claude", KEY)).read_bytes() == file.read_bytes()
+    assert Path(first_turns.copy_of("claude", KEY)).read_bytes() == file.read_bytes()
     assert cortext("sync", cwd=tmp_path).code == 0
     assert _checked(tmp_path) is None, "nothing was said yet"
     file.write_text(_lines(tmp_path, [*SAID, *NEXT]), encoding="utf-8")
@@ -86,7 +86,7 @@ def test_a_session_that_was_shortened_is_told_until_it_is_put_back(file: Path, t
     told = "the session in Claude Code held only 0 of 4 after the first turn"
     synced = cortext("sync", cwd=tmp_path)
     assert told in synced.err and f"cortext restore claude-{KEY} --into claude" in synced.err
-    assert Path(handed_over.copy_of("claude", KEY)).read_bytes() == before
+    assert Path(first_turns.copy_of("claude", KEY)).read_bytes() == before
     assert told in cortext("list", cwd=tmp_path).err
     assert told in cortext("show", "1", cwd=tmp_path).out
     doctor = cortext("doctor", cwd=tmp_path)

@@ -25,7 +25,7 @@ from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
 from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
 from cortext.model.status import ACTIVE
-from cortext.services.capture import copies, handed_over
+from cortext.services.capture import copies, first_turns
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
     Captured,
@@ -180,13 +180,13 @@ class Capture:
 
     def _check(self, tool: TranscriptSource, transcript: Transcript, store: Store, session_id: str) -> None:
         """After the first turn of a resume, record whether the tool's session still holds what was handed over."""
-        judged = handed_over.judge(tool, transcript)
+        judged = first_turns.judge(tool, transcript)
         if judged is None:
             return
         record, result = judged
         store.update(session_id, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
         if result.is_short:
-            self.alarms.append(handed_over.alarm(record, tool.title))
+            self.alarms.append(first_turns.alarm(record, tool.title))
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False

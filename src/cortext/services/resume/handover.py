@@ -21,7 +21,7 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, control_disarmed, field
 from cortext.safety.secrets.masking import mask
-from cortext.services.capture import handed_over
+from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
@@ -250,7 +250,7 @@ def carry_out(
 def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
     """Undo `carry_out`: the tool could not be started."""
     capture.take_back(tool.name, plan.key, plan.before)
-    handed_over.forget(tool.name, plan.key)
+    first_turns.forget(tool.name, plan.key)
     _discard(plan, tool)
 
 
@@ -261,7 +261,7 @@ def _remember(plan: Plan, found: Found, tool: NativeWriter) -> None:
     try:
         transcript = next(item for item in tool.transcripts(plan.project) if item.key == plan.key)
         carried = plan.kept if plan.how in (OWN, PUT_BACK) else None
-        handed_over.keep(tool, transcript, found.root, found.session.id, carried)
+        first_turns.keep(tool, transcript, found.root, found.session.id, carried)
     except (CortextError, OSError, StopIteration) as error:
         plan.warnings.append(f"whether {tool.title} keeps all of it cannot be checked after the first turn: {error}")
 

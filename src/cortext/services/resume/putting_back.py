@@ -18,7 +18,7 @@ from cortext.errors import UsageError
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
-from cortext.services.capture import handed_over
+from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume import from_copy
@@ -79,7 +79,7 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     )
     if how != WRITTEN:
         if how == COPY and not dry_run:
-            handed_over.forget_of(tool.name, found.root, session.id)
+            first_turns.forget_of(tool.name, found.root, session.id)
         return done
     messages = with_pictures(_safe(chosen.messages if chosen else history.messages(), receipt), found)
     written = tool.preview(messages)
@@ -97,7 +97,7 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         done.key = tool.write(messages, project=project, title=field(mask(session.title).text)).key
         # The next import finds it in the tool's store and must recognise it as this conversation.
         capture.attach(found.named_store, session.id, tool.name, done.key)
-        handed_over.forget_of(tool.name, found.root, session.id)
+        first_turns.forget_of(tool.name, found.root, session.id)
     return done
 
 

@@ -13,7 +13,7 @@ from cortext.config import folders
 from cortext.errors import CortextError, StoreUnreachable
 from cortext.model import clock
 from cortext.model.ids import is_id
-from cortext.services.capture import handed_over, uncaptured
+from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import last_checks
 from cortext.store.base import Damage
@@ -119,8 +119,8 @@ def uncaptured_findings() -> list[StoreReport]:
         findings += [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in shown]
         if len(alarm.failures) > MOST_SHOWN:
             findings.append(Finding(store=CAPTURE, level="damage", what=alarm.text, todo=todo))
-    for record in handed_over.shortened():
-        lost, do = handed_over.alarm(record, title_of(record.tool)), handed_over.what_to_do(record)
+    for record in first_turns.shortened():
+        lost, do = first_turns.alarm(record, title_of(record.tool)), first_turns.what_to_do(record)
         findings.append(Finding(store=CAPTURE, level="damage", what=lost, todo=do))
     if not findings:
         return []

@@ -9,7 +9,7 @@ from glob import iglob
 from cortext.config.trust import settings_of
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.model import clock
-from cortext.services.capture import handed_over, uncaptured
+from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
 from cortext.wiring import tools
@@ -59,10 +59,10 @@ def _not_captured() -> list[str]:
 
 def _shortened() -> list[str]:
     """Return a note about conversations that a tool no longer holds as they were handed over."""
-    found = handed_over.shortened()
+    found = first_turns.shortened()
     if len(found) > 1:
         return [f"{len(found)} conversations were shortened by the tool they were resumed in: see `cortext doctor`"]
-    return [handed_over.alarm(record, tools.title(record.tool)) for record in found]
+    return [first_turns.alarm(record, tools.title(record.tool)) for record in found]
 
 
 def _not_committed(roots: list[str]) -> list[str]:
