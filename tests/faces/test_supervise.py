@@ -56,7 +56,7 @@ def test_a_signal_to_the_resume_does_not_leave_the_tool_behind(
     command = [
         "bash",
         "-c",
-        '"$@"; echo "it ended with $?"',
+        '"$@"; echo "it ended with $?"; read',
         "bash",
         "cortext",
         "resume",
@@ -64,6 +64,7 @@ def test_a_signal_to_the_resume_does_not_leave_the_tool_behind(
         "--ai",
         "claude",
     ]
+    # The shell stays: the end of the session would end every process in it.
     with Screen(tmp_path, command, env, tmp_path) as screen:
         shown = screen.wait_for("listens", timeout=15)
         screen.press("C-c")
