@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support.installing import one_at_a_time, refusal
@@ -54,6 +54,10 @@ class Program:
         """The folder this version is installed in."""
         return programs_folder() / f"{self.name}-{self.version}"
 
+    def newest(self) -> str:
+        """Return the newest version that its package index has."""
+        raise NotImplementedError
+
     def find(self, folder: Path) -> Path | None:
         """Return the executable below an installed folder, or None."""
         for pattern in self.executables:
@@ -73,6 +77,9 @@ class NpmProgram(Program):
     The globs name the native binaries: the packages' own launchers only work after their install scripts ran, and those
     are disabled.
     """
+
+    def newest(self) -> str:
+        return _said_by(["npm", "view", self.package, "version", *_certificates()])
 
     def install(self, folder: Path) -> None:
         npm_install(f"{self.package}@{self.version}", folder)
@@ -100,6 +107,10 @@ class NodeProgram(NpmProgram):
 
 class PythonProgram(Program):
     """A PyPI package in an environment of its own, for Python 3.12 or newer."""
+
+    def newest(self) -> str:
+        said = _said_by([_find_python(), "-m", "pip", "index", "versions", self.package])  # "gptme (0.35.1)" first
+        return said.partition("(")[2].partition(")")[0]
 
     def install(self, folder: Path) -> None:
         # An environment cannot be moved, so it is created where it stays; without its executable it does not count.
@@ -145,6 +156,11 @@ PROGRAMS: dict[str, Program] = {
 def programs_folder() -> Path:
     """Return the folder that the programs are installed in."""
     return _FOLDER
+
+
+def use(name: str, version: str) -> None:
+    """From now on, let `ensure` install and return this version, beside any other one."""
+    PROGRAMS[name] = replace(PROGRAMS[name], version=version)
 
 
 def ensure(name: str) -> str:
@@ -235,6 +251,16 @@ def npm_install(package: str, prefix: Path) -> None:
     shutil.rmtree(prefix / "npm-cache", ignore_errors=True)
     # npm's lock file may name the registry; nothing needs it.
     (prefix / "node_modules" / ".package-lock.json").unlink(missing_ok=True)
+
+
+def _said_by(command: list[str]) -> str:
+    """Return what a package manager says."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", timeout=_VERSION_SECONDS, check=False
+    )
+    if done.returncode or not done.stdout.strip():
+        raise RuntimeError(f"{command[0]} does not know the newest version (status {done.returncode})")
+    return done.stdout.strip()
 
 
 def _certificates() -> list[str]:

@@ -5,6 +5,7 @@
     python -m tests.tools.matrix --from claude            only from this one, into each of them
     python -m tests.tools.matrix --again                  hold the conversations again and run every pair
     python -m tests.tools.matrix --moves                  instead: projects that move, conversations that are put back
+    python -m tests.tools.matrix --newest                 instead: the newest package of each program, for every night
     python -m tests.tools.matrix --page                   write the page from the results so far
 
 Each pair is launched as a user does it, with `cortext resume` in a terminal, twice: in a home folder in which the
@@ -28,7 +29,7 @@ from pathlib import Path
 import msgspec
 from tests.support.model_server import ModelServer
 from tests.support.pairs import Conversation
-from tests.tools import matrix_data, matrix_moves
+from tests.tools import matrix_data, matrix_moves, matrix_newest
 from tests.tools.matrix_page import HOMES, ITSELF, RUNNERS, Row, page, versions
 from tests.tools.matrix_runs import WORK, copy, held_in, row_of
 
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", default="", dest="sources", help="comma-separated names (default: the same)")
     parser.add_argument("--again", action="store_true", help="hold the conversations again and run every pair")
     parser.add_argument("--moves", action="store_true", help="run moved projects and lost conversations, not the pairs")
+    parser.add_argument("--newest", action="store_true", help="install the newest packages, run each, say what changed")
     parser.add_argument("--page", action="store_true", help="run nothing: write the page from the results so far")
     parser.add_argument("--results", type=Path, default=ROOT / ".cache" / "matrix", help="where results are kept")
     parser.add_argument("--work", type=Path, default=WORK, help="where the conversations are held")
@@ -120,6 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no program for {', '.join(unknown)}; use some of {', '.join(known)}")
     results, cases = Results(chosen.results), matrix_moves.Cases(chosen.results)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program that is running is stopped, too
+    if chosen.newest:
+        return 0 if matrix_newest.run(names, chosen.work) else 1
     if chosen.moves and not chosen.page:
         matrix_moves.run(names, cases, chosen.work, again=chosen.again)
     elif not chosen.page:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.model_server import Request, Turn
+from tests.support import ai_programs
+from tests.support.ai_programs import PROGRAMS
+from tests.support.model_server import ModelServer, Request, Turn
 from tests.support.pairs import COMMAND, NEXT, SUMMARY, Outcome, Said, compare
+from tests.tools import matrix_newest
 from tests.tools.matrix import Results, in_order, is_done
 from tests.tools.matrix_data import proven
+from tests.tools.matrix_newest import Newest
 from tests.tools.matrix_page import (
     FRESH,
     HOMES,
@@ -225,3 +229,34 @@ def test_the_page_shows_what_passed_what_did_not_and_what_was_not_run() -> None:
     assert "| pi | claude | fresh | a text \\| is missing | unknown |" in lines
     assert "| pi | claude | used | claude was stopped after 300 s | unknown |" in lines
     assert "| pi | tool name changed | 2 | claude |" in lines
+
+
+def test_the_report_on_the_newest_package_says_what_is_not_as_it_was() -> None:
+    failed = _row("pi", "claude", home=FRESH, outcome=_outcome({}, "not received as user: 'a'"))
+    found = Newest(tool="pi", tested="0.87.1", newest="1.5.2", unread={"record of type hologram": 2})
+    found.rows = [_row("pi", "pi", home=ITSELF, outcome=_outcome({})), failed]
+    assert list(found.lines()) == [
+        "pi        0.87.1 → 1.5.2: 1 of 2 launches passed",
+        "  pi → claude (fresh): not received as user: 'a'",
+        "  not read: 2 × record of type hologram",
+    ]
+    assert not found.passed
+    same = Newest(tool="pi", tested="0.87.1", newest="0.87.1")
+    assert (list(same.lines()), same.passed) == (["pi        0.87.1 is the newest"], True)
+
+
+def test_a_package_whose_newest_version_is_unknown_is_reported_and_the_tested_one_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = PROGRAMS["pi"]
+    monkeypatch.setattr(ai_programs, "_said_by", lambda command: "99.0.0")
+    monkeypatch.setattr(matrix_newest, "ensure", _refuse)
+    with ModelServer() as server:
+        found = matrix_newest.tried("pi", tmp_path, server)
+    assert list(found.lines()) == [f"pi        {program.version} → 99.0.0: RuntimeError: no such package"]
+    assert (found.passed, PROGRAMS["pi"]) == (False, program)
+
+
+def _refuse(name: str) -> str:
+    assert PROGRAMS[name].version == "99.0.0"
+    raise RuntimeError("no such package")

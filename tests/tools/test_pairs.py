@@ -34,9 +34,8 @@ from cortext.wiring.stores import Stores
 FOUR = list(NAMES)
 # To another program and back: these also show that the first program's conversation arrives in the other one.
 ROUND_TRIPS = [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
-PAIRS = [(source, source) for source in FOUR]
 # Claude's conversation is resumed in each of the others by its own tests.
-PAIRS += [("gemini", "qwen"), ("opencode", "pi"), ("codex", "kimi")]
+PAIRS = [("gemini", "qwen"), ("opencode", "pi"), ("codex", "kimi")]
 REPEATED = [pair for pair in itertools.product(FOUR, FOUR) if pair not in (*PAIRS, *ROUND_TRIPS)]
 
 Conversations = Callable[[str], tuple[Path, list[Said]]]
@@ -47,7 +46,7 @@ Originals = Callable[[str], Found]
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """Return one desk for all pairs, so that each program holds its conversation only once."""
     with ModelServer() as server:
-        yield Desk(tmp_path_factory.mktemp("desk"), server, list(dict.fromkeys(target for _, target in PAIRS)))
+        yield Desk(tmp_path_factory.mktemp("desk"), server, [*FOUR, *(target for _, target in PAIRS)])
 
 
 @pytest.fixture(scope="module")
