@@ -196,7 +196,7 @@ def test_a_result_of_older_code_is_shown_as_older_and_run_again(tmp_path: Path) 
     rows = results.all(["claude", "pi"])
     lines = page(["claude", "pi"], rows).splitlines()
     assert "| claude | – | ✓ 9/9, 3/3, *older* |" in lines and "| pi | ✓ 9/9, 3/3 | – |" in lines
-    assert "2 of 4 pairs were run, 2 passed, on 2026-11-17; 1 with older code." in lines
+    assert "2 of 4 pairs were run, 2 passed, on 2026-11-17; 1 of them older." in lines
     assert not is_done(results.get("claude", "pi", FRESH)) and is_done(results.get("pi", "claude", FRESH))
     assert {name: pairs.passed_to for name, pairs in proven(rows).items()} == {"claude": 1, "pi": 0}
 
