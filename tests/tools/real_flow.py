@@ -144,6 +144,7 @@ class RealFlow:
             assert (outcome.messages, outcome.calls, outcome.left_out) == (outcome.of_messages, 3, {}), target
             assert captured_again(desk, found, target) == [], target
 
+    @pytest.mark.repeats
     @pytest.mark.req("SESS-004d", "TRUE-01")
     def test_its_own_session_opens_on_its_screen_and_only_grows(
         self, desk: Desk, conversations: Conversations, stores: Stores

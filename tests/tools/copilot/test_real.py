@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_tool
 class TestCopilot(RealFlow):
     name = "copilot"
     sessions = ".copilot"
-    targets = ("claude", "gemini", "qwen")
+    targets = ("claude", "gemini")
     errors = (False, False, False)
 
     def check_imported(self, found: Found, messages: list[Message]) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.real_tool
 class TestKimiCode(RealFlow):
     name = "kimi"
     sessions = ".kimi-code/sessions"
-    targets = ("claude", "continue")
+    targets = ("claude",)
 
     def check_resumed(self, desk: Desk, plan: Plan, request: Request, project: Path) -> None:
         assert any("You are Kimi Code CLI" in text for text in request.texts("system")), "its own system prompt"

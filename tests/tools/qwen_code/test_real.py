@@ -14,7 +14,7 @@ class TestQwenCode(RealFlow):
     name = "qwen"
     sessions = ".qwen/projects"
     loses_outputs = True  # the slower the machine, the more often, and sometimes of both commands
-    targets = ("claude", "opencode", "pi")
+    targets = ("claude", "pi")
     attached = ("[attached: note.txt]\nthe heron stands still\n",)
 
 
