@@ -674,3 +674,43 @@ def test_tags_that_both_machines_set_merge_without_a_conflict(desk: Machine, lap
         notes = [note["text"] for note in machine.cortext("note", session, "--json").json]
         assert notes == ["seen on the laptop", "seen at the desk"]
     assert desk.metadata()["order"] == laptop.metadata()["order"]
+
+
+def _clone_with_crlf(machine: Machine) -> None:
+    remote = machine.home.parents[1] / "remote.git"
+    run(["git", "clone", "-q", "-c", "core.autocrlf=true", str(remote), str(machine.workspace)])
+
+
+@pytest.mark.req("SESS-007", "SESS-003d", "STORE-11")
+def test_a_clone_with_crlf_keeps_our_line_ends(desk: Machine, laptop: Machine) -> None:
+    _begin(desk).end()
+    desk.git("push", "-q")
+    laptop.switch_to()
+    _clone_with_crlf(laptop)
+    command = laptop.workspace / ".workspace" / "commands" / "brainstorm.md"
+    assert b"\r\n" not in command.read_bytes()
+    assert b"\r\n" not in (laptop.session() / "messages.jsonl").read_bytes()
+    assert b"\r\n" not in (laptop.workspace / ".claude" / "commands" / "workspace.brainstorm.md").read_bytes()
+
+
+@pytest.mark.req("SESS-007", "SESS-003d", "STORE-11")
+def test_upgrade_mends_a_clone_that_git_gave_crlf(desk: Machine, laptop: Machine) -> None:
+    (desk.workspace / ".gitattributes").write_text("# >>> cortext\n# <<< cortext\n", encoding="utf-8")
+    desk.git("commit", "-qam", "as an earlier version wrote it")
+    _begin(desk).end()
+    desk.git("push", "-q")
+    laptop.switch_to()
+    _clone_with_crlf(laptop)
+    assert b"\r\n" in (laptop.session() / "messages.jsonl").read_bytes()
+    printed = laptop.cortext("resume", "--print", "001")
+    assert printed.code == 0 and "has changed" not in printed.out + printed.err
+    assert "\r" not in printed.out
+    kept = laptop.cortext("uninstall", "--dry-run", "--json").json["kept"]
+    assert kept == []
+    done = laptop.cortext("upgrade", "--json").json
+    assert done["kept"] == [] and any("conversations/" in path for path in done["written"])
+    ours = [laptop.session() / name for name in ("messages.jsonl", "session.json")]
+    ours += [*(laptop.workspace / ".workspace").rglob("*.md"), *(laptop.workspace / ".claude").rglob("*.md")]
+    assert not [path for path in ours if b"\r\n" in path.read_bytes()]
+    assert laptop.cortext("upgrade").out == "  everything is up to date\n"
+    assert ".gitattributes" not in laptop.cortext("doctor").out

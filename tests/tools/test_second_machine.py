@@ -73,6 +73,39 @@ def test_a_pull_merges_what_two_machines_added(desk: Desk, tmp_path: Path, monke
     assert desk.cortext("doctor", cwd=folder).code == 0
 
 
+@pytest.mark.real_tool
+@pytest.mark.req("STORE-03", "FLOW-01")
+def test_a_conversation_of_a_deleted_branch_is_resumed(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _use_desk(desk, monkeypatch)
+    folder = desk.project("w")
+    git(folder, "init", "-q", "-b", "main")
+    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+    git(folder, "checkout", "-qb", "feature")
+    desk.server.push("Which reeds?")
+    assert desk.tools["claude"].run("/workspace.brainstorm bitterns", cwd=folder).returncode == 0
+    assert _uncommitted(folder) == ""
+    git(folder, "checkout", "-q", "main")
+    git(folder, "branch", "-qD", "feature")
+    git(folder, "reflog", "expire", "--expire=now", "--all")
+    git(folder, "gc", "-q", "--prune=now")
+    assert not list(folder.glob("conversations/*/*/.session"))
+    consent = desk.tools["claude"].home / ".claude" / "settings.json"
+    consent.write_text(json.dumps({"enabledMcpjsonServers": ["cortext"]}), encoding="utf-8")
+    desk.server.push("Those in the north.")
+    command = [str(SCRIPTS / "cortext"), "resume", "001", "--ai", "claude"]
+    with Screen(tmp_path, command, desk.env, folder, "150x70") as screen:
+        screen.wait_for("Those in the north.", timeout=120)
+    assert "Which reeds?" in str(desk.server.turns[-1].body)
+    assert desk.cortext("stop", "001", cwd=folder).code == 0
+    assert {"Which reeds?", "Those in the north."} <= set(_texts(folder))
+    assert _uncommitted(folder) == ""
+    assert desk.cortext("doctor", cwd=folder).code == 0
+
+
 def _use_desk(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in desk.env.items():
         monkeypatch.setenv(name, value)

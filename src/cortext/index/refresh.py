@@ -13,6 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from cortext.errors import CortextError, UnsafePath
 from cortext.io import files as fsio
@@ -23,6 +24,10 @@ from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.files import layout_paths
+from cortext.store.files.folders import Folders
+
+if TYPE_CHECKING:
+    from cortext.store.files.safety_copies import SafetyCopies
 
 FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
 MANY = 1_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan
@@ -36,8 +41,11 @@ PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a sess
 class StoreSource:
     """A store as the index sees it: where it is, and how to open it when something must be read."""
 
-    def __init__(self, root: str, kind: str, control: str, opened: Callable[[], Store]) -> None:
+    def __init__(
+        self, root: str, kind: str, control: str, opened: Callable[[], Store], copies: SafetyCopies | None = None
+    ) -> None:
         self.root, self.kind, self.control, self._opened = root, kind, control, opened
+        self.copies = copies
         self._store: Store | None = None
 
     @property
@@ -46,6 +54,19 @@ class StoreSource:
         if self._store is None:
             self._store = self._opened()
         return self._store
+
+    def folders(self) -> Folders:
+        """Return what checks that a path is inside this store."""
+        return Folders(self.root, self.copies.folder if self.copies else "")
+
+    def paths(self) -> dict[str, str]:
+        """Return the ids of all sessions, those of a workspace with the folder to read them from."""
+        if self.kind not in ("workspace", "home"):
+            return dict.fromkeys(layout_paths.session_ids(self.kind, self.root), "")
+        paths = filter(layout_paths.is_workspace_session, layout_paths.conversations(self.root))
+        found = {os.path.basename(path): self.copies.view(path) if self.copies else path for path in paths}
+        away = self.copies.away(found) if self.copies else ()
+        return found | {os.path.basename(path): path for path in away}
 
 
 class Refresh:
@@ -146,8 +167,8 @@ class Refresh:
 
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
         """Return the sessions that appeared or disappeared, and the fingerprints of conversations without a session."""
-        known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
-        existing = set(layout_paths.session_ids(self.source.kind, self.source.root))
+        known = dict(self.database.execute("SELECT id, path FROM session WHERE root = ?", (self.source.root,)))
+        existing = self.source.paths()
         plain: dict[str, int] = {}
         if self.source.kind in ("workspace", "home"):
             for path in layout_paths.conversations(self.source.root):
@@ -156,10 +177,16 @@ class Refresh:
                     continue
                 fingerprint = self._plain_fingerprints([path[len(self.source.root) + 1 :]])
                 if layout_paths.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
-                    existing.add(name)
+                    existing[name] = path
                 else:
                     plain |= fingerprint
-        return (known - existing) | (existing - known), plain
+        copies = self.source.copies
+        moved = {
+            name
+            for name in known.keys() & existing.keys()
+            if copies and copies.is_copy(known[name]) != copies.is_copy(existing[name])
+        }
+        return (known.keys() ^ existing.keys()) | moved, plain
 
     def _files_changed(self, newest: int | None) -> set[str]:
         """Return the sessions whose files changed; this calls stat on each file but reads none.

@@ -182,6 +182,11 @@ class SessionIndex:
         query = f"SELECT DISTINCT project, repository FROM session WHERE {conditions} AND project != ''"
         return self._database.execute(query, values).fetchall()
 
+    def outside(self, root: str) -> list[tuple[str, str]]:
+        """Return the sessions of a store that are read from a folder outside it: id and path."""
+        query = "SELECT id, path FROM session WHERE root = ? AND substr(path, 1, length(root)) != root ORDER BY id"
+        return self._database.execute(query, (root,)).fetchall()
+
     def without_repository(self, root: str) -> list[tuple[str, str]]:
         """Return the sessions of a store that have a project and no repository: id and project."""
         missing = "root = ? AND project != '' AND repository = ''"

@@ -143,6 +143,50 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
         fsio.close_file(reading)
 
 
+def follow_file(source: str, target: str) -> bool:
+    """Append what is new in a file to our second copy of it, not flushed; False if the copy is not its beginning."""
+    reading = fsio.open_file(source, os.O_RDONLY)
+    try:
+        copied = fsio.open_file(target, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            size = os.fstat(copied).st_size
+            if not _is_continued(reading, copied, size):
+                return False
+            try:
+                for piece in fsio.read_blocks(reading, size, os.fstat(reading).st_size):
+                    fsio.write_all(copied, piece)
+            except OSError:
+                fsio.calls.ftruncate(copied, size)
+                raise
+        finally:
+            fsio.close_file(copied)
+    finally:
+        fsio.close_file(reading)
+    return True
+
+
+def follow_tail(source: str, target: str, inode: int, size: int) -> bool:
+    """Do the same for a file that was equal to its copy when it had this inode and size; False if that may be wrong."""
+    reading = fsio.open_file(source, os.O_RDONLY)
+    try:
+        status = os.fstat(reading)
+        if status.st_ino != inode or status.st_size < size:
+            return False
+        if status.st_size == size:
+            return True
+        copied = fsio.open_file(target, os.O_WRONLY | os.O_APPEND)
+        try:
+            if os.fstat(copied).st_size != size:
+                return False
+            for piece in fsio.read_blocks(reading, size, status.st_size):
+                fsio.write_all(copied, piece)
+        finally:
+            fsio.close_file(copied)
+        return True
+    finally:
+        fsio.close_file(reading)
+
+
 def is_continued(source: str, copy: str) -> bool:
     """Whether a program has only appended to its file since the copy was made."""
     reading = fsio.open_file(source, os.O_RDONLY)

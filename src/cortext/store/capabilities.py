@@ -66,6 +66,14 @@ class Rewrites(Protocol):
 
 
 @runtime_checkable
+class MendsLineEnds(Protocol):
+    """A store whose lines git may have given other ends."""
+
+    def mend_line_ends(self, session_id: str, *, dry_run: bool = False) -> bool:
+        """End every line of a session with a line feed alone; return whether one was not so."""
+
+
+@runtime_checkable
 class Annotates(Protocol):
     """A store that keeps records about messages (embeddings) beside them."""
 
@@ -142,3 +150,31 @@ class Bulks(Protocol):
 
     def bulk(self) -> Bulk:
         """Start a bulk import; the caller closes it."""
+
+
+class Left(msgspec.Struct, frozen=True):
+    """A session that left the work tree, in part or as a whole; `path` is where its conversation was there.
+
+    `messages` are those that the log in the work tree lacks; 0 if no work tree has the session.
+    """
+
+    session_id: str
+    path: str
+    messages: int = 0
+
+
+@runtime_checkable
+class KeepsCopies(Protocol):
+    """A store whose files git may take away: it keeps copies of what was captured, and reads from them then."""
+
+    def left(self) -> Iterator[Left]:
+        """Yield the sessions, or ends of sessions, that are only in the copies."""
+
+    def has_left(self, session_id: str) -> bool:
+        """Whether no work tree has this session."""
+
+    def bring_back(self, session_id: str) -> int:
+        """Write what is only in the copies into the work tree again; return how many messages that were."""
+
+    def was_deleted(self, session_id: str) -> bool:
+        """Whether the user deleted a session with this id."""

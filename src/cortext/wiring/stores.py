@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # imported in the functions, so that a command that needs no 
     from cortext.services.cost.prices import Prices
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
+    from cortext.store.files.safety_copies import SafetyCopies
     from cortext.store.postgres.store import PostgresStore
 
 WORKSPACE = "workspace"
@@ -125,7 +126,17 @@ class Stores:
             return ChatStore(location.root, lock_timeout=timeout)
         from cortext.store.files.workspace import WorkspaceStore
 
-        return WorkspaceStore(location.root, lock_timeout=timeout)
+        return WorkspaceStore(location.root, lock_timeout=timeout, copies=self.copies(location))
+
+    def copies(self, location: Location) -> SafetyCopies | None:
+        """Return the safety copies of a workspace in git; None for any other store."""
+        if location.kind != WORKSPACE:
+            return None
+        from cortext.services.workspace.left import copied
+        from cortext.store.files.safety_copies import SafetyCopies
+
+        found = copied(location.root)
+        return SafetyCopies(found.folder, found.root, found.trees, found.record) if found else None
 
     def server(self, location: Location, timeout: float | None = None) -> PostgresStore:
         """Return the store on a server. Each is created once, because it keeps its connections."""
@@ -187,7 +198,13 @@ class Stores:
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
         sources = [
-            StoreSource(location.root, location.kind, location.control, partial(self.open, location))
+            StoreSource(
+                location.root,
+                location.kind,
+                location.control,
+                partial(self.open, location),
+                self.copies(location),
+            )
             for location in locations
             if not location.address
         ]

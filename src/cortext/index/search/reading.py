@@ -46,7 +46,7 @@ def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Mes
     files = layout_paths.FILES[source.kind]
     log = f"{path}/{files[0]}" if files[0] else path
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
-    Folders(source.root).check(os.path.dirname(log))
+    source.folders().check(os.path.dirname(log))
     if archive and os.path.lexists(archive):
         found = _gathered(ArchivedReading(archive, log, start, brief=True))
     else:
@@ -98,7 +98,7 @@ class Picking:
             return {}
         log = f"{path}/{files[0]}" if files[0] else path
         try:
-            self._folders.setdefault(source.root, Folders(source.root)).check(os.path.dirname(log))
+            self._folders.setdefault(source.root, source.folders()).check(os.path.dirname(log))
             descriptor = fsio.open_file(log, os.O_RDONLY)
         except (CortextError, OSError):
             return {}

@@ -40,6 +40,7 @@ from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
 from cortext.services.workspace.projects import Projects, held_in_workspace, project_of
 from cortext.store.base import Store
+from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import NATIVE
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
@@ -104,9 +105,23 @@ class Capture:
         return entry.root == self.home.root and entry.session_id == session_id_for(entry.tool, entry.key)
 
     def unchanged(self, transcript: Transcript) -> bool:
-        """Whether a transcript has the same fingerprint as when it was captured."""
+        """Whether a transcript has the same fingerprint as when it was captured, and what was captured is kept."""
         entry = self._entry(transcript.tool, transcript.key)
-        return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
+        same = entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
+        return entry is not None and same and not self._is_gone(entry)
+
+    def _is_gone(self, entry: Entry) -> bool:
+        """Whether a workspace no longer has a session, although nobody deleted it: it is captured again."""
+        named_store = self.store_at(entry.root)
+        if named_store is None or not isinstance(named_store.store, KeepsCopies) or entry.root == self.home.root:
+            return False
+        try:
+            named_store.store.peek(entry.session_id)
+        except SessionNotFound:
+            return not named_store.store.was_deleted(entry.session_id)
+        except (CortextError, OSError):
+            return False
+        return False
 
     def read_again(self, transcript: Transcript) -> None:
         """Have the next capture of a transcript read it from its start."""

@@ -10,7 +10,7 @@ from cortext.model.status import ACTIVE
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found
-from cortext.services.workspace.registry import command_hash
+from cortext.services.workspace.registry import has_changed
 from cortext.tools import registry
 
 
@@ -28,8 +28,7 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     session = found.session
     notes = []
     then = session.agent_config.system_prompt_hash
-    now = command_hash(found.root, session.type) if then else ""
-    if now and now != then:
+    if then and has_changed(found.root, session.type, then):
         notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)

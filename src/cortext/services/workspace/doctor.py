@@ -16,6 +16,7 @@ from cortext.model.ids import is_id
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import last_checks
+from cortext.services.workspace.left import left
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
@@ -96,6 +97,16 @@ def examine(
                 damage=damage,
             )
         )
+    findings += [
+        Finding(
+            store=named_store.label,
+            level="warning",
+            session=gone.session_id,
+            what=gone.text,
+            todo=f"cortext restore {gone.session_id}",
+        )
+        for gone in left(named_store)
+    ]
     return StoreReport(
         store=named_store.label,
         kind=named_store.kind,

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -177,6 +177,23 @@ class Git:
         if done.returncode != 0 and since:  # that commit is gone: history was rewritten
             return self.added("", folder)
         return _names(done.stdout)
+
+    def refs_with(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        """Return the branches, tags and newest stash that have these files, by file; paths are relative to the folder.
+
+        One process looks all of them up, however many branches there are.
+        """
+        done = self._run("for-each-ref", "--format=%(refname)")
+        refs = done.stdout.decode("utf-8", "surrogateescape").split()
+        refs += ["refs/stash^3"] if "refs/stash" in refs else []  # untracked files are in the stash's third parent
+        pairs = [(ref, path) for path in paths if "\n" not in path for ref in refs]
+        given = os.fsencode("".join(f"{ref}:./{path}\n" for ref, path in pairs))
+        lines = self._run("cat-file", "--batch-check", given=given).stdout.splitlines() if pairs else []
+        found: dict[str, list[str]] = {}
+        for (ref, path), line in zip(pairs, lines, strict=False):
+            if not line.endswith(b" missing"):
+                found.setdefault(path, []).append(ref)
+        return found
 
     def reading(self, *words: str, timeout: float = TIMEOUT) -> bytes | None:
         """Return the output of a command that only reads; None if it fails. It runs no filter that the user set up."""

@@ -103,13 +103,18 @@ def _list_file() -> str:
 
 
 def known_workspaces() -> list[str]:
-    """Workspaces that were made or used on this machine and still exist."""
+    """Workspaces that were made or used on this machine and still exist, or of which git left only our copies."""
     try:
         paths = fsio.read_text(_list_file(), "surrogateescape").split("\n")
     except OSError:
         return []
     known = [path for path in dict.fromkeys(paths) if path and is_text(path)]
-    return [path for path in known if os.path.isdir(os.path.join(path, ".workspace"))]
+    known = [path for path in known if os.path.isdir(os.path.join(path, ".workspace"))]
+    if not os.path.isdir(os.path.join(folders.data(), "copies")):
+        return known
+    from cortext.services.workspace.left import workspaces_with_copies
+
+    return [*known, *workspaces_with_copies(known)]
 
 
 def remember_workspace(root: str) -> None:

@@ -195,6 +195,9 @@ def sweep(
     workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
     for row in listing.rows(status=ACTIVE, roots=[root for root in workspaces if only in ("", root)]):
         try:
+            copies = listing.sources[row.root].copies
+            if copies is not None and copies.is_copy(row.path):
+                continue  # git took it out of the work tree: nothing is written there behind the user's back
             settings = settings_of(row.root)
             idle = settings.workspace.pause_minutes if minutes is None else minutes
             seen = clock.to_epoch(row.last_active)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 from cortext.errors import UnsafePath
@@ -12,11 +13,28 @@ from cortext.store.base import GIT_MARKS, Damage
 from cortext.store.files.lines import BadLine
 from cortext.store.files.merge import merge_logs, merge_metadata
 
+# A clone with `core.autocrlf` must not change the line ends of what is ours: they are hashed, and appended to.
+_LINE_ENDS = "text eol=lf"
 ATTRIBUTES = (
-    "conversations/**/.session/*.jsonl merge=cortext",
-    "conversations/**/.session/session.json merge=cortext",
+    f"conversations/**/.session/*.jsonl {_LINE_ENDS} merge=cortext",
+    f"conversations/**/.session/session.json {_LINE_ENDS} merge=cortext",
 )
+_OURS = re.compile(r"(?:^|/)workspace[.-]")  # the beginning of the name of a command's file or folder
 SECTION = "merge.cortext"
+
+
+def attributes(paths: Iterable[str]) -> list[str]:
+    """Return the lines for `.gitattributes`: for the sessions, and for the files of ours at these paths."""
+    patterns: dict[str, None] = {}
+    for path in sorted(paths):
+        mark = _OURS.search(path)
+        if path.startswith(".workspace/"):
+            patterns[".workspace/**"] = None
+        elif mark:
+            patterns[f"{path[: mark.end()]}*{'/**' if '/' in path[mark.end() :] else ''}"] = None
+        else:
+            patterns[path] = None
+    return [*ATTRIBUTES, *(f"{pattern} {_LINE_ENDS}" for pattern in patterns)]
 
 
 def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
@@ -37,7 +55,7 @@ def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
 
 
 def has_attributes(root: str) -> bool:
-    """Whether the repository names the files that the driver merges."""
+    """Whether the repository names the files that the driver merges, and their line ends."""
     try:
         raw = inside.read(root, ".gitattributes") or b""
     except (OSError, UnsafePath):

@@ -85,7 +85,17 @@ def command_text(workspace: str, kind: str, topic: str = "") -> str:
 def command_hash(workspace: str, kind: str) -> str:
     """Return the hash of a type's prompt file (`sha256:…`), which tells it from a later version; empty if none."""
     raw = _command(workspace, kind)
-    return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""
+    return _hash(raw) if raw else ""
+
+
+def has_changed(workspace: str, kind: str, then: str) -> bool:
+    """Whether a type's prompt differs from the one with this hash; a version of ours also hashed its CRLF."""
+    raw = _command(workspace, kind)
+    return bool(raw and then) and then not in (_hash(raw), _hash(raw.replace(b"\n", b"\r\n")))
+
+
+def _hash(raw: bytes) -> str:
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
 def _command(workspace: str, kind: str) -> bytes:
@@ -93,6 +103,7 @@ def _command(workspace: str, kind: str) -> bytes:
     if entry is None or not entry.command_file:
         return b""
     try:
-        return (read_own(workspace, entry.command_file) or b"")[: 1 << 20]
+        # With one kind of line ends, whatever those of git are in this clone.
+        return (read_own(workspace, entry.command_file) or b"")[: 1 << 20].replace(b"\r\n", b"\n")
     except OSError:
         return b""

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from glob import escape, iglob
 
 import msgspec
+
+from cortext.io import files as fsio
 
 TIMEOUT = 2.0  # seconds for git to find the first commits
 MOST = 8  # first commits, and remotes, that are kept
@@ -58,6 +61,32 @@ def top_of(folder: str) -> str:
             return ""
         folder = parent
     return folder
+
+
+def common_folder(top: str) -> str:
+    """Return the folder that all work trees of a repository share; empty if unknown. Git is not asked."""
+    own = os.path.join(top, ".git")
+    try:
+        if not os.path.isdir(own):  # a linked work tree, or a submodule
+            own = os.path.join(top, fsio.read_text(own).strip().removeprefix("gitdir: "))
+        try:
+            shared = os.path.join(own, fsio.read_text(os.path.join(own, "commondir")).strip())
+        except OSError:
+            shared = own
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return os.path.realpath(shared) if os.path.isdir(shared) else ""
+
+
+def work_trees(common: str) -> list[str]:
+    """Return the top folders of the work trees of the repository with this common folder, the main one first."""
+    found = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
+    for path in sorted(iglob(os.path.join(escape(common), "worktrees", "*", "gitdir"))):
+        try:
+            found.append(os.path.dirname(fsio.read_text(path).strip()))
+        except (OSError, UnicodeDecodeError):
+            continue
+    return found
 
 
 def is_below(folder: str, above: str) -> bool:

@@ -71,7 +71,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
             f"run any cortext command in {root}, or `cortext upgrade`",
         )
     if not merging.has_attributes(root):
-        yield "its .gitattributes does not name the merge driver", f"cortext upgrade, in {root}"
+        yield "its .gitattributes does not name the merge driver and the line ends", f"cortext upgrade, in {root}"
     tracked = git.tracked_although_ignored("conversations")
     if tracked:
         yield (

@@ -18,10 +18,12 @@ from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.io import files as fsio
 from cortext.io import inside, locks
 from cortext.safety.paths import is_plain_name
+from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import mcp_sdk, numbering, registry, types
 from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
+from cortext.store.capabilities import MendsLineEnds
 from cortext.tools.base import CommandFile, Installer, ReportsCalls
 
 MANIFEST = ".workspace/installed.json"
@@ -96,7 +98,7 @@ class Setup:
         for path, contents in wanted.items():
             self._write_file(path, contents)
         self._remove_obsolete(wanted)
-        self._write_block(".gitattributes", merging.ATTRIBUTES)
+        self._write_block(".gitattributes", merging.attributes(self.manifest.files))
         self._set_up_git()
         self.manifest.version = __version__
         self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
@@ -289,8 +291,8 @@ class Setup:
         """Return one of the user's files: all of it, and the parts before and after our lines."""
         path = os.path.join(self.root, name)
         old = (inside.read(self.root, name) or b"").decode("utf-8", "surrogateescape")
-        before, begin, rest = old.partition(_BEGIN + "\n")
-        _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
+        before, begin, rest = _split_at(old, _BEGIN)
+        _, end, after = _split_at(rest, _END) if begin else ("", "", "")
         if begin and not end:
             raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="restore that line")
         return old, before, after
@@ -301,6 +303,21 @@ class Setup:
             self.report.written.append(MANIFEST)
             if not self.dry_run:
                 inside.write(self.root, MANIFEST, raw)
+
+
+def mend_line_ends(named_store: NamedStore, *, dry_run: bool = False) -> list[str]:
+    """Mend the conversations that git checked out with CRLF; return their folders. One in use is mended next time."""
+    mended: list[str] = []
+    store = named_store.store
+    if not isinstance(store, MendsLineEnds):
+        return mended
+    for session in store.sessions():
+        try:
+            if store.mend_line_ends(session.id, dry_run=dry_run):
+                mended += _relative(named_store.root, [session.path])
+        except (CortextError, OSError):
+            continue
+    return mended
 
 
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
@@ -366,7 +383,13 @@ def _entry(name: str, description: str) -> ConversationType:
 
 
 def _hash(contents: bytes) -> str:
-    return hashlib.sha256(contents).hexdigest()
+    """Return the hash of a file, whatever line ends git gave it (`core.autocrlf`)."""
+    return hashlib.sha256(contents.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def _split_at(text: str, line: str) -> tuple[str, str, str]:
+    """Split a text at a line, which may end with CRLF."""
+    return max((text.partition(line + end) for end in ("\n", "\r\n")), key=lambda parts: bool(parts[1]))
 
 
 def _relative(root: str, paths: Sequence[str]) -> list[str]:

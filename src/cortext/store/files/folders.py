@@ -15,8 +15,10 @@ class Folders:
     the check and the use is not noticed: whoever can write to the store's folders can change its files anyway.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, also: str = "") -> None:
+        """`also` is a second root: the folder of the safety copies of a workspace."""
         self.root = root
+        self.also = also
         self._checked: dict[str, tuple[int, int]] = {}
 
     def check(self, path: str) -> str:
@@ -27,8 +29,8 @@ class Folders:
             now = None
         if now is not None and self._checked.get(path) == (now.st_dev, now.st_ino):
             return path
-        relative = os.path.relpath(path, self.root)
-        step = self.root
+        step = self.also if self.also and path.startswith(self.also + os.sep) else self.root
+        relative = os.path.relpath(path, step)
         for name in relative.split(os.sep):
             if name == "..":
                 raise UnsafePath(f"{path} is outside {self.root}", kept="nothing was changed")

@@ -29,6 +29,7 @@ from cortext.store.files.layout_paths import CHANGES, SessionFiles, control_fold
 from cortext.store.files.lines import BadLine, decode_line, encode_message
 from cortext.store.files.log import OpenLog, Position
 from cortext.store.files.metadata import Metadata
+from cortext.store.files.rewrite import Transform
 from cortext.store.files.seek import TAIL_BLOCK, offset_of
 
 LOCK_TIMEOUT = 5.0
@@ -106,6 +107,18 @@ class FileLayout:
     def may_restore_to(self, session_id: str, path: str) -> bool:
         """Whether a file of this session may be restored to this path: a note in the trash may be forged."""
         return path in self.to_trash(self.new_files(Session(id=session_id)))
+
+    def before_change(self, session_id: str) -> None:
+        """Called with the session's lock held, before anything else; the workspace layout keeps safety copies."""
+
+    def after_change(self, session_id: str) -> None:
+        """Called before the session's lock is released."""
+
+    def forget_copy(self, files: SessionFiles, *, deleted: bool = False) -> None:
+        """Called before a session's lines are rewritten, or the session is deleted: no copy of the old may stay."""
+
+    def rewrite_copy(self, files: SessionFiles, transform: Transform) -> None:
+        """Called before a secret is removed from a session's lines."""
 
     # ── what all layouts share ───────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,7 @@ STATE = os.path.join(".workspace", "state")  # the control folder of a workspace
 LOCKS = "locks"  # in a control folder
 TRASH = "trash"
 INCOMING = "incoming"  # sessions that are being built
+REPOSITORY = "repository"  # in the folder of a repository's safety copies: which repository it is
 CHANGES = "changes"  # the ids of sessions that were written, one per line: a hint for the list of sessions
 
 
@@ -99,6 +100,11 @@ def conversations(root: str) -> Iterator[str]:
     """Return the folders of all conversations of a workspace, with or without a session."""
     for day in folders(os.path.join(root, CONVERSATIONS)):
         yield from folders(day)
+
+
+def in_folder(path: str) -> SessionFiles:
+    """Return the files of the conversation in this folder."""
+    return workspace_files(*os.path.split(path))
 
 
 def is_workspace_session(folder: str) -> bool:

@@ -42,7 +42,7 @@ class Line:
 
 def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
     """Write the merged log to `ours`; return how many messages theirs added, and the id after which they diverged."""
-    merged = merge_lines(*(list(_lines(path)) for path in (base, ours, theirs)))
+    merged = merge_lines(*(list(lines_of(path)) for path in (base, ours, theirs)))
     fsio.replace_file(ours, merged.lines)
     return merged.added, merged.forked_from
 
@@ -76,16 +76,27 @@ def merge_lines(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Lin
     return Merged([line.raw for line in result], added, forked_from if ours_continued and new else "")
 
 
+def join_logs(path: str, raws: Sequence[bytes]) -> int:
+    """Add messages that a log once had, and that another branch may have, at its end; return how many."""
+    ours, missing = list(lines_of(path)), list(read_lines(raws))
+    if missing:
+        base = [line for line in ours if line.record is not None and line.seq < missing[0].seq]
+        fsio.replace_file(path, merge_lines(base, ours, [*base, *missing]).lines)
+    return len(missing)
+
+
 def restore_log(path: str, written: bytes) -> None:
     """Restore a log to the contents `written`, followed by the messages that were appended since."""
     before = list(read_lines(written.splitlines(keepends=True)))
     known = {line.key for line in before}
     last = max((line.seq for line in before), default=-1)
-    appended = [line for line in _lines(path) if line.record is not None and line.key not in known and line.seq > last]
+    appended = [
+        line for line in lines_of(path) if line.record is not None and line.key not in known and line.seq > last
+    ]
     fsio.replace_file(path, [written, *(line.raw for line in appended)])
 
 
-def _lines(path: str) -> Iterator[Line]:
+def lines_of(path: str) -> Iterator[Line]:
     """Return the lines of a log; none if the file does not exist."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""Change stored messages, for the one case that needs it: a secret must not reach git.
+"""Change stored messages, for the two cases that need it: a secret must not reach git, and git changed line ends.
 
 The file is replaced atomically. Lines that do not change keep their bytes, and ids and sequence numbers stay.
 """
@@ -26,6 +26,26 @@ def rewrite(path: str, transform: Transform) -> int:
     if changed:
         fsio.replace_file(path, (raw if new is None else new for raw, new in _lines(path, transform)))
     return changed
+
+
+def has_crlf(path: str) -> bool:
+    """Whether a line of a file ends as git writes it in a clone with `core.autocrlf`."""
+    return any(new != raw for raw, new in _line_feeds(path))
+
+
+def with_line_feeds(path: str) -> Iterator[bytes]:
+    """Yield the lines of a file, none of them with a carriage return at its end."""
+    yield from (new for _, new in _line_feeds(path))
+
+
+def _line_feeds(path: str) -> Iterator[tuple[bytes, bytes]]:
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        for start, block, length in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            lines = fsio.read_blocks(descriptor, start, start + length) if block is None else split_lines(block)
+            yield from ((raw, raw[:-2] + b"\n" if raw.endswith(b"\r\n") else raw) for raw in lines)
+    finally:
+        os.close(descriptor)
 
 
 def _lines(path: str, transform: Transform) -> Iterator[tuple[bytes, bytes | None]]:

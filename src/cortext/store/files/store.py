@@ -33,7 +33,7 @@ from cortext.store.files.layout_paths import TRASH, SessionFiles
 from cortext.store.files.log import OpenLog
 from cortext.store.files.metadata import save_fields
 from cortext.store.files.repair import repair_file, survey_file
-from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
+from cortext.store.files.rewrite import Transform, has_crlf, rewrite, rewrite_fields, with_line_feeds
 from cortext.store.files.seek import tail
 from cortext.store.files.trash import Trash
 from cortext.store.files.writer import OpenSession, SessionLock
@@ -142,6 +142,7 @@ class FileStore(FileLayout):
     def delete(self, session_id: str) -> Trashed:
         with self.locked(session_id) as lock:
             files = self.files_of(session_id)
+            self.forget_copy(files, deleted=True)
             trashed = self._trash.put(session_id, self.to_trash(files))
             self.positions.pop(files.log, None)
             self.opened_paths.pop(session_id, None)
@@ -188,6 +189,7 @@ class FileStore(FileLayout):
                     kept="everything, unchanged",
                     hint=f"run `cortext repair {session_id}` first",
                 )
+            self.forget_copy(files)
             moved = archive.compact(files.archive, files.log, before, numbered=bool(self.line_prefix(0, files)))
             self.positions.pop(files.log, None)
             if moved:
@@ -226,11 +228,27 @@ class FileStore(FileLayout):
         """See capabilities.Rewrites."""
         with self.locked(session_id):
             files = self.files_of(session_id)
+            self.rewrite_copy(files, transform)
             changed = rewrite(files.log, transform) + (rewrite(files.archive, transform) if files.archive else 0)
             self.positions.pop(files.log, None)
             if files.metadata != files.log:
                 changed += rewrite_fields(files.metadata, transform)
         return changed
+
+    @fsio.reports_os_errors
+    def mend_line_ends(self, session_id: str, *, dry_run: bool = False) -> bool:
+        """See capabilities.MendsLineEnds."""
+        files = self.files_of(session_id)
+        wrong = [path for path in files[2:] if path and os.path.isfile(path) and has_crlf(path)]
+        if not wrong or dry_run:
+            return bool(wrong)
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            self.forget_copy(files)
+            for path in wrong:
+                fsio.replace_file(path, with_line_feeds(path))
+            self.positions.pop(files.log, None)
+        return True
 
     @fsio.reports_os_errors
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
@@ -247,6 +265,8 @@ class FileStore(FileLayout):
                 dry_run=dry_run,
             )
             first_seq, archived = 0, ""
+            if not dry_run:
+                self.forget_copy(files)
             for path in (files.archive, files.log) if archive.exists(files.archive) else (files.log,):
                 found = (survey_file if dry_run else repair_file)(path, first_seq, archived)
                 report.damage += found.damage

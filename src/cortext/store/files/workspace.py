@@ -11,15 +11,24 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cortext.errors import session_exists
+from cortext.errors import CortextError, session_exists
 from cortext.io import files as fsio
 from cortext.model import clock
+from cortext.model.ids import check_id
 from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
-from cortext.store.capabilities import Bulk
+from cortext.store.capabilities import Bulk, Left
 from cortext.store.files.layout import LOCK_TIMEOUT
-from cortext.store.files.layout_paths import CONVERSATIONS, SessionFiles, is_workspace_session, workspace_files
+from cortext.store.files.layout_paths import (
+    CONVERSATIONS,
+    SessionFiles,
+    in_folder,
+    is_workspace_session,
+    workspace_files,
+)
 from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
+from cortext.store.files.rewrite import Transform
+from cortext.store.files.safety_copies import SafetyCopies
 from cortext.store.files.store import FileStore
 
 SEARCHES_BEFORE_SCAN = 16  # so many single searches for sessions suggest that the caller wants all of them
@@ -52,8 +61,11 @@ class WorkspaceStore(FileStore):
     name = "workspace"
     has_counts = True
 
-    def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+    def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT, copies: SafetyCopies | None = None) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
+        self.copies = copies
+        if copies is not None:
+            self.folders.also = copies.folder
         self._conversations = os.path.join(self.root, CONVERSATIONS)
         self._days: dict[str, str] = {}  # from session id to day folder: a hint, checked at every use
         self._searches = 0
@@ -67,8 +79,17 @@ class WorkspaceStore(FileStore):
                 if is_workspace_session(os.path.join(day, name)) and seen.setdefault(name, day) == day:
                     self._days[name] = day
                     yield name
+        if self.copies is not None:
+            yield from (os.path.basename(path) for path in self.copies.away(seen))
 
     def locate(self, session_id: str) -> SessionFiles | None:
+        files = self._in_tree(session_id)
+        if self.copies is None:
+            return files
+        path = self.copies.view(files.path) if files else self.copies.locate(session_id)
+        return in_folder(path) if path else None
+
+    def _in_tree(self, session_id: str) -> SessionFiles | None:
         day = self._days.get(session_id)
         if day is not None and is_workspace_session(f"{day}/{session_id}"):
             return workspace_files(day, session_id)
@@ -78,7 +99,7 @@ class WorkspaceStore(FileStore):
             for date in dates:
                 day = f"{self._conversations}/{date}"
                 self._days.update(dict.fromkeys(self.folders.names(day), day))
-            return self.locate(session_id)
+            return self._in_tree(session_id)
         for date in reversed(dates):  # the wanted session is usually a recent one
             day = f"{self._conversations}/{date}"
             # One `lstat` rules out most days: there can be very many of them.
@@ -87,6 +108,78 @@ class WorkspaceStore(FileStore):
                 return workspace_files(day, session_id)
         self._days.pop(session_id, None)
         return None
+
+    # ── safety copies ────────────────────────────────────────────────────────────────────────────────
+
+    def before_change(self, session_id: str) -> None:
+        if self.copies is None:
+            return
+        paths = self.opened_paths.get(session_id)
+        if paths and self.copies.is_unchanged(paths.files):
+            return
+        if paths:
+            self.copies.look_again(paths.files)
+        files = paths.files if paths and os.path.lexists(paths.files.log) else self._in_tree(session_id)
+        if self.copies.bring_back(session_id, files.path if files else ""):
+            self.positions.pop(files.log if files else "", None)
+            self.opened_paths.pop(session_id, None)
+
+    def after_change(self, session_id: str) -> None:
+        if self.copies is None:
+            return
+        paths = self.opened_paths.get(session_id)
+        files = paths.files if paths else self._in_tree(session_id)
+        if files is not None:
+            self.copies.keep(files)
+
+    def forget_copy(self, files: SessionFiles, *, deleted: bool = False) -> None:
+        if self.copies is not None:
+            self.copies.forget(files, deleted=deleted)
+
+    def rewrite_copy(self, files: SessionFiles, transform: Transform) -> None:
+        if self.copies is not None:
+            self.copies.rewrite(files, transform)
+
+    def left(self) -> Iterator[Left]:
+        """See capabilities.KeepsCopies."""
+        if self.copies is None:
+            return
+        for session_id in self.ids():
+            files = self._in_tree(session_id)
+            if files is None:
+                yield Left(session_id, self.copies.in_tree(self.copies.locate(session_id)))
+                continue
+            try:
+                missing = self.copies.only_in_copy(files)
+            except (CortextError, OSError):
+                continue  # a link, for example: whoever reads the session is told
+            if missing:
+                yield Left(session_id, files.path, missing)
+
+    def has_left(self, session_id: str) -> bool:
+        """See capabilities.KeepsCopies."""
+        return self.copies is not None and self._in_tree(check_id(session_id)) is None
+
+    @fsio.reports_os_errors
+    def bring_back(self, session_id: str) -> int:
+        """See capabilities.KeepsCopies."""
+        if self.copies is None:
+            return 0
+        files = self._in_tree(check_id(session_id))
+        before = self.survey(files).messages if files else 0
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            self.copies.join(files)
+            self.positions.pop(files.log, None)
+            self.change_metadata(files, Change())
+        return self.survey(files).messages - before
+
+    def was_deleted(self, session_id: str) -> bool:
+        """See capabilities.KeepsCopies."""
+        in_trash = any(item.session_id == session_id for item in self.trash())
+        return in_trash or (self.copies is not None and self.copies.was_deleted(session_id))
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
     def new_files(self, session: Session) -> SessionFiles:
         return workspace_files(os.path.join(self._conversations, session.created_at[:10]), session.id)

@@ -32,10 +32,19 @@ class SessionLock:
                 store.files_of(session_id)  # an unknown session must not leave a lock file behind
             store.ensure_control()
             lock.acquire(timeout, f"session {session_id}")
+        if not self._new:
+            try:
+                store.before_change(session_id)
+            except BaseException:
+                lock.release()
+                raise
         return lock
 
     def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        try:
+            self._store.after_change(self._session_id)
+        finally:
+            self._lock.release()
         # Tells the list of sessions what changed. It is only a hint, so it is not flushed.
         fsio.note(self._store.changes_path, self._session_id)
 

@@ -33,7 +33,17 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
             listing.refresh()
         notes += swept
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
-    return listing, [*notes, *_without_workspace(here), *_not_committed(roots), *_not_captured(), *_shortened()]
+    notes += [*_without_workspace(here), *_left(listing), *_not_committed(roots), *_not_captured(), *_shortened()]
+    return listing, notes
+
+
+def _left(listing: Listing) -> list[str]:
+    """Return a note about sessions that git took out of their work tree."""
+    if not any(source.copies and listing.index.outside(root) for root, source in listing.sources.items()):
+        return []
+    from cortext.services.workspace.left import note, places_of
+
+    return note(places_of(listing))
 
 
 def _without_workspace(here: str) -> list[str]:

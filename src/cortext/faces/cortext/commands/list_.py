@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
     if options.json or names:
         rows = listing.rows(**wanted)
         if options.json:
-            print_rows(rows)
+            print_rows(rows, listing)
             return _report_missing(listing)
         if names and rows:
             print(own_table(rows, names, listing, stores.prices))
@@ -110,12 +110,14 @@ def _fitting(count: int) -> int:
     return count if not rows_of_screen() or count <= room + 1 else room
 
 
-def print_rows(rows: list[Row]) -> None:
+def print_rows(rows: list[Row], listing: Listing) -> None:
     """Print a JSON array of sessions."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.json_views import session_json
+    from cortext.services.workspace.left import places_of
 
-    print_json([session_json(row) for row in rows])
+    places = places_of(listing)
+    print_json([session_json(row, places.get((row.root, row.id), "")) for row in rows])
 
 
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:

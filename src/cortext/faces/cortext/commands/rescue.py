@@ -16,6 +16,7 @@ from cortext.safety import terminal
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.rescue import Endangered, Rescue, restore_settings
+from cortext.services.workspace.left import left
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -44,6 +45,7 @@ def run(arguments: list[str]) -> int:
     rescue = Rescue(_with_all_in_memory, tools.tools())
     if not options.json:
         _print_warnings(rescue)
+        _print_left()
     reports: dict[str, ToolReport] = {}
     if rescue.work and not options.dry_run:
         _import(rescue, reports)
@@ -88,6 +90,13 @@ def _print_warnings(rescue: Rescue) -> None:
         print(terminal.line(f"{item.text}."))
     if not rescue.warnings:
         print("No conversation is about to be deleted that cortext does not keep.")
+
+
+def _print_left() -> None:
+    """Say which conversations git took out of a work tree: they are kept, and this is how they come back."""
+    for store in Stores().all():
+        for gone in left(store):
+            print(terminal.line(f"{gone.session_id}: {gone.text}. Bring it back: cortext restore {gone.session_id}"))
 
 
 def _import_question(rescue: Rescue) -> str:

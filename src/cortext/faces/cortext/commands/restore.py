@@ -15,6 +15,7 @@ from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
+from cortext.services.workspace.left import bring_back
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -23,7 +24,8 @@ def parser() -> ArgumentParser:
     """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext restore",
-        description="Restore a deleted session from the trash; without a name, list the trash. With --into, put a "
+        description="Restore a deleted session from the trash, or bring one back that git took out of its work tree; "
+        "without a name, list the trash. With --into, put a "
         "conversation back into an AI tool's own store, so that the tool lists and resumes it again after it deleted "
         "or damaged it; no file of the tool is changed.",
         epilog="example:  cortext restore 014  ·  cortext restore --into claude 014",
@@ -49,6 +51,8 @@ def run(arguments: list[str]) -> int:
         return report_missing(missing)
     hint = "list the trash with `cortext restore`, then give the key"
     wanted = options.session.strip()
+    if (back := bring_back(stores.all(), wanted, stores.workspace)) is not None:
+        return _report_back(back, as_json=options.json)
     if missing and not any(wanted in (item.key, item.session_id) for _, item in items):
         raise next(iter(missing.values()))  # a shorter name may be of a session on the server
     named_store, item = resolve_trashed(items, wanted, here=stores.workspace, hint=hint)
@@ -57,6 +61,17 @@ def run(arguments: list[str]) -> int:
         print_json({"session": session.id, "message_count": session.message_count})
         return 0
     print(f"Restored {session.id} ({amount(session.message_count, 'message')}).")
+    return 0
+
+
+def _report_back(back: tuple[NamedStore, str, int], *, as_json: bool) -> int:
+    named_store, session_id, count = back
+    session = named_store.store.get(session_id)
+    if as_json:
+        print_json({"session": session_id, "message_count": session.message_count, "path": session.path})
+        return 0
+    print(terminal.line(f"Brought {session_id} back into {named_store.root}: {amount(count, 'message')}."))
+    print("Nothing was committed: `cortext stop` or git commits it on this branch.")
     return 0
 
 

@@ -10,7 +10,7 @@ from cortext.faces.cortext.commands._setup_report import print_report, report_js
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
 from cortext.services.workspace.known import PROGRAM
-from cortext.services.workspace.setup import Report, Setup, load_manifest
+from cortext.services.workspace.setup import Report, Setup, load_manifest, mend_line_ends
 from cortext.services.workspace.timer import timer_path
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import installer, with_user_hooks
@@ -50,6 +50,8 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
         calls = stores.settings.workspace.hints_before_commands
         setup = Setup(root, tools, PROGRAM, calls=calls, dry_run=options.dry_run)
         report = setup.uninstall() if uninstalled else setup.install()
+        if not uninstalled:
+            report.written += mend_line_ends(stores.workspace_store(), dry_run=options.dry_run)
     report.merged += removed or []
     if options.json:
         print(report_json(report))

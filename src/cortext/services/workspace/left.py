@@ -1,0 +1,193 @@
+"""What git took out of a workspace's work tree: where its safety copies are, and which branches still have it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from cortext.config import folders
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.model.amounts import amount
+from cortext.model.ids import slug
+from cortext.services.library.resolve import by_id, raise_ambiguous
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.repository import common_folder, top_of, work_trees
+from cortext.store.capabilities import KeepsCopies
+from cortext.store.files.layout_paths import REPOSITORY, SESSION
+
+if TYPE_CHECKING:
+    from cortext.services.library.listing import Listing
+
+NOWHERE = "not in any branch"
+STASH = "in the stash"
+MOST_NAMED = 3  # sessions that a note of the list names
+
+
+class Copied(NamedTuple):
+    """Where the safety copies of a workspace are: those of all work trees of its repository are together."""
+
+    folder: str
+    root: str
+    common: str  # git's folder that all work trees share
+    inside: str  # the path of the workspace in each work tree
+
+    def trees(self) -> list[str]:
+        """Return the same workspace in every work tree of the repository that exists; the main one is the first."""
+        real = os.path.realpath(self.root)
+        tops = [os.path.normpath(os.path.join(top, self.inside)) for top in work_trees(self.common)]
+        trees = [self.root if os.path.realpath(tree) == real else tree for tree in tops]
+        return [tree for tree in dict.fromkeys((*trees, self.root)) if os.path.isdir(tree)]
+
+    @property
+    def record(self) -> str:
+        """What is written beside the copies: by it they are found again after the repository was moved."""
+        status = os.stat(self.common)
+        return f"{self.common}\n{status.st_dev}.{status.st_ino}\n{self.inside}\n"
+
+
+def all_copies() -> str:
+    """Return the folder with the safety copies of every repository."""
+    return os.path.join(folders.data(), "copies")
+
+
+def copied(root: str) -> Copied | None:
+    """Return where the safety copies of a workspace are; None if it is not in git."""
+    top = top_of(root)
+    common = common_folder(top) if top else ""
+    if not common:
+        return None
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+    digest = hashlib.sha256(os.fsencode(f"{common}\0{inside}")).hexdigest()[:12]
+    name = f"{slug(os.path.basename(common.removesuffix('/.git')), 40) or 'repository'}-{digest}"
+    found = Copied(os.path.join(all_copies(), name), root, common, inside)
+    if not os.path.isdir(found.folder):
+        _follow(found)
+    return found
+
+
+def _follow(moved: Copied) -> None:
+    """Rename the copies of a repository whose folder was moved: it is the same folder, at another path."""
+    now = moved.record.splitlines()
+    for folder, before in _records():
+        if before[1:] == now[1:] and not os.path.exists(before[0]):
+            try:
+                fsio.move(folder, moved.folder)
+                fsio.replace_file(os.path.join(moved.folder, REPOSITORY), [os.fsencode(moved.record)])
+            except CortextError:
+                return  # a read-only home, or another process was faster
+
+
+def _records() -> Iterator[tuple[str, list[str]]]:
+    """Yield the folder of each repository's copies, with its record."""
+    try:
+        names = sorted(os.listdir(all_copies()))
+    except OSError:
+        return
+    for name in names:
+        folder = os.path.join(all_copies(), name)
+        try:
+            lines = fsio.read_text(os.path.join(folder, REPOSITORY), "surrogateescape").splitlines()
+        except OSError:
+            continue
+        if len(lines) == 3:
+            yield folder, lines
+
+
+def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
+    """Yield workspaces that git removed (`clean -fdx`, a removed work tree), while copies of theirs are kept.
+
+    `known` are the workspaces that exist: if one is of the same repository, it lists those copies.
+    """
+    tops = {os.path.realpath(root) for root in known}
+    for _, (common, _, inside) in _records():
+        trees = [os.path.normpath(os.path.join(top, inside)) for top in work_trees(common)]
+        existing = [tree for tree in trees if os.path.isdir(tree)]
+        if existing and tops.isdisjoint(map(os.path.realpath, existing)):
+            yield existing[0]
+
+
+class Gone(NamedTuple):
+    """A session that left the work tree, or the end of one: where git still has it."""
+
+    session_id: str
+    messages: int  # at its end; 0: all of it
+    place: str
+
+    @property
+    def text(self) -> str:
+        """What the user is told."""
+        what = f"{amount(self.messages, 'message')} of it left" if self.messages else "it left"
+        return f"{what} the work tree ({self.place}) and {'are' if self.messages > 1 else 'is'} kept outside it"
+
+
+def left(named_store: NamedStore) -> list[Gone]:
+    """Return what left the work tree of a workspace."""
+    if not isinstance(named_store.store, KeepsCopies):
+        return []
+    found = list(named_store.store.left())
+    where = places(named_store.root, [item.path for item in found])
+    return [Gone(item.session_id, item.messages, where[item.path]) for item in found]
+
+
+def bring_back(stores: Iterable[NamedStore], wanted: str, here: str) -> tuple[NamedStore, str, int] | None:
+    """Write what git took out of a work tree into it again; None if no such session has this name.
+
+    Returned are the workspace, the session's id, and how many messages that were. Of several workspaces, the one
+    `here` is meant.
+    """
+    gone = [(store, item) for store in stores for item in left(store)]
+    named = by_id(((item.session_id, (store, item)) for store, item in gone), wanted)
+    found = [pair for pair in named if pair[0].root == here] or named
+    if len(found) > 1:
+        raise_ambiguous(wanted, [f"{item.session_id} in {store.root}" for store, item in found], hint="use its id")
+    for store, item in found:
+        if isinstance(store.store, KeepsCopies):
+            return store, item.session_id, store.store.bring_back(item.session_id)
+    return None
+
+
+def places_of(listing: Listing) -> dict[tuple[str, str], str]:
+    """Return where git has the listed sessions that left their work tree as a whole, by store and id."""
+    found: dict[tuple[str, str], str] = {}
+    for root, source in listing.sources.items():
+        if source.copies is None:
+            continue
+        paths = dict(listing.index.outside(root))
+        inside = {name: source.copies.in_tree(path) for name, path in paths.items()}
+        gone = {name: path for name, path in inside.items() if not os.path.exists(os.path.join(path, SESSION))}
+        where = places(root, gone.values())
+        found |= {(root, name): where[path] for name, path in gone.items()}
+    return found
+
+
+def places(root: str, paths: Collection[str]) -> dict[str, str]:
+    """Return where git has the conversations with these paths in the work tree: a branch, the stash, or nowhere."""
+    if not paths:
+        return {}
+    from cortext.services.workspace.git import Git
+
+    logs = {path: f"{os.path.relpath(path, root)}/{SESSION}/messages.jsonl" for path in paths}
+    refs = Git(root).refs_with(logs.values())
+    return {path: _place(refs.get(log, ())) for path, log in logs.items()}
+
+
+def note(places: dict[tuple[str, str], str]) -> list[str]:
+    """Return what a list says about sessions that left their work tree."""
+    if not places:
+        return []
+    names = [f"{session_id} ({place})" for (_, session_id), place in places.items()]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    todo = "`cortext restore` with the id brings one back"
+    return [f"no longer in the work tree, but kept: {', '.join(names[:MOST_NAMED])}{more}; {todo}"]
+
+
+def _place(refs: Collection[str]) -> str:
+    for prefix, what in (("refs/heads/", "on branch"), ("refs/remotes/", "on branch"), ("refs/tags/", "at tag")):
+        names = [ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix)]
+        if names:
+            return f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    others = [f"at {ref}" for ref in refs if not ref.startswith("refs/stash")]  # what filter-branch keeps, say
+    return others[0] if others else STASH if refs else NOWHERE

@@ -1,0 +1,270 @@
+"""Safety copies of the sessions of a workspace in git, outside its work tree: git takes files away and replaces them.
+
+Every change of a session through its store ends with a copy (only what is new in the log is written, without a flush),
+so a checkout, a reset, a clean or an aborted rebase takes nothing that was captured. A session that is in no work tree
+of its repository, or whose log there is only the beginning of the copy, is read from the copy; a change brings it back
+first. The copies of all work trees of a repository are in one folder of the user's data folder, with the same paths as
+in a work tree. They never leave this machine.
+
+If the log in the work tree is not a continuation of the copy (another branch, a merge), messages that only the copy has
+are set aside in `only-here.jsonl`, until they are restored or the session is rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+
+from cortext.errors import CortextError
+from cortext.io import batch as newfiles
+from cortext.io import files as fsio
+from cortext.store.files.layout_paths import (
+    REPOSITORY,
+    SESSION,
+    SessionFiles,
+    conversations,
+    in_folder,
+    is_workspace_session,
+)
+from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
+
+ONLY_HERE = "only-here.jsonl"  # in the copy of a session: messages that the work tree no longer has
+OWNER = "work-tree"  # in the copy of a conversation: the workspace that it was last written in
+DELETED = "deleted"  # in the folder of a repository: the ids of sessions that the user deleted
+
+
+class SafetyCopies:
+    """The safety copies of one workspace; `trees` returns the same workspace in each work tree that exists."""
+
+    def __init__(self, folder: str, root: str, trees: Callable[[], list[str]], record: str = "") -> None:
+        """`record` is stored beside the copies and says which repository they are of."""
+        self.folder, self.root, self._trees, self._record = folder, root, trees, record
+        # By log: its inode, size and mtime, and the mtime of the metadata, as we left them: then only the tail is new.
+        self._known: dict[str, tuple[int, int, int, int]] = {}
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+    def view(self, path: str) -> str:
+        """Return the folder to read the conversation of this folder from: its own, unless the copy continues it."""
+        copy = self._copy_of(path)
+        return copy if copy and _is_behind(in_folder(path).log, in_folder(copy).log) else path
+
+    def away(self, present: Collection[str] = ()) -> Iterator[str]:
+        """Yield the copies of conversations that are in no work tree; those that are `present` are left out."""
+        paths = [path for path in conversations(self.folder) if os.path.basename(path) not in present]
+        trees = self._trees() if paths else []
+        for path in paths:
+            if is_workspace_session(path) and self._is_away(path, trees):
+                yield path
+
+    def locate(self, session_id: str) -> str:
+        """Return the copy of a session that is in no work tree; empty if there is none."""
+        path = self._find(session_id)
+        return path if path and self._is_away(path, self._trees()) else ""
+
+    def is_copy(self, path: str) -> bool:
+        """Whether this is the path of a copy."""
+        return path.startswith(self.folder + os.sep)
+
+    def in_tree(self, copy: str) -> str:
+        """Return the path in the work tree of a copy's conversation."""
+        return self.root + copy[len(self.folder) :]
+
+    def only_in_copy(self, files: SessionFiles) -> int:
+        """Return how many messages of a session in the work tree are only in its copy, or were set aside there."""
+        copy = self._copy_of(files.path)
+        if not copy:
+            return 0
+        aside = os.path.join(copy, SESSION, ONLY_HERE)
+        longer = in_folder(copy).log if _is_behind(files.log, in_folder(copy).log) else ""
+        return len({*_missing(aside, files), *(_missing(longer, files) if longer else ())})
+
+    def was_deleted(self, session_id: str) -> bool:
+        """Whether the user once deleted a session with this id."""
+        try:
+            return session_id in fsio.read_text(os.path.join(self.folder, DELETED)).split("\n")
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def _copy_of(self, path: str) -> str:
+        """Return the path of the copy of a folder in the work tree; empty if it is itself in no work tree."""
+        return self.folder + path[len(self.root) :] if path.startswith(self.root + os.sep) else ""
+
+    def _find(self, session_id: str) -> str:
+        paths = (path for path in conversations(self.folder) if os.path.basename(path) == session_id)
+        return next(filter(is_workspace_session, paths), "")
+
+    def _is_away(self, copy: str, trees: list[str]) -> bool:
+        """Whether no work tree has this session, and it belongs to ours: it was written there, or that is gone."""
+        inside = copy[len(self.folder) :]
+        if any(is_workspace_session(tree + inside) for tree in trees):
+            return False
+        try:
+            owner = fsio.read_text(os.path.join(copy, OWNER))
+        except (OSError, UnicodeDecodeError):
+            owner = ""
+        return (owner if owner in trees else trees[0] if trees else self.root) == self.root
+
+    # ── writing: the caller holds the session's lock ─────────────────────────────────────────────────
+
+    def keep(self, files: SessionFiles) -> None:
+        """Bring the copy of a session up to date. Without one, nothing that is acknowledged is lost: errors pass."""
+        copy = self._copy_of(files.path)
+        if not copy or not is_workspace_session(files.path):
+            return
+        target = in_folder(copy)
+        try:
+            if self._follow(files, target.log):
+                return
+            if not os.path.isdir(os.path.dirname(target.log)):
+                newfiles.ensure_folder(os.path.dirname(target.log), newfiles.Later())
+                if not os.path.exists(record := os.path.join(self.folder, REPOSITORY)):
+                    fsio.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
+            self._keep_logs(files, target)
+            if os.path.exists(files.metadata) and not _is_as_new(target.metadata, files.metadata):
+                fsio.replace_file(target.metadata, [fsio.read_file(files.metadata)])
+            self._keep_owner(copy)
+            self._known[files.log] = _signs(files)
+        except (CortextError, OSError):
+            self._known.pop(files.log, None)
+
+    def _follow(self, files: SessionFiles, copy: str) -> bool:
+        """Append what this process has just appended to a log it knows; False if more may have changed."""
+        inode, size, _, changed = self._known.pop(files.log, (0, 0, 0, 0))
+        if not inode or os.stat(files.metadata).st_mtime_ns != changed:
+            return False
+        if not newfiles.follow_tail(files.log, copy, inode, size):
+            return False
+        self._known[files.log] = _signs(files)
+        return True
+
+    def look_again(self, files: SessionFiles) -> None:
+        """Compare the whole session with its copy at the end of this change: another program wrote to it."""
+        self._known.pop(files.log, None)
+
+    def is_unchanged(self, files: SessionFiles) -> bool:
+        """Whether a log is as this process left it, and as its copy is."""
+        known = self._known.get(files.log)
+        try:
+            return known is not None and known[:3] == _signs(files)[:3]
+        except OSError:
+            return False
+
+    def _keep_logs(self, files: SessionFiles, target: SessionFiles) -> None:
+        sources = [(files.log, target.log), (files.archive, target.archive)]
+        new = [(source, copy) for source, copy in sources if os.path.exists(source) and not _is_as_new(copy, source)]
+        if all(newfiles.follow_file(source, copy) for source, copy in new):
+            return
+        aside = os.path.join(os.path.dirname(target.log), ONLY_HERE)
+        if missing := [*_missing(aside, files), *_missing(target.archive, files), *_missing(target.log, files)]:
+            fsio.replace_file(aside, dict.fromkeys(missing))
+        for source, copy in sources:
+            if os.path.exists(source):
+                fsio.replace_file(copy, _pieces(source))
+            else:
+                fsio.remove(copy)
+
+    def _keep_owner(self, copy: str) -> None:
+        path = os.path.join(copy, OWNER)
+        try:
+            if fsio.read_text(path) == self.root:
+                return
+        except (OSError, UnicodeDecodeError):
+            pass
+        fsio.replace_file(path, [self.root.encode("utf-8", "surrogateescape")])
+
+    def bring_back(self, session_id: str, path: str) -> bool:
+        """Write a session that left the work tree into it again, all of its messages; return whether it had left.
+
+        `path` is its folder in the work tree; empty if it is not there.
+        """
+        copy = self._copy_of(path) if path else self.locate(session_id)
+        if not copy or (path and not _is_behind(in_folder(path).log, in_folder(copy).log)):
+            return False
+        source, target = in_folder(copy), in_folder(path or self.in_tree(copy))
+        fsio.ensure_folder(os.path.dirname(target.log), self.root)
+        for old, new in (
+            (source.metadata, target.metadata),
+            (source.archive, target.archive),
+            (source.log, target.log),
+        ):
+            if os.path.exists(old):
+                fsio.replace_file(new, _pieces(old))
+        return True
+
+    def join(self, files: SessionFiles) -> int:
+        """Add the messages that were set aside to the log in the work tree; return how many."""
+        from cortext.store.files.merge import join_logs
+
+        aside = os.path.join(self._copy_of(files.path), SESSION, ONLY_HERE)
+        added = join_logs(files.log, _missing(aside, files)) if os.path.exists(aside) else 0
+        if added:
+            fsio.remove(aside)
+        return added
+
+    def rewrite(self, files: SessionFiles, transform: Transform) -> None:
+        """Remove a secret from the copy as well, and from what was set aside."""
+        copy = self._copy_of(files.path)
+        self._known.pop(files.log, None)
+        if copy and os.path.isdir(copy):
+            copied = in_folder(copy)
+            for path in (copied.log, copied.archive, os.path.join(copy, SESSION, ONLY_HERE)):
+                rewrite(path, transform)
+            rewrite_fields(copied.metadata, transform)
+
+    def forget(self, files: SessionFiles, *, deleted: bool) -> None:
+        """Remove the copy of a log that will be written anew; `deleted`: all of the session, and remember that."""
+        copy = self._copy_of(files.path)
+        self._known.pop(files.log, None)
+        if not copy:
+            return
+        if deleted:
+            fsio.ensure_folder(self.folder)
+            fsio.append_once(os.path.join(self.folder, DELETED), f"{files.session_id}\n".encode("ascii"))
+            fsio.remove_tree(copy)
+        elif os.path.isdir(copy):
+            fsio.remove(in_folder(copy).log)
+            fsio.remove(in_folder(copy).archive)
+
+
+def _signs(files: SessionFiles) -> tuple[int, int, int, int]:
+    log = os.stat(files.log)
+    return log.st_ino, log.st_size, log.st_mtime_ns, os.stat(files.metadata).st_mtime_ns
+
+
+def _is_as_new(copy: str, source: str) -> bool:
+    """Whether a copy has the size of its source and was written after it."""
+    try:
+        now, then = os.stat(source), os.stat(copy)
+    except OSError:
+        return False
+    return now.st_size == then.st_size and now.st_mtime_ns <= then.st_mtime_ns
+
+
+def _is_behind(log: str, copy: str) -> bool:
+    """Whether a log is shorter than its copy and the copy continues it: git has put an older one in its place."""
+    try:
+        copied = os.stat(copy).st_size
+        try:
+            size = os.stat(log).st_size
+        except FileNotFoundError:
+            return True
+        return size < copied and newfiles.is_continued(copy, log)
+    except (OSError, CortextError):
+        return False
+
+
+def _missing(log: str, files: SessionFiles) -> list[bytes]:
+    """Return the lines of the messages of a log that a session does not have."""
+    from cortext.store.files.merge import lines_of
+
+    known = {line.key for path in (files.archive, files.log) for line in lines_of(path)}
+    return [line.raw for line in lines_of(log) if line.record is not None and line.key not in known]
+
+
+def _pieces(path: str) -> Iterator[bytes]:
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        yield from fsio.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        fsio.close_file(descriptor)
