@@ -714,3 +714,58 @@ def test_upgrade_mends_a_clone_that_git_gave_crlf(desk: Machine, laptop: Machine
     assert not [path for path in ours if b"\r\n" in path.read_bytes()]
     assert laptop.cortext("upgrade").out == "  everything is up to date\n"
     assert ".gitattributes" not in laptop.cortext("doctor").out
+
+
+@pytest.mark.req("STORE-06")
+def test_a_pointer_that_lfs_has_not_fetched_is_named_and_never_repaired(desk: Machine) -> None:
+    _begin(desk).end()
+    log = desk.session() / "messages.jsonl"
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 1234\n"
+    log.write_bytes(pointer)
+    doctor = desk.cortext("doctor")
+    assert doctor.code == 3 and "git lfs pull" in doctor.out and "cortext repair" not in doctor.out
+    for command in (
+        ["repair", "001"],
+        ["repair", "001", "--dry-run"],
+        ["prune", "001", "--keep", "1"],
+        ["stop", "001"],
+    ):
+        done = desk.cortext(*command)
+        assert log.read_bytes() == pointer, command
+        assert command[0] != "repair" or (done.code == 3 and "git lfs pull" in done.err)
+
+
+@pytest.mark.req("SESS-006a", "LOOK-02")
+def test_a_slow_commit_hook_is_named_while_it_is_waited_for(desk: Machine, tmp_path: Path) -> None:
+    _begin(desk)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    hook = desk.workspace / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f'#!/bin/sh\nread line < "{gate}"\n', encoding="utf-8")
+    hook.chmod(0o755)
+    command = [sys.executable, "-m", "cortext.faces.cortext.main", "stop"]
+    with subprocess.Popen(
+        command, cwd=desk.workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as stopping:
+        assert stopping.stderr is not None and stopping.stdout is not None
+        said = next(line for line in stopping.stderr if "Waiting for git" in line)  # it ends only after the gate opens
+        gate.write_text("go on\n", encoding="utf-8")
+        out = stopping.stdout.read()
+    assert "hook" in said and "Committed as" in out
+    assert stopping.returncode == 0
+
+
+@pytest.mark.req("SESS-006a")
+def test_a_plain_stop_finishes_what_a_lock_of_git_held_up(desk: Machine) -> None:
+    _begin(desk)
+    lock = desk.workspace / ".git" / "index.lock"
+    lock.touch()
+    held_up = desk.cortext("stop")
+    assert held_up.code == 0 and "another git process" in held_up.out
+    lock.unlink()
+    finished = desk.cortext("stop")
+    assert finished.code == 0, finished.err
+    assert "API design" in finished.out and "committed now" in finished.out
+    desk.assert_committed()
+    assert desk.cortext("stop").code == 1

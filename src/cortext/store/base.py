@@ -22,6 +22,7 @@ DOUBLED = "doubled"  # a message that the log already contains
 NUMBER = "number"  # a complete message with an impossible count or number
 DISORDER = "out of order"  # a complete message whose number does not increase
 METADATA = "metadata"  # the metadata cannot be read, and was reconstructed from the log
+POINTER = "pointer"  # the file has not been fetched: Git LFS has put a pointer in its place
 GIT_MARKS = "it contains git conflict markers"  # the reason of a damage
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,10 @@ from typing import Self
 from cortext.faces.terminal.style import columns
 
 MANY = 200  # things to do that justify a progress bar
+UNNOTICED = 2.0  # seconds that a wait may take without a word
+COMMITTING = (
+    "Waiting for git to finish the commit: a hook of this repository, or another git process, is still running."
+)
 
 
 class Progress:
@@ -70,3 +75,15 @@ def progress_of_many(label: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         for bar in bars:
             bar.end()
+
+
+@contextmanager
+def waiting(text: str = COMMITTING, after: float = UNNOTICED) -> Iterator[None]:
+    """Say on standard error what is waited for, if what is done inside takes longer than this many seconds."""
+    timer = threading.Timer(after, lambda: print(text, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -11,6 +11,7 @@ from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found
 from cortext.services.workspace.registry import has_changed
+from cortext.store.capabilities import KeepsCopies
 from cortext.tools import registry
 
 
@@ -30,6 +31,8 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     then = session.agent_config.system_prompt_hash
     if then and has_changed(found.root, session.type, then):
         notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
+    if isinstance(found.store, KeepsCopies) and found.store.has_left(session.id):
+        notes.append("git took it out of the work tree: it comes back into it, on this branch, with the first message")
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)
     if session.status == ACTIVE and origin.tool and not asking:

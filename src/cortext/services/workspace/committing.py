@@ -114,14 +114,29 @@ def _commit(
     return sessions, done, masked
 
 
-def _retry_commit(named_store: NamedStore, git: Git, session_id: str) -> None:
+def finish_commits(named_store: NamedStore) -> list[tuple[Session, CommitResult]]:
+    """Make the commits that could not be made before; return each session with the result."""
+    git = Git(named_store.root)
+    waiting = uncommitted(named_store.root)
+    if not waiting or not git.is_repository():
+        return []
+    lock = locks.Lock(inside.inside(named_store.root, _LOCK))
+    lock.acquire(TIMEOUT, "the git repository of this workspace")
+    with lock:
+        tried = [_retry_commit(named_store, git, session_id) for session_id in waiting]
+    return [pair for pair in tried if pair is not None]
+
+
+def _retry_commit(named_store: NamedStore, git: Git, session_id: str) -> tuple[Session, CommitResult] | None:
     """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
-        _commit(named_store, git, [named_store.store.get(session_id)])
+        (session,), done, _ = _commit(named_store, git, [named_store.store.get(session_id)])
+        return session, done
     except SessionNotFound:
         _record(named_store.root, session_id, CommitResult())
     except CortextError:
-        return  # in use at the moment, for example
+        pass  # in use at the moment, for example
+    return None
 
 
 def uncommitted(root: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import last_checks
 from cortext.services.workspace.left import left
-from cortext.store.base import Damage
+from cortext.store.base import POINTER, Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
 from cortext.tools.registry import title_of
@@ -81,6 +81,8 @@ def examine(
         try:
             damage = named_store.store.check(session.id)
             what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
+            if any(item.kind == POINTER for item in damage):
+                todo = f"git lfs pull, in {named_store.root}"
             if len(damage) > 3:
                 what += f"; and {len(damage) - 3} more places"
         except CortextError as error:  # a link, for example: nothing that repair could fix

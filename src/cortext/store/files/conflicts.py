@@ -1,9 +1,32 @@
-"""Split a file with git conflict markers into the two sides and, where git shows it, their common ancestor."""
+"""What git may put in the place of a session's file: both sides of a conflict between markers, or a pointer of Git LFS.
+
+A conflict is split into the two sides and, where git shows it, their common ancestor.
+"""
 
 from __future__ import annotations
 
+import os
+
+from cortext.io import files as fsio
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_LARGEST_POINTER = 1024
 BEGIN = b"<<<<<<< "
 _OURS, _BASE, _THEIRS, _END = BEGIN, b"||||||| ", b"=======", b">>>>>>> "
+
+
+def is_pointer(path: str) -> bool:
+    """Whether a file is a pointer of Git LFS, whose content was not fetched."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size > _LARGEST_POINTER:
+            return False
+        return os.pread(descriptor, len(_POINTER), 0) == _POINTER
+    finally:
+        os.close(descriptor)
 
 
 class Sides:

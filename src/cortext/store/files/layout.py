@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.errors import session_not_found
+from cortext.errors import DamagedData, session_not_found
 from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.io.jsonl import MAX_LINE
@@ -22,7 +22,7 @@ from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import TORN, Damage, Reading
-from cortext.store.files import archive, quarantine
+from cortext.store.files import archive, conflicts, quarantine
 from cortext.store.files.folders import Folders
 from cortext.store.files.journal import JournalReading
 from cortext.store.files.layout_paths import CHANGES, SessionFiles, control_folder, lock_file
@@ -33,6 +33,7 @@ from cortext.store.files.rewrite import Transform
 from cortext.store.files.seek import TAIL_BLOCK, offset_of
 
 LOCK_TIMEOUT = 5.0
+LFS = "a pointer of Git LFS, whose content was not fetched"
 FIRST_LINES = 4  # enough for a line of metadata and the message after it
 
 
@@ -246,7 +247,20 @@ class FileLayout:
             return encode_message(message, self.line_prefix(message.seq, files))
 
         known = self.positions.get(files.log)
+        if known is None:
+            self.refuse_pointers(files)
         return OpenLog(files.log, encode_line, first_seq=partial(self.first_seq, files), known=known)
+
+    def pointers(self, files: SessionFiles) -> list[str]:
+        """Return the files of a session that Git LFS has not fetched."""
+        return [path for path in (files.log, files.metadata, files.archive) if path and conflicts.is_pointer(path)]
+
+    def refuse_pointers(self, files: SessionFiles) -> None:
+        """Raise DamagedData if Git LFS has not fetched a file: writing to it would replace its content in git."""
+        for path in self.pointers(files):
+            raise DamagedData(
+                f"{path}: {LFS}", kept="the pointer, unchanged", hint="run `git lfs pull`, then try again"
+            )
 
     def first_seq(self, files: SessionFiles) -> int:
         """Return the sequence number that the log begins with; called when the log has changed since we wrote it."""

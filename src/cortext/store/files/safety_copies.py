@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from cortext.errors import CortextError
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
+from cortext.store.files.conflicts import is_pointer
 from cortext.store.files.layout_paths import (
     REPOSITORY,
     SESSION,
@@ -110,7 +111,7 @@ class SafetyCopies:
     def keep(self, files: SessionFiles) -> None:
         """Bring the copy of a session up to date. Without one, nothing that is acknowledged is lost: errors pass."""
         copy = self._copy_of(files.path)
-        if not copy or not is_workspace_session(files.path):
+        if not copy or not is_workspace_session(files.path) or is_pointer(files.log):
             return
         target = in_folder(copy)
         try:

@@ -25,10 +25,10 @@ from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.store.base import Damage, Reading, RepairReport, Trashed, Writer
+from cortext.store.base import POINTER, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.files import archive, quarantine
 from cortext.store.files.fields import number_field
-from cortext.store.files.layout import LOCK_TIMEOUT, FileLayout
+from cortext.store.files.layout import LFS, LOCK_TIMEOUT, FileLayout
 from cortext.store.files.layout_paths import TRASH, SessionFiles
 from cortext.store.files.log import OpenLog
 from cortext.store.files.metadata import save_fields
@@ -169,6 +169,8 @@ class FileStore(FileLayout):
 
     def check(self, session_id: str) -> list[Damage]:
         files = self.files_of(session_id)
+        if pointers := self.pointers(files):
+            return [Damage(os.path.basename(path), 0, os.stat(path).st_size, POINTER, LFS) for path in pointers]
         return [*self.load(files).damage, *self.stable_survey(files).damage]
 
     @fsio.reports_os_errors
@@ -254,6 +256,7 @@ class FileStore(FileLayout):
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self.locked(session_id):
             files = self.files_of(session_id)
+            self.refuse_pointers(files)
             metadata = self.load(files)
             report = RepairReport(
                 session=session_id,

@@ -7,7 +7,7 @@ import time
 from glob import iglob
 
 from cortext.config.trust import settings_of
-from cortext.faces.terminal.progress import progress_of_many
+from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.model import clock
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
@@ -28,7 +28,8 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     if here and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
-        swept = sweep(listing, settings_of, only=here)
+        with waiting():
+            swept = sweep(listing, settings_of, only=here)
         if swept:
             listing.refresh()
         notes += swept

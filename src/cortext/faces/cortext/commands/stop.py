@@ -9,11 +9,13 @@ import msgspec
 from cortext.config.trust import settings_of
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.style import folded
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
 from cortext.services.library.stores import Found
+from cortext.services.workspace.committing import finish_commits
 from cortext.services.workspace.lifecycle import active, confirmation, save
 from cortext.wiring.stores import Stores
 
@@ -46,6 +48,8 @@ def run(arguments: list[str], name: str = "stop") -> int:
             named_store = stores.workspace_store()
             found = Found(named_store, active(named_store))
     except NotFound as error:
+        if options.session is None and stores.workspace and not options.no_commit and _finish(stores, options.json):
+            return 0
         if not options.in_tool:
             raise
         print(terminal.line(f"{error.message}. {error.hint}."))
@@ -61,7 +65,8 @@ def run(arguments: list[str], name: str = "stop") -> int:
     commit = (
         named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit and not options.no_commit
     )
-    saved = save(named_store, found.session.id, status, commit=commit)
+    with waiting():
+        saved = save(named_store, found.session.id, status, commit=commit)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
@@ -69,3 +74,20 @@ def run(arguments: list[str], name: str = "stop") -> int:
     if saved.commit.commit:
         print(f"Committed as {saved.commit.commit}.")
     return 0
+
+
+def _finish(stores: Stores, as_json: bool) -> bool:
+    """Make the commits that an earlier stop could not make, and report them; return whether there were any."""
+    named_store = stores.workspace_store()
+    if not settings_of(named_store.root).workspace.commit:
+        return False
+    with waiting():
+        finished = finish_commits(named_store)
+    if as_json and finished:
+        commits = [{"session": session.id, "commit": msgspec.to_builtins(done)} for session, done in finished]
+        print(msgspec.json.format(msgspec.json.encode(commits), indent=2).decode())
+    for session, done in () if as_json else finished:
+        name = f'"{session.title or session.id}", which was saved before, '
+        said = f"is not committed to git yet: {done.problem}; {done.hint}" if done.problem else "is committed now"
+        print(terminal.line(f"{name}{said}{f' as {done.commit}' if done.commit else ''}."))
+    return bool(finished)
