@@ -113,6 +113,7 @@ PROMISES: dict[str, str] = {
     "SAFE-11": "Every stored value that reaches another program's small language passes its one encoder.",
     "SAFE-12": "Secrets are found beside any script, glued to words, quoted, numbered and broken over lines.",
     "SAFE-13": "No stored message and no stranger on the machine can stop the page for its owner.",
+    "SAFE-14": "A command that changes a session names its title and store; an id that was deleted here never means a namesake elsewhere.",
     "LIB-01": "A small public API (`import cortext`), typed, documented with examples that run, pinned by a test.",
     "LIB-02": "AI tools are plugins behind one required and several optional protocols, with a conformance kit and a tutorial that a test follows.",
     "LIB-03": "A test checks that every command, option, setting and variable is documented; the site builds without a broken link.",

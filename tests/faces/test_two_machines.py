@@ -716,6 +716,53 @@ def test_upgrade_mends_a_clone_that_git_gave_crlf(desk: Machine, laptop: Machine
     assert ".gitattributes" not in laptop.cortext("doctor").out
 
 
+@pytest.mark.req("SAFE-14")
+def test_a_second_delete_leaves_the_namesake_in_another_clone(desk: Machine, tmp_path: Path) -> None:
+    _begin(desk).end()
+    other = tmp_path / "other"
+    run(["git", "clone", "-q", str(desk.workspace), str(other)])
+    (row,) = cortext("list", "--here", "--json", cwd=other).json
+    first = desk.cortext("delete", row["id"])
+    assert first.code == 0 and "API design" in first.out and str(desk.workspace) in first.out
+    for wanted in (row["id"], row["id"][:8]):
+        again = desk.cortext("delete", wanted)
+        assert again.code == 1 and str(other) in again.err
+    assert len(cortext("list", "--here", "--json", cwd=other).json) == 1
+
+
+@pytest.mark.req("SAFE-10")
+def test_restore_into_a_tool_writes_into_this_workspace_only(desk: Machine, tmp_path: Path) -> None:
+    _begin(desk).end()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    path = desk.session() / "session.json"
+    path.write_text(json.dumps(desk.metadata() | {"project": str(elsewhere)}), encoding="utf-8")
+    desk.git("commit", "-qam", "theirs")
+    for transcript in desk.home.glob(".claude/projects/*/*.jsonl"):
+        transcript.unlink()
+    done = desk.cortext("restore", "--into", "claude", "001", "--json")
+    assert done.code == 0, done.err
+    assert done.json["project"] == str(desk.workspace)
+    assert not any("elsewhere" in folder.name for folder in (desk.home / ".claude" / "projects").iterdir())
+
+
+@pytest.mark.req("SAFE-10", "FLOW-08")
+def test_a_settings_file_that_is_no_toml_hides_nothing(desk: Machine) -> None:
+    _begin(desk).end()
+    (desk.workspace / ".workspace" / "config.toml").write_text("= not toml\n", encoding="utf-8")
+    for command in (["list"], ["search", "GraphQL"], ["show", "001"], ["resume", "--print", "001"], ["export", "001"]):
+        done = desk.cortext(*command)
+        assert done.code == 0, f"{command}: {done.err}"
+    listed = desk.cortext("list")
+    assert "API design" in listed.out and "is not TOML" in listed.err
+    doctor = desk.cortext("doctor")
+    assert doctor.code == 1 and "is not TOML" in doctor.out
+    for command in (["stop", "001"], ["resume", "001"], ["upgrade"]):
+        assert desk.cortext(*command).code == 7, command
+    assert desk.cortext("uninstall").code == 0
+    assert not (desk.workspace / ".workspace" / "commands").exists()
+
+
 @pytest.mark.req("STORE-06")
 def test_a_pointer_that_lfs_has_not_fetched_is_named_and_never_repaired(desk: Machine) -> None:
     _begin(desk).end()

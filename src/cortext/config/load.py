@@ -26,11 +26,16 @@ _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
-def load(workspace: str = "", *, trusted: bool = False) -> Settings:
-    """Return the settings from all sources; raise ConfigError if one of them is invalid."""
+def load(workspace: str = "", *, trusted: bool = False, only_reads: bool = False) -> Settings:
+    """Return the settings from all sources; raise ConfigError if one of them is invalid.
+
+    For a command that `only_reads`, an invalid file of the workspace counts as empty and is noted as `broken`: it comes
+    from git, and must not hide the conversations beside it.
+    """
     values: dict[str, Value] = {}
     ignored: dict[str, str] = {}
     unknown: dict[str, str] = {}
+    broken: dict[str, str] = {}
     path = user_file()
     for name, value in by_dotted_name(_read(path)):
         if name not in SETTINGS:
@@ -38,17 +43,22 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
         values[name] = parse(SETTINGS[name], value, path)
     if workspace:
         path = workspace_file(workspace)
-        for name, value in workspace_values(workspace).items():
-            if name not in SETTINGS:
-                unknown[name] = path
-            elif trusted or SETTINGS[name].untrusted_ok:
-                values[name] = parse(SETTINGS[name], value, path)
-            else:
-                ignored[name] = path
+        try:
+            for name, value in workspace_values(workspace).items():
+                if name not in SETTINGS:
+                    unknown[name] = path
+                elif trusted or SETTINGS[name].untrusted_ok:
+                    values[name] = parse(SETTINGS[name], value, path)
+                else:
+                    ignored[name] = path
+        except ConfigError as error:
+            if not only_reads:
+                raise
+            broken[path] = error.message
     for setting in SETTINGS.values():
         if given := os.environ.get(setting.variable):
             values[setting.name] = parse(setting, given, f"${setting.variable}")
-    return msgspec.structs.replace(_with(Settings(), values), ignored=ignored, unknown=unknown)
+    return msgspec.structs.replace(_with(Settings(), values), ignored=ignored, unknown=unknown, broken=broken)
 
 
 def parse(setting: Setting, value: Any, source: str) -> Value:

@@ -182,10 +182,15 @@ class Settings(msgspec.Struct, frozen=True):
     mcp: Mcp = Mcp()
     ignored: dict[str, str] = {}  # settings that only a trusted workspace may set
     unknown: dict[str, str] = {}  # unknown settings, perhaps of another version
+    broken: dict[str, str] = {}  # a workspace's file that cannot be used, and why: only for commands that read
 
     def warnings(self) -> list[str]:
         """Return warnings about the settings files for the user."""
-        return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
+        rule = "the defaults are used for reading; a command that changes something refuses to run"
+        broken = [f"{why}; {rule}" for why in self.broken.values()]
+        return broken + [
+            f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())
+        ]
 
 
 class Setting(NamedTuple):

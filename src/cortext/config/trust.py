@@ -14,9 +14,9 @@ from cortext.config.schema import Settings
 from cortext.io import files as fsio
 
 
-def settings_of(workspace: str) -> Settings:
-    """Return the settings for a workspace, or for no workspace if this is empty."""
-    return load(workspace, trusted=bool(workspace) and is_trusted(workspace))
+def settings_of(workspace: str, *, only_reads: bool = False) -> Settings:
+    """Return the settings for a workspace, or for no workspace if this is empty; `only_reads` as in `load`."""
+    return load(workspace, trusted=bool(workspace) and is_trusted(workspace), only_reads=only_reads)
 
 
 def is_trusted(workspace: str) -> bool:

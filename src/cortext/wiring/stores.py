@@ -67,10 +67,11 @@ def server_location(address: str, kind: str, label: str) -> Location:
 class Stores:
     """The stores that a command run in this folder uses, and the settings there."""
 
-    def __init__(self, folder: str | None = None) -> None:
+    def __init__(self, folder: str | None = None, *, only_reads: bool = False) -> None:
+        """A command that `only_reads` also works in a workspace whose settings file is broken."""
         self.folder = os.path.abspath(folder or os.getcwd())
         self.workspace = check_folder(find_workspace(self.folder))
-        self.settings = settings_of(self.workspace)
+        self.settings = settings_of(self.workspace, only_reads=only_reads)
         self._servers: dict[tuple[str, float], PostgresStore] = {}
 
     def here(self) -> str:

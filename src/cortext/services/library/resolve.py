@@ -18,6 +18,7 @@ from cortext.index.sessions import Row
 from cortext.model.ids import is_id, looks_like_id, number_of
 from cortext.services.library.stores import Found, NamedStore, ask_all
 from cortext.store.base import Trashed
+from cortext.store.capabilities import KeepsCopies
 
 Item = TypeVar("Item")
 
@@ -133,6 +134,21 @@ def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
     if missing and not found:
         raise next(iter(missing.values()))
     return found
+
+
+def refuse_namesake(here: NamedStore, found: Found) -> None:
+    """Raise SessionNotFound if a session with this id was deleted here, and the one found is of another store.
+
+    Clones of a workspace share ids: who deletes a conversation twice must not delete that of another clone.
+    """
+    store = here.store
+    if found.root == here.root or not isinstance(store, KeepsCopies) or not store.was_deleted(found.session.id):
+        return
+    raise SessionNotFound(
+        f"{found.session.id} was deleted in this workspace, {here.root}",
+        kept=f"the conversation with the same id in {found.root}, unchanged",
+        hint=f"bring yours back with `cortext restore {found.session.id}`, or run this in {found.root}",
+    )
 
 
 def resolve_trashed(

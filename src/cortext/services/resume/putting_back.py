@@ -30,6 +30,7 @@ from cortext.services.resume.pictures import with_pictures
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.results import SHORTENED
 from cortext.services.workspace.projects import project_of
+from cortext.services.workspace.repository import is_below
 from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"
@@ -102,9 +103,14 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
 
 
 def _place_for(found: Found, tool: NativeWriter) -> Place:
-    """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists."""
+    """Return the folder that the tool's own list shows it in: where it was held there, if that folder still exists.
+
+    What a workspace's metadata name as that folder may be a stranger's words: only the workspace itself counts.
+    """
     held = project_of(found.session)
     is_there = found.session.origin.tool == tool.name and os.path.isdir(held)
+    if found.named_store.kind == "workspace":
+        is_there = is_there and is_below(os.path.realpath(held), os.path.realpath(found.root))
     return place_of(found, held if is_there else "")
 
 

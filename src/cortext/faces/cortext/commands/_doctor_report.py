@@ -20,8 +20,11 @@ from cortext.wiring.tools import tools as all_tools
 
 
 def run_full(*, as_json: bool, full: bool = False) -> int:
-    """Examine every store and print the report; return 3 if something is damaged, 9 if a server does not answer."""
-    stores = Stores()
+    """Examine every store and print the report; return 3 if something is damaged, 9 if a server does not answer.
+
+    1: the settings file of this workspace cannot be used.
+    """
+    stores = Stores(only_reads=True)
     tools = all_tools()
     examined = []
     away: dict[str, StoreUnreachable] = {}
@@ -45,14 +48,17 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
         for tool, found in zip(tools, detect_all(tools), strict=True):
             if note := untested(tool, found):
                 print(f"{paint('!', 'yellow')} {terminal.line(note)}")
-        result = "Nothing is damaged; see the warnings above." if findings else "No problems found."
+        is_fine = not findings and not stores.settings.broken
+        result = "No problems found." if is_fine else "Nothing is damaged; see the warnings above."
         result = "A server does not answer; nothing else is damaged." if unreachable else result
         print("Something is damaged: run the commands above." if damaged else result)
         if rescue.work and sys.stdin.isatty() and sys.stdout.isatty():
             from cortext.faces.cortext.commands.rescue import offer
 
             offer(rescue)
-    return 3 if damaged else StoreUnreachable.exit_status if unreachable else 0
+    if damaged or unreachable:
+        return 3 if damaged else StoreUnreachable.exit_status
+    return 1 if stores.settings.broken else 0
 
 
 def _print(report: StoreReport) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cortext.safety.framing import field
 from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, with_exact_id
+from cortext.services.library.resolve import Resolver, refuse_namesake, with_exact_id
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
@@ -18,12 +19,20 @@ HELP = "the session: its row in the last list (3), its number (014), its id or a
 def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
     """Return the session that is meant. Without `words`, only numbers and ids count: for commands that change it."""
     found = with_exact_id(stores.all(), wanted)
-    if len(found) == 1:
-        return found[0]
-    listing = stores.listing()
-    row = which_row(listing, stores.workspace, wanted, words=words)
-    named_store = listing.named_store(row.root)
-    return Found(named_store, named_store.store.get(row.id))
+    if len(found) != 1:
+        listing = stores.listing()
+        row = which_row(listing, stores.workspace, wanted, words=words)
+        named_store = listing.named_store(row.root)
+        found = [Found(named_store, named_store.store.get(row.id))]
+    if not words and stores.workspace:
+        refuse_namesake(stores.workspace_store(), found[0])
+    return found[0]
+
+
+def named(found: Found) -> str:
+    """Return how a command that changes a session names it: id, title and store."""
+    title = f' ("{field(found.session.title)}")' if found.session.title else ""
+    return f"{found.session.id}{title} in {found.root}"
 
 
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:

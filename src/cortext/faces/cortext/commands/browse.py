@@ -64,7 +64,7 @@ def run(arguments: list[str]) -> int:
     from cortext.wiring import tools
     from cortext.wiring.stores import Stores
 
-    stores = Stores()
+    stores = Stores(only_reads=True)
     question = asked(options, stores)
     writers = tuple(writer.name for writer in tools.native_writers())
     chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(question)

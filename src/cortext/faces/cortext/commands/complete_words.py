@@ -59,7 +59,7 @@ def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    listing = fresh_listing(Stores())
+    listing = fresh_listing(Stores(only_reads=True))
     listing.partial = True
     return [cells[0] for cells in listing.cells(("id",), limit=NEWEST if listing.servers else 0)]
 
@@ -68,7 +68,7 @@ def _tags() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    listing = fresh_listing(Stores())
+    listing = fresh_listing(Stores(only_reads=True))
     listing.partial = True
     rows = listing.rows(limit=NEWEST if listing.servers else 0)
     return sorted({tag for row in rows for tag in row.tag_names})
@@ -78,4 +78,4 @@ def _types() -> list[str]:
     from cortext.services.workspace import registry
     from cortext.wiring.stores import Stores
 
-    return sorted(registry.load(Stores().here()).types)
+    return sorted(registry.load(Stores(only_reads=True).here()).types)

@@ -67,7 +67,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the costs."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     prices = stores.prices(options.prices)
     times = timestamps(options.since, options.until, ("since", "until"))
     listing = fresh_listing(stores)

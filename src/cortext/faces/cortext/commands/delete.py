@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.faces.terminal.output import print_json
 from cortext.model.amounts import amount
 from cortext.safety import terminal
@@ -32,6 +32,7 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print_json(trashed_json(trashed))
         return 0
-    print(terminal.line(f"Moved {trashed.session_id} ({amount(found.session.message_count, 'message')}) to the trash."))
+    count = amount(found.session.message_count, "message")
+    print(terminal.line(f"Moved {named(found)}, {count}, to the trash."))
     print(f"Undo: cortext restore {trashed.key}")
     return 0

@@ -16,8 +16,8 @@ def parser() -> ArgumentParser:
         "damaged and what to do about it. On a server, the counts of the sessions that were active since the last run "
         "are compared with their messages; --full reads all of them. Nothing is changed, unless you agree to import "
         "conversations that an AI tool is about to delete.",
-        epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (there may be warnings); 3: something is "
-        "damaged or could not be captured; 9: a server does not answer.",
+        epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (maybe warnings); 1: the workspace's "
+        "settings file is invalid; 3: something is damaged or could not be captured; 9: a server does not answer.",
     )
     made.add_argument("--full", action="store_true", help="read every session on a server too, not only count")
     made.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
     # A plain `doctor` is often the first command that a user runs: load only what it needs.
     options = parser().parse_args(arguments) if arguments else None
     as_json, full = (options.json, options.full) if options else (False, False)
-    locations = Stores().locations()
+    locations = Stores(only_reads=True).locations()
     if not as_json:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 

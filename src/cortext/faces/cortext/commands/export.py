@@ -50,7 +50,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Write it."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     _check(options)
     kinds: Counter[str] = Counter()
     if options.all:

@@ -40,7 +40,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Rebuild or clear the index, or print its status."""
     options = parser().parse_args(arguments)
-    search = Stores().search()
+    search = Stores(only_reads=True).search()
     if options.action == "clear":
         search.clear()
         print("The index is deleted. The next search rebuilds it.")

@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     names = chosen_columns(options.columns)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     listing, notes = listing_with_notes(stores)
     listing.partial = True
     is_limited = listing.servers and not options.all

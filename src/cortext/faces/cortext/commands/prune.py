@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.faces.terminal.args import count_or_none
 from cortext.model.amounts import amount
 from cortext.safety import terminal
@@ -37,6 +37,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
     plan = plan_prune(found, options.keep)
+    print(terminal.line(f"{named(found)}:"))
     if not plan.to_archive:
         print(f"Nothing to prune: {amount(plan.to_keep, 'message')}.")
         return 0

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 import msgspec
 
-from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.workspace.merge_driver import was_conflict
@@ -36,14 +36,14 @@ def run(arguments: list[str]) -> int:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0
     if not report.damage:
-        print(f"{report.session}: not damaged ({amount(report.kept_messages, 'message')}).")
+        print(terminal.line(f"{named(found)}: not damaged ({amount(report.kept_messages, 'message')})."))
         return 0
     for item in report.damage:
         print(terminal.line(f"  {item.file} at byte {item.offset}, {item.length} bytes: {item.reason}"))
     would = "would be " if report.dry_run else ""
     kept = f"{amount(report.kept_messages, 'message')} {would}kept"
     quarantined = f"{report.quarantined_bytes} bytes {would}quarantined"
-    print(f"{report.session}: {kept}, {quarantined}.")
+    print(terminal.line(f"{named(found)}: {kept}, {quarantined}."))
     if report.changed and was_conflict(report.damage):
         print("It contains both sides of the merge. Finish the merge: git add conversations && git commit")
     if report.changed and report.quarantine:

@@ -65,7 +65,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List conversations, or resume one."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = Stores(only_reads=options.list or options.print_packet or options.dry_run)
     listing, notes = listing_with_notes(stores)
     listing.partial = not options.what and not options.in_tool  # a name is not resolved among half of the sessions
     limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
@@ -90,7 +90,7 @@ def run(arguments: list[str]) -> int:
     rows = _named(listing, options) if options.what else _newest(listing, options, limit)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not (on_screen and rows)):
-        _list(rows, options, is_all=not listing.missing)
+        _list(rows, listing, options)
         _report_cut(options, limit, len(rows))
         return report_missing(listing.missing)
     report_missing(listing.missing)
@@ -125,12 +125,12 @@ def _nothing_found(options: Namespace) -> str:
     )
 
 
-def _list(rows: list[Row], options: Namespace, *, is_all: bool) -> None:
+def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
     if options.json:
         from cortext.faces.cortext.commands.list_ import print_rows
 
-        print_rows(rows)
-    elif not rows and is_all:
+        print_rows(rows, listing)
+    elif not rows and not listing.missing:
         print(_nothing_found(options))
     elif rows:
         print("Conversations that you can resume:\n")

@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
-    search = Stores().search()
+    search = Stores(only_reads=True).search()
     search.listing.partial = True
     bring_up_to_date(search, exact=options.exact)
     run_search = search.messages if options.messages else search.search

@@ -51,7 +51,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     found = which(stores, " ".join(options.session))
     session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)

@@ -28,7 +28,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the similar sessions."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     search = stores.search()
     bring_up_to_date(search)
     row = which_row(stores.listing(), stores.workspace, " ".join(options.session))

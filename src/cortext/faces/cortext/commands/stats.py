@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not 1 <= options.days <= MOST_DAYS:
         raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
-    stores = Stores()
+    stores = Stores(only_reads=True)
     listing = fresh_listing(stores)
     listing.partial = True
     rows = listing.rows(root=stores.here() if options.here else "")

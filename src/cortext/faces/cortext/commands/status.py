@@ -14,7 +14,7 @@ from cortext.wiring.stores import Stores
 
 def run(arguments: list[str]) -> int:
     """Print a short overview."""
-    stores = Stores()
+    stores = Stores(only_reads=True)
     listing, notes = listing_with_notes(stores)
     listing.partial = True
     for line in notes:

@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
         print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
 
     tools = all_tools()
-    endangered = {item.tool: item for item in Rescue(Stores().capture, tools).warnings}
+    endangered = {item.tool: item for item in Rescue(Stores(only_reads=True).capture, tools).warnings}
     rows = overview(tools, failed)
     if options.json:
         alarms: dict[str, list[str]] = {}

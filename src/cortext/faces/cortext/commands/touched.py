@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     from cortext.services.origin.touched import touched
     from cortext.services.origin.written import Library
 
-    stores = Stores()
+    stores = Stores(only_reads=True)
     search = stores.search()
     search.listing.partial = True
     bring_up_to_date(search, exact=True)

@@ -39,8 +39,8 @@ def parser(name: str = "upgrade") -> ArgumentParser:
 def run(arguments: list[str], name: str = "upgrade") -> int:
     """Update or uninstall, and report what was kept."""
     options = parser(name).parse_args(arguments)
-    stores = Stores()
     uninstalled = name == "uninstall"
+    stores = Stores(only_reads=uninstalled)
     removed = _remove_user_hooks(dry_run=options.dry_run) if uninstalled and options.user_hooks else None
     if removed is not None and not stores.workspace:  # it may be uninstalled already
         report = Report()

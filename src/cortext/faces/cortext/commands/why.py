@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
 
     path, line = line_of(options.file or os.curdir)
     history, inside = locate(path)
-    stores = Stores()
+    stores = Stores(only_reads=True)
     search = stores.search()
     search.listing.partial = True
     bring_up_to_date(search, exact=True)
