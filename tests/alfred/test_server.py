@@ -24,7 +24,7 @@ def test_terminal_bot_and_worker_share_a_server(
     session = served.assistant.sessions.active("cli")
     served.do("/remember I like trains")
     with TelegramServer() as telegram:
-        env = {**environment(home, model, telegram), "CORTEXT_STORE": address}
+        env = {**environment(home, model, telegram), "CORTEXT_STORE": address, "CORTEXT_TELEGRAM_DESK_CHATS": "4711"}
         bot = Bot(env, telegram)
         with bot:
             telegram.say(4711, f"/resume {session}")
