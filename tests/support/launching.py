@@ -13,6 +13,7 @@ from cortext.model.message import ASSISTANT, USER, thread
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, make_plan
+from cortext.services.resume.packet import NOTES
 from cortext.services.workspace.registry import command_text
 from cortext.tools.base import NativeWriter, Transcript, user_speaks_first
 from cortext.wiring import tools
@@ -174,7 +175,8 @@ def _lost(before: dict[str, list[str]], after: dict[str, list[str]], plan: Plan)
         if after.get(key, [])[: len(ids)] != ids
     ]
     given = [message.id for message in plan.carried]
-    missing = len(set(given) - set(after[plan.key])) - sum(plan.receipt.left_out.values())
+    left_out = sum(count for kind, count in plan.receipt.left_out.items() if kind != NOTES)
+    missing = len(set(given) - set(after[plan.key])) - left_out
     return [*problems, *([f"{missing} of {len(given)} messages are no longer in its session"] if missing > 0 else [])]
 
 

@@ -18,6 +18,7 @@ from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, Plan
+from cortext.services.resume.packet import NOTES
 from cortext.services.workspace import registry
 from cortext.services.workspace.known import remember_workspace
 from cortext.services.workspace.registry import ConversationType
@@ -69,10 +70,11 @@ class Outcome(msgspec.Struct, kw_only=True):
     of_messages: int
     calls: int
     of_calls: int
-    left_out: dict[str, int]
+    left_out: dict[str, int]  # of the messages that were said
     changed: dict[str, int]
     problems: list[str]
     lost: list[str] = []  # what the source's program itself had lost before
+    notes: int = 0  # of the source's program to its model, which the target's makes itself
 
 
 def hold(desk: Desk, name: str, project: Path) -> list[Said]:
@@ -190,7 +192,8 @@ def compare(request: Request, plan: Plan, said: Sequence[Said], closing: Sequenc
         of_messages=receipt.of_messages,
         calls=receipt.tool_calls,
         of_calls=of_calls,
-        left_out=dict(receipt.left_out),
+        left_out={kind: count for kind, count in receipt.left_out.items() if kind != NOTES},
+        notes=receipt.left_out.get(NOTES, 0),
         changed={str(kind): count for kind, count in receipt.changed.items()},
         problems=[
             *_missing(received, [*said, *closing]),

@@ -13,6 +13,7 @@ from tests.support.ai_programs import PROGRAMS
 from tests.support.desk import MORE_NAMES, NAMES
 from tests.support.pairs import Outcome
 
+from cortext.services.resume.packet import NOTES
 from cortext.tools import registry
 
 SOURCES = Path(registry.__file__).parents[1]
@@ -181,7 +182,8 @@ def _changes(names: Sequence[str], rows: Iterable[Row]) -> list[str]:
     seen: dict[tuple[str, str], dict[str, set[int]]] = {}
     for row in rows:
         outcome = row.outcome
-        for kind, count in {**outcome.left_out, **outcome.changed}.items() if outcome else ():
+        notes = {NOTES: outcome.notes} if outcome and outcome.notes else {}
+        for kind, count in {**outcome.left_out, **outcome.changed, **notes}.items() if outcome else ():
             seen.setdefault((row.target, kind), {}).setdefault(row.source, set()).add(count)
     order = sorted(seen, key=lambda key: (names.index(key[0]), key[1]))
     return [line(target, kind, *_times(names, seen[target, kind])) for target, kind in order]
@@ -201,7 +203,7 @@ def _cell(row: Row | None) -> str:
     older = ", *older*" if row.is_older else ""
     if outcome is None:
         return f"✗{older}"
-    changed = " †" if outcome.changed or outcome.left_out else ""
+    changed = " †" if outcome.changed or outcome.left_out or outcome.notes else ""
     counts = f"{outcome.messages}/{outcome.of_messages}, {outcome.calls}/{outcome.of_calls}"
     lost = " ‡" if outcome.lost else ""
     return f"{'✓' if row.passed else '✗'} {counts}{changed}{lost}{older}"
