@@ -153,6 +153,8 @@ STARTS = {
     "faces/cortext/commands/_resume_one.py": "an AI tool, word by word: the plan's arguments",
     "faces/cortext/commands/demo.py": "git, in a folder that the demo makes",
     "faces/cortext/commands/refresh.py": "our own program, with constant words",
+    "faces/cortext/supervise.py": "ps, with constant words",
+    "faces/html/bounded.py": "Python itself, with constant words; the text is on standard input",
     "faces/terminal/talk/pager.py": "the user's pager, with the text on standard input",
     "llm/cli.py": "an AI tool, word by word; the conversation is on standard input",
     "services/capture/watch_service.py": "systemctl and launchctl, with constant words",

@@ -97,10 +97,12 @@ def _all() -> list[tuple[int, int]]:
                 except (OSError, ValueError, IndexError):
                     continue  # it has ended
         return found
-    with os.popen("ps -axo pid=,ppid=") as lines:
-        for line in lines:
-            number, parent = line.split()
-            found.append((int(number), int(parent)))
+    import subprocess  # where there is no /proc
+
+    listed = subprocess.run(["ps", "-axo", "pid=,ppid="], capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        number, parent = line.split()
+        found.append((int(number), int(parent)))
     return found
 
 
