@@ -259,6 +259,8 @@ def _missing(log: str, files: SessionFiles) -> list[bytes]:
     """Return the lines of the messages of a log that a session does not have."""
     from cortext.store.files.merge import lines_of
 
+    if not os.path.exists(log):  # most sessions: their own log is not read for it
+        return []
     known = {line.key for path in (files.archive, files.log) for line in lines_of(path)}
     return [line.raw for line in lines_of(log) if line.record is not None and line.key not in known]
 
