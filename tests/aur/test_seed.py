@@ -322,14 +322,17 @@ def test_one_question_that_is_stopped_keeps_the_partial_answer(aur: Aur) -> None
 
 
 @pytest.mark.req("STORE-13")
-def test_bytes_that_are_not_utf_8_are_stored(aur: Aur) -> None:
-    command = [str(SCRIPTS / "aur"), "spawn", "-i", "--session", "bytes"]
-    environ = {**os.environ, **aur.env}
-    done = subprocess.run(command, input=b"caf\xe9 \x00 \x1b[31m\n", env=environ, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert aur.lines("bytes")[1]["content"] == "caf\udce9 \x00 \x1b[31m"
+def test_control_characters_on_standard_input_are_stored(aur: Aur) -> None:
+    done = aur("spawn", "-i", "--session", "bytes", stdin="caf\u00e9 \x00 \x1b[31m\n")
+    assert done.code == 0, done.err
+    assert aur.lines("bytes")[1]["content"] == "caf\u00e9 \x00 \x1b[31m"
+    command = [str(SCRIPTS / "aur"), "spawn", "-i", "--session", "latin"]
+    odd = subprocess.run(
+        command, input=b"caf\xe9\n", env={**os.environ, **aur.env}, capture_output=True, text=False, check=False
+    )
+    assert odd.returncode == 2 and b"standard input is not UTF-8: byte 0xe9" in odd.stderr
     listed = aur("spawn", "--list-sessions", "--json")
-    assert listed.code == 0 and listed.json[0]["message_count"] == 2
+    assert listed.code == 0 and [(row["id"], row["message_count"]) for row in listed.json] == [("bytes", 2)]
 
 
 @pytest.mark.req("MODEL-02", "SPAWN-10")

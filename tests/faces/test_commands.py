@@ -288,7 +288,7 @@ def test_exit_7_bad_settings(demo: Path, home: Path, capsys: pytest.CaptureFixtu
     for name in (demo / ".workspace" / "config.toml", home / ".config" / "cortext" / "config.toml"):
         name.parent.mkdir(parents=True, exist_ok=True)
         name.write_text("[store]\nlock_timeout = 'soon'\n", encoding="utf-8")
-        done = _here(capsys, "list")
+        done = _here(capsys, "stop", "001")
         assert done.code == 7 and "config.toml: store.lock_timeout" in done.err
         name.write_text("nonsense = 1\n", encoding="utf-8")
     assert _here(capsys, "list").code == 7, "an error in the user's own file, which the user can fix"

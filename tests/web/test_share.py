@@ -145,7 +145,8 @@ def test_a_killed_site_is_no_obstacle_for_the_next(pond: Pond, tmp_path: Path, e
     folder = tmp_path / "site"
     words = ["export", "--format", "html", "--all", str(folder)]
     if existed:
-        folder.mkdir(mode=0o755)
+        folder.mkdir()
+        folder.chmod(0o755)  # whatever the umask
     for renames in (3, 7):
         done = subprocess.run(
             [sys.executable, "-c", KILLED, str(renames), *words], cwd=pond.folder, env=pond.env, check=False

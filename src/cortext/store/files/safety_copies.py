@@ -13,7 +13,7 @@ are set aside in `only-here.jsonl`, until they are restored or the session is re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from cortext.errors import CortextError
 from cortext.io import batch as newfiles
@@ -123,7 +123,7 @@ class SafetyCopies:
                     fsio.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
             self._keep_logs(files, target)
             if os.path.exists(files.metadata) and not _is_as_new(target.metadata, files.metadata):
-                fsio.replace_file(target.metadata, [fsio.read_file(files.metadata)])
+                self._replace(target.metadata, [fsio.read_file(files.metadata)])
             self._keep_owner(copy)
             self._known[files.log] = _signs(files)
         except (CortextError, OSError):
@@ -158,10 +158,10 @@ class SafetyCopies:
             return
         aside = os.path.join(os.path.dirname(target.log), ONLY_HERE)
         if missing := [*_missing(aside, files), *_missing(target.archive, files), *_missing(target.log, files)]:
-            fsio.replace_file(aside, dict.fromkeys(missing))
+            self._replace(aside, dict.fromkeys(missing))
         for source, copy in sources:
             if os.path.exists(source):
-                fsio.replace_file(copy, _pieces(source))
+                self._replace(copy, _pieces(source))
             else:
                 fsio.remove(copy)
 
@@ -172,7 +172,11 @@ class SafetyCopies:
                 return
         except (OSError, UnicodeDecodeError):
             pass
-        fsio.replace_file(path, [self.root.encode("utf-8", "surrogateescape")])
+        self._replace(path, [self.root.encode("utf-8", "surrogateescape")])
+
+    def _replace(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Replace a file of a copy; what a killed writer left is removed by the next change of any session."""
+        fsio.replace_file(path, pieces, aside=self.folder)
 
     def bring_back(self, session_id: str, path: str) -> bool:
         """Write a session that left the work tree into it again, all of its messages; return whether it had left.
