@@ -102,11 +102,28 @@ class Screen:
         """Send keys by name: Enter, Down, Escape."""
         self._tmux("send-keys", *keys)
 
+    def close(self, timeout: float = 60.0) -> None:
+        """Close the terminal, and wait until the program has ended: it may have hooks that run then."""
+        process = self.process()
+        self._tmux("kill-server")
+        deadline = time.monotonic() + timeout
+        while _runs(process):
+            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s of its terminal"
+            time.sleep(0.02)  # poll interval
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._tmux("kill-server")
+
+
+def _runs(process: int) -> bool:
+    """Whether a process runs: one that has ended may wait for its new parent to notice."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class ShellScreen(Screen):

@@ -99,6 +99,7 @@ def test_a_conversation_of_a_deleted_branch_is_resumed(
     command = [str(SCRIPTS / "cortext"), "resume", "001", "--ai", "claude"]
     with Screen(tmp_path, command, desk.env, folder, "150x70") as screen:
         screen.wait_for("Those in the north.", timeout=120)
+        screen.close()  # its last hook also saves
     assert "Which reeds?" in str(desk.server.turns[-1].body)
     assert desk.cortext("stop", "001", cwd=folder).code == 0
     assert {"Which reeds?", "Those in the north."} <= set(_texts(folder))
