@@ -255,6 +255,36 @@ def test_a_workspace_that_clean_removed_is_still_listed(pond: Path) -> None:
 
 
 @pytest.mark.req("STORE-03")
+def test_what_another_branch_has_is_listed_although_it_was_never_copied(pond: Path) -> None:
+    """It was held by an older version, or fetched. Git is not asked again until a branch changes."""
+    git(pond, "checkout", "-qb", "feature")
+    held(pond)
+    shutil.rmtree(copies_folder())
+    assert len(cortext("list", "--json", cwd=pond).json) == 1
+    git(pond, "checkout", "-q", "main")
+    (row,) = cortext("list", "--json", cwd=pond).json
+    assert (row["message_count"], row["place"]) == (6, "on branch feature")
+    assert all(text in cortext("show", row["id"], cwd=pond).out for text in TALK)
+    stamp = next(copies_folder().glob("*/branches.json"))
+    changed = stamp.stat().st_mtime_ns
+    assert cortext("list", cwd=pond).code == 0 and stamp.stat().st_mtime_ns == changed
+    git(pond, "merge", "-q", "feature")
+    assert [row.get("place") for row in cortext("list", "--json", cwd=pond).json] == [None]
+
+
+@pytest.mark.req("STORE-03")
+def test_a_conversation_that_was_removed_from_a_branch_stays_removed_there(pond: Path) -> None:
+    held(pond)
+    git(pond, "branch", "feature")
+    (row,) = cortext("list", "--json", cwd=pond).json
+    assert cortext("delete", row["id"], cwd=pond).code == 0
+    git(pond, "add", "-A")
+    run(["git", "-C", str(pond), "commit", "-qm", "removed"])
+    shutil.rmtree(copies_folder())
+    assert cortext("list", "--json", cwd=pond).json == []
+
+
+@pytest.mark.req("STORE-03")
 def test_copies_follow_a_repository_that_was_moved(pond: Path) -> None:
     _checkout(pond)
     moved = pond.rename(pond.parent / "lake")

@@ -133,11 +133,15 @@ class Stores:
         """Return the safety copies of a workspace in git; None for any other store."""
         if location.kind != WORKSPACE:
             return None
-        from cortext.services.workspace.left import copied
+        from cortext.services.workspace.left import adopt_from_branches, copied
         from cortext.store.files.safety_copies import SafetyCopies
 
         found = copied(location.root)
-        return SafetyCopies(found.folder, found.root, found.trees, found.record) if found else None
+        if found is None:
+            return None
+        copies = SafetyCopies(found.folder, found.root, found.trees, found.record)
+        adopt_from_branches(found, copies)
+        return copies
 
     def server(self, location: Location, timeout: float | None = None) -> PostgresStore:
         """Return the store on a server. Each is created once, because it keeps its connections."""

@@ -195,6 +195,31 @@ class Git:
                 found.setdefault(path, []).append(ref)
         return found
 
+    def heads(self) -> tuple[str, list[str]]:
+        """Return the commit that is checked out and the last commit of every local branch; empty before the first."""
+        head = self._run("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode("ascii", "replace").strip()
+        done = self._run("for-each-ref", "--format=%(objectname)", "refs/heads")
+        return head, sorted(set(done.stdout.decode("ascii", "replace").split()))
+
+    def descends(self, commit: str, ancestor: str) -> bool:
+        """Whether one commit is another one or follows it."""
+        return commit == ancestor or self._run("merge-base", "--is-ancestor", ancestor, commit).returncode == 0
+
+    def added_in(self, commits: Iterable[str], but_in: Iterable[str], folder: str, timeout: float) -> list[str]:
+        """Return the files below a folder that were added on the way to these commits, and not on that to the others.
+
+        Nothing is returned if a long history takes longer than this many seconds.
+        """
+        wanted = [*commits, *(f"^{commit}" for commit in but_in)]
+        words = ("--ignore-missing", "--no-renames", "--diff-filter=A", "--format=", "--name-only", "--relative", "-z")
+        done = self._run("log", "--stdin", *words, "--", folder, given="\n".join(wanted).encode(), timeout=timeout)
+        return sorted({name.lstrip("\n") for name in _names(done.stdout)}) if not done.returncode else []
+
+    def file_at(self, ref: str, path: str) -> bytes | None:
+        """Return the content of a file in a branch; None if it has none."""
+        done = self._run("cat-file", "blob", f"{ref}:./{path}")
+        return done.stdout if not done.returncode else None
+
     def reading(self, *words: str, timeout: float = TIMEOUT) -> bytes | None:
         """Return the output of a command that only reads; None if it fails. It runs no filter that the user set up."""
         done = self._run(*words, timeout=timeout)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
@@ -16,14 +19,20 @@ from cortext.services.library.resolve import by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.repository import common_folder, top_of, work_trees
 from cortext.store.capabilities import KeepsCopies
-from cortext.store.files.layout_paths import REPOSITORY, SESSION
+from cortext.store.files.layout_paths import CONVERSATIONS, REPOSITORY, SESSION, in_folder
 
 if TYPE_CHECKING:
     from cortext.services.library.listing import Listing
+    from cortext.services.workspace.git import Git
+    from cortext.store.files.safety_copies import SafetyCopies
 
 NOWHERE = "not in any branch"
 STASH = "in the stash"
 MOST_NAMED = 3  # sessions that a note of the list names
+_MOST_SECONDS = 5.0  # for the history of the branches
+_LOG = re.compile(
+    rf"({CONVERSATIONS}/[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}/[a-z0-9][a-z0-9_-]{{0,95}})/{re.escape(SESSION)}/messages\.jsonl"
+)
 
 
 class Copied(NamedTuple):
@@ -107,6 +116,78 @@ def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
         existing = [tree for tree in trees if os.path.isdir(tree)]
         if existing and tops.isdisjoint(map(os.path.realpath, existing)):
             yield existing[0]
+
+
+def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
+    """Keep copies of sessions that only other branches have: held before there were copies, or fetched from elsewhere.
+
+    Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
+    had was removed from it on purpose.
+    """
+    seen = _Seen.of(found)
+    now = _fingerprint(found)
+    if seen.fingerprint == now:
+        return
+    from cortext.services.workspace.git import Git
+
+    git = Git(found.root)
+    head, tips = git.heads()
+    known = seen.tips if seen.head and git.descends(head, seen.head) else []
+    new = [tip for tip in tips if tip != head and tip not in known]
+    try:
+        added = (
+            git.added_in(new, [head, *known] if head else known, CONVERSATIONS, _MOST_SECONDS) if head and new else []
+        )
+        _adopt(copies, git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
+        fsio.ensure_folder(found.folder)
+        stamp = _Seen(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
+        fsio.replace_file(os.path.join(found.folder, _Seen.NAME), [msgspec.json.encode(stamp)])
+    except (CortextError, OSError):
+        return  # a read-only home: it is tried again
+
+
+def _adopt(copies: SafetyCopies, git: Git, sessions: Iterable[str]) -> None:
+    logs = {f"{inside}/{SESSION}/messages.jsonl": inside for inside in sessions}
+    for log, refs in git.refs_with(logs).items():
+        heads = [ref for ref in refs if ref.startswith("refs/heads/")]
+        if heads:
+            longest = max(heads, key=lambda ref: len(git.file_at(ref, log) or b""))
+            names = [path[len(logs[log]) + 1 :] for path in in_folder(logs[log])[2:] if path]
+            contents = {name: git.file_at(longest, f"{logs[log]}/{name}") for name in names}
+            copies.adopt(logs[log], {name: content for name, content in contents.items() if content is not None})
+
+
+class _Seen(msgspec.Struct):
+    """For which branches `adopt_from_branches` was done: their last commits, without the one that was checked out."""
+
+    NAME: ClassVar = "branches.json"
+
+    fingerprint: list[tuple[str, int]] = []
+    head: str = ""
+    tips: list[str] = []
+
+    @classmethod
+    def of(cls, found: Copied) -> _Seen:
+        try:
+            return msgspec.json.decode(fsio.read_file(os.path.join(found.folder, cls.NAME)), type=cls)
+        except (OSError, CortextError, msgspec.MsgspecError):
+            return cls()
+
+
+def _fingerprint(found: Copied) -> list[tuple[str, int]]:
+    """Return what changes if a branch is created, moved or checked out: git replaces these files."""
+    top = top_of(found.root)
+    own = os.path.join(top, ".git")
+    files = [os.path.join(found.common, name) for name in ("packed-refs", "reftable")]
+    files += [folder for folder, _, _ in os.walk(os.path.join(found.common, "refs", "heads"))]
+    files += [os.path.join(own, "HEAD") if os.path.isdir(own) else own]
+    times = []
+    for path in files:
+        try:
+            times.append((path, os.stat(path).st_mtime_ns))
+        except OSError:
+            continue
+    return times
 
 
 class Gone(NamedTuple):

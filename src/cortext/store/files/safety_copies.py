@@ -118,9 +118,7 @@ class SafetyCopies:
             if self._follow(files, target.log):
                 return
             if not os.path.isdir(os.path.dirname(target.log)):
-                newfiles.ensure_folder(os.path.dirname(target.log), newfiles.Later())
-                if not os.path.exists(record := os.path.join(self.folder, REPOSITORY)):
-                    fsio.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
+                self._begin(target)
             self._keep_logs(files, target)
             if os.path.exists(files.metadata) and not _is_as_new(target.metadata, files.metadata):
                 self._replace(target.metadata, [fsio.read_file(files.metadata)])
@@ -138,6 +136,27 @@ class SafetyCopies:
             return False
         self._known[files.log] = _signs(files)
         return True
+
+    def adopt(self, inside: str, contents: dict[str, bytes]) -> None:
+        """Keep a session that only another branch has: `inside` is its folder, relative to the work tree.
+
+        What is in a work tree, was kept before or was deleted by the user stays as it is.
+        """
+        copy, session_id = os.path.join(self.folder, inside), os.path.basename(inside)
+        known = (copy, *(os.path.join(tree, inside) for tree in self._trees()))
+        if any(map(is_workspace_session, known)) or self._find(session_id) or self.was_deleted(session_id):
+            return
+        self._begin(in_folder(copy))
+        for name, content in contents.items():
+            self._replace(os.path.join(copy, name), [content])
+        if is_pointer(in_folder(copy).log):
+            fsio.remove_tree(copy)
+
+    def _begin(self, target: SessionFiles) -> None:
+        """Create the folders of a copy."""
+        newfiles.ensure_folder(os.path.dirname(target.log), newfiles.Later())
+        if not os.path.exists(record := os.path.join(self.folder, REPOSITORY)):
+            fsio.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
 
     def look_again(self, files: SessionFiles) -> None:
         """Compare the whole session with its copy at the end of this change: another program wrote to it."""
