@@ -21,7 +21,7 @@ from cortext.wiring.stores import Stores
 from tests.support.cli import SCRIPTS
 from tests.support.desk import Desk
 from tests.support.model_server import Request
-from tests.support.pairs import ANSWER, CLOSING, NEXT, Outcome, Said, compare
+from tests.support.pairs import ANSWER, CLOSING, NEXT, SUMMARY, Outcome, Said, compare
 from tests.support.screen import Screen
 
 WELCOME = "I have picked it up: the herons stand where they stood."
@@ -51,7 +51,8 @@ class Launched(NamedTuple):
     def outcome(self, said: Sequence[Said]) -> Outcome:
         """Compare both requests with the receipt and with what was said in the source."""
         said = [one for one in said if one.text not in self.withheld]
-        closing = CLOSING if self.plan.how == NEW else OWN_CLOSING if self.plan.prompt else CLOSING[-1:]
+        is_described = self.plan.session.summary == SUMMARY  # a pair's conversation has a command and a summary
+        closing = CLOSING if is_described else OWN_CLOSING if self.plan.prompt else CLOSING[-1:]
         start = [] if self.first is None else [*closing[:-1], Said(ASSISTANT, WELCOME)]
         outcome = compare(self.request, self.plan, said, [*start, *closing[-1:]] if start else closing)
         if self.first is not None:

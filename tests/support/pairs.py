@@ -50,6 +50,7 @@ class Said(NamedTuple):
 # What follows the conversation in the request: our command, the context block, and the prompt.
 CLOSING = [Said(USER, text) for text in (COMMAND, BEGIN, SUMMARY, END, NEXT)]
 
+_SPACES_AT_END = re.compile(r" +$", re.MULTILINE)
 # The labels of a call and of a result for a program without structured calls; the id is in both.
 _LABELLED = re.compile(r"^(?=\[(?:call of|result of the call of) )", re.MULTILINE)
 _LABEL = re.compile(r"\[(?P<result>result of the )?call of .*? \((?P<id>[^\s()]+)\)")
@@ -186,7 +187,7 @@ def compare(request: Request, plan: Plan, said: Sequence[Said], closing: Sequenc
     receipt = plan.receipt
     of_calls = sum(len(message.parts_of(TOOL_CALL)) for message in plan.carried)
     as_text = receipt.changed.get(Change.CALLS_AS_TEXT, 0)
-    received = Received(request)
+    received = Received(request, is_own=plan.how != NEW)
     return Outcome(
         messages=receipt.messages,
         of_messages=receipt.of_messages,
@@ -221,10 +222,14 @@ class ReceivedCall(NamedTuple):
 
 
 class Received:
-    """What a request contains of a conversation: what was said, and the calls, real ones or as labelled text."""
+    """What a request contains of a conversation: what was said, and the calls, real ones or as labelled text.
 
-    def __init__(self, request: Request) -> None:
-        turns = [Said(_role(turn), turn.text) for turn in request.conversation if turn.kind == "text"]
+    Aider keeps the lines of its own sessions with two spaces at the end, and sends them.
+    """
+
+    def __init__(self, request: Request, *, is_own: bool = False) -> None:
+        texts = ((_role(turn), turn.text) for turn in request.conversation if turn.kind == "text")
+        turns = [Said(role, _SPACES_AT_END.sub("", text) if is_own else text) for role, text in texts]
         self.texts = [turn for turn in turns if turn.role in (USER, ASSISTANT)]
         results = {turn.call_id: turn.text for turn in request.conversation if turn.kind == "tool_result"}
         calls = [turn for turn in request.conversation if turn.kind == "tool_call"]

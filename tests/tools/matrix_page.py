@@ -47,7 +47,10 @@ tools, and what all of them share.
 """
 OWN_SESSIONS = """The same in the program that the conversation was held in, where it was held: it opens its own
 session, and its file may only grow. A program that takes no first prompt gets no context block there, and the receipt
-says so."""
+says so.
+
+*new*: the program would not continue it, so a new session was written, and the receipt says why. That is gptme, which
+stays without a terminal in a session that was held without one, as here (`gptme --non-interactive`)."""
 LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, by the receipt and by the request.
 
 - ✓ the model received what the receipt says
@@ -58,13 +61,7 @@ LEGEND = """Each cell: messages of all messages, tool calls of all tool calls, b
 - – not run"""
 
 # Why a pair does not pass, where that is known.
-REASONS: dict[tuple[str, str, str], str] = {
-    (
-        "gptme",
-        "gptme",
-        ITSELF,
-    ): "the conversation was held without a terminal, and gptme opens such a session that way again",
-}
+REASONS: dict[tuple[str, str, str], str] = {}
 
 
 class Row(msgspec.Struct, kw_only=True):
@@ -80,6 +77,7 @@ class Row(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     outcome: Outcome | None = None
     error: str = ""
+    is_refused: bool = False  # the program would not continue its own session, and got a new one
 
     @property
     def passed(self) -> bool:
@@ -206,7 +204,8 @@ def _cell(row: Row | None) -> str:
     changed = " †" if outcome.changed or outcome.left_out or outcome.notes else ""
     counts = f"{outcome.messages}/{outcome.of_messages}, {outcome.calls}/{outcome.of_calls}"
     lost = " ‡" if outcome.lost else ""
-    return f"{'✓' if row.passed else '✗'} {counts}{changed}{lost}{older}"
+    new = ", *new*" if row.is_refused else ""
+    return f"{'✓' if row.passed else '✗'} {counts}{changed}{lost}{new}{older}"
 
 
 def _between(dates: Iterable[str]) -> str:

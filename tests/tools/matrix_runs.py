@@ -98,7 +98,9 @@ def _run_pair(row: Row, held: Conversation, folder: Path, server: ModelServer) -
             found = copied(found, row.target)
         result = launched(desk, stores, found, row.target, held.project)
         row.outcome = result.outcome(held.said)
-        if (result.plan.how == OWN) != (row.home == ITSELF):
+        refused = any("cannot continue its own session" in why for why in result.plan.warnings)
+        row.is_refused = row.home == ITSELF and refused
+        if (result.plan.how == OWN) != (row.home == ITSELF and not refused):
             row.outcome.problems.append(f"it was opened as {result.plan.how}")
         if _model(result.request) == desk.tools[row.target].another_model:
             row.outcome.problems.append(f"it asked {_model(result.request)}, which it was used with before")

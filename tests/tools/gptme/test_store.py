@@ -48,6 +48,18 @@ def test_the_settings_give_the_project_and_the_title(gptme: Gptme, folder: Path)
     assert gptme.withheld(only(gptme)) is not None
 
 
+@pytest.mark.req("TRUE-01")
+@pytest.mark.parametrize(
+    ("setting", "refuses"), [("", False), ("interactive = true", False), ("interactive = false", True)]
+)
+def test_a_session_that_was_held_without_a_terminal_is_not_opened_in_one(
+    gptme: Gptme, folder: Path, setting: str, refuses: bool
+) -> None:
+    with (folder / "config.toml").open("a") as file:
+        file.write(f"{setting}\n")
+    assert bool(gptme.refusal(only(gptme))) == refuses
+
+
 @pytest.mark.parametrize("damaged", [b"", b"[chat", b"chat = 7", b"\xff", b'[chat]\nname = 1\nworkspace = ["x"]'])
 def test_damaged_settings_do_not_hide_the_conversation(gptme: Gptme, folder: Path, damaged: bytes) -> None:
     (folder / "config.toml").write_bytes(damaged)

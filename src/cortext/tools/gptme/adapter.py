@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.gptme.store import LOG, TOOL, GptmeStore, is_compacted, settings_of
+from cortext.tools.gptme.store import LOG, TOOL, GptmeStore, folder_of, is_compacted, settings_of
 from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.leftovers import unlisted
 from cortext.tools.shared.local import LocalTool
@@ -81,6 +81,11 @@ class Gptme(LocalTool):
         from cortext.tools.gptme.withheld import withheld
 
         return withheld(transcript)
+
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the session stays without a terminal: no option of gptme takes back `--non-interactive`."""
+        is_interactive = settings_of(folder_of(transcript.path)).get("interactive", True)
+        return "" if is_interactive else "it was held without a terminal, and gptme would end after its next answer"
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
