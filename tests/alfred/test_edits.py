@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.model.message import ASSISTANT, TOOL, USER, Message
-from cortext.services.talk.context import REPLACES, View
+from cortext.model.message import ASSISTANT, REPLACES, TOOL, USER, Message
+from cortext.services.talk.context import View
 from tests.alfred.kit import Bot, Parrot, environment, messages_of, sessions_of
 from tests.support.model_server import Reply
 from tests.support.telegram_server import TelegramServer

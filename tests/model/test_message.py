@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import tokens
-from cortext.model.message import BEGINNING, Message, Part, joined_text, plain, thread
+from cortext.model.message import BEGINNING, REPLACES, Message, Part, joined_text, plain, thread
 from cortext.store.files.lines import StoredMessage
 
 TEXT = Part(type="text", text="said")
@@ -74,6 +74,19 @@ def test_a_thread_omits_the_abandoned_branch() -> None:
 def test_a_thread_begins_where_the_conversation_was_restarted() -> None:
     messages = conversation(("a", ""), ("b", ""), ("c", BEGINNING), ("d", ""))
     assert names(thread(messages)) == ["c", "d"]
+
+
+def test_an_edit_stands_where_it_was_sent_and_what_it_replaces_is_left_out() -> None:
+    said = [
+        Message(role="user", content="one", id="a"),
+        Message(role="assistant", content="answer", id="b"),
+        Message(role="user", content="two", id="c"),
+        Message(role="user", content="one, edited", id="d", extra={REPLACES: "a"}),
+        Message(role="assistant", content="another answer", id="e"),
+        Message(role="user", content="one, edited again", id="f", extra={REPLACES: "d"}),
+        Message(role="user", content="of nothing", id="g", extra={REPLACES: ["a"]}),
+    ]
+    assert names(thread(said)) == ["c", "f", "g"]
 
 
 def test_partial_replies_and_asides_are_not_in_the_thread() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cortext.model.message import Message, Part, thread
+from cortext.model.message import REPLACES, Message, Part, thread
 from cortext.model.session import Session
 from cortext.services.resume import history as history_module
 from cortext.services.resume.fitting import HEAD, TAIL, newest_that_fit
 from cortext.services.resume.history import CHUNK, History
-from cortext.services.resume.packet import build
+from cortext.services.resume.packet import REPLACED, build
 from cortext.store.files.workspace import WorkspaceStore
 
 COUNT = 3 * CHUNK + 7
@@ -41,6 +41,27 @@ def test_a_linear_thread_is_the_same_as_a_scanned_one(tmp_path: Path) -> None:
         assert history.messages(5, 9) == expected[5:9]
     packets = [build(session, history, budget=2_000, draw=bytes) for history in (quick, slow)]
     assert packets[0] == packets[1]
+
+
+@pytest.mark.req("CHAT-13", "SESS-003c")
+def test_a_message_that_was_edited_later_is_left_out_with_its_answer_and_counted(tmp_path: Path) -> None:
+    store = WorkspaceStore(str(tmp_path))
+    store.create(Session(id="001-plan-x", type="plan", created_at="2026-11-15T10:00:00Z"))
+    asked, _ = store.append(
+        "001-plan-x",
+        Message(role="user", content="About the zeppelin?"),
+        Message(role="assistant", content="It flies on hydrogen."),
+    )
+    edited = Message(role="user", content="About the balloon?", extra={REPLACES: asked.id})
+    store.append("001-plan-x", edited, Message(role="assistant", content="It flies on hot air."))
+    session = store.get("001-plan-x")
+    assert not session.is_linear
+
+    packet = build(session, History(store, session), budget=2_000, draw=bytes)
+
+    assert "balloon" in packet.history and "zeppelin" not in packet.history and "hydrogen" not in packet.history
+    receipt = packet.receipt
+    assert (receipt.messages, receipt.of_messages, receipt.left_out) == (2, 4, {REPLACED: 2})
 
 
 @pytest.mark.req("SESS-003c")

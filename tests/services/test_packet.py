@@ -80,5 +80,5 @@ def test_images_and_the_tools_own_notes_are_named_in_the_receipt(tmp_path: Path)
     receipt = build(store.peek("talk"), History(store, store.peek("talk"))).receipt
 
     assert receipt.changed == {"image replaced by a text note": 2}
-    assert receipt.left_out == {"note of the tool to its model (the tool that continues makes its own)": 4}
+    assert receipt.left_out == {"note of the tool to its model (memory files, reminders, texts of hooks)": 4}
     assert (receipt.messages, receipt.tool_calls) == (3, 1)

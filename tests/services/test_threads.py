@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.model.message import BEGINNING, Message, thread
+from cortext.model.message import BEGINNING, REPLACES, Message, thread
 from cortext.model.session import Session
 from cortext.services.text.threads import StoredThread
 from cortext.store.files.lines import encode_message
@@ -14,17 +14,30 @@ from tests.support.memory_store import MemoryStore
 
 NAMES = [f"m{number}" for number in range(8)]
 PARENTS = st.sampled_from(["", "", "", BEGINNING, "nobody", *NAMES])
-MESSAGES = st.lists(st.tuples(st.sampled_from(NAMES), PARENTS, st.booleans(), st.booleans()), max_size=12)
+ROLES = st.sampled_from(["user", "assistant"])
+REPLACED = st.sampled_from(["", "", "", "nobody", *NAMES])
+MESSAGES = st.lists(
+    st.tuples(st.sampled_from(NAMES), PARENTS, st.booleans(), st.booleans(), ROLES, REPLACED), max_size=12
+)
 
 
 @pytest.mark.req("SAFE-06")
 @given(MESSAGES)
-def test_a_stored_thread_is_the_same_as_one_in_memory(drawn: list[tuple[str, str, bool, bool]]) -> None:
+def test_a_stored_thread_is_the_same_as_one_in_memory(drawn: list[tuple[str, str, bool, bool, str, str]]) -> None:
     store = MemoryStore()
     store.create(Session(id="s"))
     messages = [
-        Message(role="user", content=str(seq), id=name, seq=seq, parent=parent, partial=partial, aside=aside)
-        for seq, (name, parent, partial, aside) in enumerate(drawn)
+        Message(
+            role=role,
+            content=str(seq),
+            id=name,
+            seq=seq,
+            parent=parent,
+            partial=partial,
+            aside=aside,
+            extra={REPLACES: replaced} if replaced else None,
+        )
+        for seq, (name, parent, partial, aside, role, replaced) in enumerate(drawn)
     ]
     store._find("s").lines.extend(map(encode_message, messages))
     found = StoredThread(store, "s")

@@ -31,6 +31,7 @@ QUOTES = "quotes"  # the beginning of the message that it replies to
 # Key in the `extra` of a system message: the command or skill whose instructions the tool gave to its model.
 INSTRUCTIONS = "instructions"
 
+REPLACES = "replaces"  # in the `extra` of a user's message: the id of an earlier one, which the user edited into it
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
 
@@ -123,6 +124,12 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
         )
         return "\n\n".join(piece for piece in pieces if piece)
 
+    @property
+    def replaces(self) -> str:
+        """The id of the earlier message that the user edited into this one; empty for most."""
+        replaced = self.extra.get(REPLACES) if self.extra is not None else None
+        return replaced if isinstance(replaced, str) else ""
+
     def parts_of(self, kind: str) -> list[Part]:
         """Return the parts of one type, in order."""
         return [part for part in self.parts or () if part.type == kind]
@@ -147,6 +154,8 @@ class Outline(Protocol):
     def partial(self) -> bool: ...
     @property
     def aside(self) -> bool: ...
+    @property
+    def replaces(self) -> str: ...
 
 
 Placed = TypeVar("Placed", bound=Outline)
@@ -162,6 +171,12 @@ def is_empty_message(message: Message) -> bool:
 def instructions_of(message: Message) -> str:
     """Return the command or skill whose instructions this message is; empty if it is none."""
     return str(message.extra.get(INSTRUCTIONS) or "") if message.extra is not None else ""
+
+
+def marks_of(message: Message) -> list[str]:
+    """Return what a person is told about a message beside its role: that it was cut off, is an aside, or an edit."""
+    marks = (("cut off", message.partial), ("aside", message.aside), ("replaces an earlier one", message.replaces))
+    return [mark for mark, applies in marks if applies]
 
 
 def attachments_in(messages: Iterable[Message]) -> int:
@@ -221,7 +236,10 @@ def plain(message: Message) -> Message:
 
 
 def thread(messages: Iterable[Placed]) -> list[Placed]:
-    """Return the current thread: from the last message back by `parent`, without interrupted replies and asides."""
+    """Return the current thread: from the last message back by `parent`, without interrupted replies and asides.
+
+    A message that the user edited later is left out with what answered it: the edited one stands where it was sent.
+    """
     kept = [message for message in messages if not message.aside]
     if any(message.parent for message in kept):
         index_by_id = {message.id: index for index, message in enumerate(kept)}
@@ -234,4 +252,21 @@ def thread(messages: Iterable[Placed]) -> list[Placed]:
             before = index_by_id.get(message.parent, index - 1) if message.parent else index - 1
             index = -1 if message.parent == BEGINNING else before if before < index else index - 1
         kept = path[::-1]
-    return [message for message in kept if not message.partial]
+    kept = [message for message in kept if not message.partial]
+    replaced = replaced_in(kept)
+    return [message for message in kept if message.id not in replaced]
+
+
+def replaced_in(messages: Iterable[Outline]) -> set[str]:
+    """Return the ids of the messages that later ones replace, and of those that answered them."""
+    messages = list(messages)
+    targets = {message.replaces for message in messages} - {""}
+    replaced: set[str] = set()
+    if targets:
+        is_replaced = False
+        for message in messages:
+            if message.role not in (ASSISTANT, TOOL):
+                is_replaced = message.id in targets
+            if is_replaced and message.id:
+                replaced.add(message.id)
+    return replaced

@@ -17,7 +17,7 @@ from cortext.faces.terminal.talk.pager import page
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.message import ASSISTANT, USER, Message, marks_of, thread
 from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.services.talk import sessions as spawn
@@ -98,9 +98,7 @@ def last_messages(context: Context, lines: int = 6) -> None:
 
 def _rendered(message: Message) -> str:
     cut = {"length": "cut off by the model's limit", "filtered": "cut off by a filter"}.get(cut_reason_of(message), "")
-    labels = [
-        label for label, applies in (("cut off", message.partial), (cut, cut), ("aside", message.aside)) if applies
-    ]
+    labels = [*marks_of(message), *([cut] if cut else [])]
     who = " ".join([message.role, *(f"({label})" for label in labels)])
     head = paint(terminal.line(who), _COLOURS.get(message.role, "magenta"), "bold")
     when = paint(terminal.line(f"#{message.seq}  {clock.ago(message.timestamp)}"), "dim")

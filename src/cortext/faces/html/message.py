@@ -26,6 +26,7 @@ from cortext.model.message import (
     Message,
     Part,
     instructions_of,
+    marks_of,
 )
 from cortext.safety import terminal
 from cortext.services.digest.calls import Call, calls_in, status_of
@@ -112,7 +113,7 @@ def items(
             blocks.append(block._replace(seqs=inside))
         if not blocks:
             continue
-        notes = [text for text, applies in (("cut off", message.partial), ("aside", message.aside)) if applies]
+        notes = marks_of(message)
         label = _ROLES.get(message.role, message.role)
         if message.role == ASSISTANT and message.model:
             notes.insert(0, message.model)

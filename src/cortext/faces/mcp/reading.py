@@ -12,7 +12,7 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data, session_entry, session_line, without_summary
 from cortext.faces.mcp.pages import FRAME, Answer, Json, fenced, fit, safe, size
 from cortext.model import tokens
-from cortext.model.message import Message
+from cortext.model.message import Message, marks_of
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
@@ -87,12 +87,12 @@ def _head_size(row: Row) -> int:
 def _message(message: Message, text: str) -> Json:
     role, when = _role_and_time(message)
     entry: Json = {"seq": message.seq, "role": role, "timestamp": when, "text": text}
-    mark = "cut off" if message.partial else "aside" if message.aside else ""
+    mark = ", ".join(marks_of(message))
     return {**entry, "mark": mark} if mark else entry
 
 
 def _heading(message: Message) -> str:
-    mark = " · cut off" if message.partial else " · aside" if message.aside else ""
+    mark = "".join(f" · {mark}" for mark in marks_of(message))
     role, when = _role_and_time(message)
     return terminal.line(f"[{message.seq}] {role} · {when}{mark}")
 

@@ -21,6 +21,7 @@ from cortext.model.message import (
     FORWARDED,
     IMAGE,
     QUOTES,
+    REPLACES,
     TEXT,
     USER,
     Message,
@@ -30,7 +31,7 @@ from cortext.services.assistant.chat_claims import PendingUpdate, Updates
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.services.library.stores import settle
-from cortext.services.talk.context import REMARK, REPLACES, cut_reason_of
+from cortext.services.talk.context import REMARK, cut_reason_of
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server

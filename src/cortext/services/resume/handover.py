@@ -30,7 +30,7 @@ from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.from_copy import put_back, refusal_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import Receipt, begun_block, context_block, count_notes
+from cortext.services.resume.packet import REPLACED, Receipt, begun_block, context_block, count_notes
 from cortext.services.resume.pictures import TOKENS, with_pictures
 from cortext.services.text.masking import disarm, disarm_control, mask_messages
 from cortext.services.text.render import body
@@ -103,11 +103,13 @@ def make_plan(
         session=session.id,
         target=tool.name,
         messages=len(carried),
-        of_messages=len(history),
+        of_messages=len(history) + history.replaced,
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         attachments=attachments_in(carried),
         tokens=_size(carried) + tokens.estimate(prompt),
     )
+    if history.replaced:
+        receipt.left_out[REPLACED] = history.replaced
     for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from cortext.model.batches import characters_in
-from cortext.model.message import Message, Outline, thread
+from cortext.model.message import Message, Outline, replaced_in, thread
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines
@@ -30,13 +30,16 @@ class History:
         self._outline: Sequence[Outline] | None = None
         self._newest: list[Message] = []  # the messages that are kept, the newest first
         self._room = KEPT_CHARACTERS
+        self.replaced = 0  # messages that the user edited later, and what answered them: not in the thread
         self._tokens_each = session.token_count // (session.message_count or 1)
         last = store.tail(self._id, 1) if session.is_linear else []
         if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
             self._count = session.message_count
         else:
             outline = store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id)
-            self._outline = thread(outline)
+            outlines = [message for message in outline if not message.aside]
+            self._outline = thread(outlines)
+            self.replaced = len(replaced_in(message for message in outlines if not message.partial))
             self._count = len(self._outline)
 
     def __len__(self) -> int:

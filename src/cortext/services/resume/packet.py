@@ -27,7 +27,8 @@ from cortext.services.text.clip import clip_lines
 from cortext.services.text.render import body, heading
 from cortext.services.text.results import SHORTENED
 
-NOTES = "note of the tool to its model (the tool that continues makes its own)"
+NOTES = "note of the tool to its model (memory files, reminders, texts of hooks)"
+REPLACED = "message that was edited later, or answered the one that was"
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most
 FULL_RESULTS = 10  # the newest messages whose tool results stay complete as long as possible
@@ -173,11 +174,13 @@ def build(
     receipt = Receipt(
         session=session.id,
         messages=len(carried),
-        of_messages=len(history),
+        of_messages=len(history) + history.replaced,
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         attachments=attachments_in(carried),
     )
     count_notes(receipt, session)
+    if history.replaced:
+        receipt.left_out[REPLACED] = history.replaced
     if kept_from:
         receipt.left_out["older message (its facts are in the context block)"] = kept_from
     if images := sum(len(message.parts_of(IMAGE)) for message in carried):

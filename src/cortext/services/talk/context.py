@@ -30,7 +30,6 @@ CLEAR = "clear"  # a marker: the view is empty from here on
 AGENT = "agent"  # a marker: another agent answers from here on
 _KEY = "view"  # in the `extra` of a marker: its kind
 REMARK = "remark"  # in the `extra` of a user message that needs no answer
-REPLACES = "replaces"  # in the `extra` of a user message: the id of the earlier one that was edited into it
 STOP = "stop"  # in the `extra` of a reply that was cut off: the reason
 
 
@@ -84,8 +83,8 @@ class View:
             self.clear()
         if message.aside or message.partial:
             return
-        if message.extra and REPLACES in message.extra:
-            self._remove(message.extra[REPLACES])
+        if message.replaces:
+            self._remove(message.replaces)
         self._append(disarm(message))  # a message must not be able to imitate the framing that we add
 
     def _append(self, message: Message) -> None:
@@ -95,7 +94,7 @@ class View:
             self._trim()
         self._warn_if_full()
 
-    def _remove(self, message_id: object) -> None:
+    def _remove(self, message_id: str) -> None:
         """Remove a message of the user and what answers it, up to the next message of the user."""
         shown = self._shown
         first = next((index for index, message in enumerate(shown) if message.id and message.id == message_id), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cortext.model.message import BEGINNING, Message, Outline
+from cortext.model.message import BEGINNING, Message, Outline, replaced_in
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines, Skims
 
@@ -37,7 +37,9 @@ def _in_thread(outline: Callable[[], Iterable[Outline]]) -> bytearray:
     kinds = bytearray()
     branches: dict[int, str] = {}
     before = ""
+    has_edits = False
     for index, message in enumerate(outline()):
+        has_edits |= bool(message.replaces)
         kinds.append(_ASIDE if message.aside else _PARTIAL if message.partial else _COMPLETE)
         if message.aside:
             continue
@@ -60,4 +62,10 @@ def _in_thread(outline: Callable[[], Iterable[Outline]]) -> bytearray:
         # A parent comes earlier; a damaged file that says otherwise must not cause an endless loop.
         earlier = index_of.get(parent, index)
         index = earlier if earlier < index else index - 1
+    if has_edits:
+        placed = zip(range(len(kinds)), outline(), strict=False)
+        kept = {index: message for index, message in placed if in_thread[index]}
+        replaced = replaced_in(kept.values())
+        for index, message in kept.items():
+            in_thread[index] = message.id not in replaced
     return in_thread

@@ -194,7 +194,8 @@ class FileLayout:
             if message.timestamp > last:
                 last = message.timestamp
             first = first or message.timestamp
-            if message.parent or message.partial or message.aside or message.seq != count - 1:
+            is_plain = not (message.parent or message.partial or message.aside or message.replaces)
+            if not is_plain or message.seq != count - 1:
                 is_linear = False
         if last and not clock.normalise(last):  # an invalid timestamp must not hide the valid ones
             timestamps = (clock.normalise(message.timestamp) for message in self.reading(files, 0, outline=True))

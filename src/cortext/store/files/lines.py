@@ -47,6 +47,12 @@ class StoredMessage(Message, kw_only=True, omit_defaults=True):
     idx: int = -1
 
 
+class OutlineExtra(msgspec.Struct):
+    """What an outline needs of a message's `extra`."""
+
+    replaces: str = ""
+
+
 class StoredOutline(msgspec.Struct, kw_only=True):
     """A stored message without its text: most of a line is skipped, which takes a fifth of the time."""
 
@@ -59,6 +65,12 @@ class StoredOutline(msgspec.Struct, kw_only=True):
     partial: bool = False
     aside: bool = False
     type: str = ""
+    extra: OutlineExtra | None = None
+
+    @property
+    def replaces(self) -> str:
+        """See Message."""
+        return self.extra.replaces if self.extra is not None else ""
 
 
 class BadLine(ValueError):

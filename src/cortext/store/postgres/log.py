@@ -60,7 +60,9 @@ class AppendBatch:
         self._lease, self._seconds, self._claim = lease, seconds, claim
         self._messages = _distinct([complete(message, 0) for message in messages])
         self._rows = [to_row(message) for message in self._messages]
-        self._is_linear = not any(message.parent or message.partial or message.aside for message in self._messages)
+        self._is_linear = not any(
+            message.parent or message.partial or message.aside or message.replaces for message in self._messages
+        )
 
     def run(self) -> list[Message] | None:
         """Append the messages and return them as stored; None if the session is held by another process or missing."""

@@ -15,7 +15,7 @@ from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.first_turn import first_turn_of
-from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
 from cortext.model.order import order_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
@@ -126,7 +126,7 @@ def _folded(text: str, *styles: str) -> str:
 
 def _heading(message: Message) -> str:
     told = instructions_of(message)
-    labels = [label for label in ("cut off" * message.partial, "aside" * message.aside, told) if label]
+    labels = [*marks_of(message), *([told] if told else [])]
     heading = " ".join([message.role, *(f"({label})" for label in labels)])
     when = paint(f"#{message.seq}  {terminal.line(clock.short(message.timestamp))}", "dim")
     return f"{paint(terminal.line(heading), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
