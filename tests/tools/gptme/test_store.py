@@ -60,6 +60,17 @@ def test_a_session_that_was_held_without_a_terminal_is_not_opened_in_one(
     assert bool(gptme.refusal(only(gptme))) == refuses
 
 
+@pytest.mark.req("TRUE-01")
+def test_a_session_whose_provider_is_no_longer_set_up_is_not_opened(gptme: Gptme, folder: Path, tmp_path: Path) -> None:
+    with (folder / "config.toml").open("a") as file:
+        file.write('model = "anthropic/claude-sonnet-5"\n')
+    assert "ANTHROPIC_API_KEY is not set" in gptme.refusal(only(gptme))
+    settings = tmp_path / ".config/gptme/config.local.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[env]\nANTHROPIC_API_KEY = "x"\n', encoding="utf-8")
+    assert gptme.refusal(only(gptme)) == ""
+
+
 @pytest.mark.parametrize("damaged", [b"", b"[chat", b"chat = 7", b"\xff", b'[chat]\nname = 1\nworkspace = ["x"]'])
 def test_damaged_settings_do_not_hide_the_conversation(gptme: Gptme, folder: Path, damaged: bytes) -> None:
     (folder / "config.toml").write_bytes(damaged)

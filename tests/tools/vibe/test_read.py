@@ -198,3 +198,26 @@ def test_a_copy_contains_the_folder_that_a_session_was_imported_from(tmp_path: P
     for name in ("CURRENT", "chunks/aa.json"):
         folder = Path(".vibe/logs/session/unified") / samples.UNIFIED
         assert (tmp_path / "other" / folder / name).read_bytes() == (tmp_path / folder / name).read_bytes()
+
+
+@pytest.mark.req("TRUE-01")
+@pytest.mark.parametrize(
+    ("settings", "refuses"),
+    [
+        ("", False),
+        ('[[models]]\nname = "devstral"\nalias = "test"\n', False),
+        ('[[models]]\nname = "devstral"\nalias = "fresh"\n', True),
+        ('[[models]]\nname = "devstral"\nalias = [\n', False),
+    ],
+    ids=["Vibe's own models", "still there", "renamed", "not TOML"],
+)
+def test_a_session_whose_model_is_no_longer_configured_is_not_opened(
+    tmp_path: Path, settings: str, refuses: bool
+) -> None:
+    path = samples.save_vibe_2(tmp_path, b"\n".join([*samples.LINES, b""]))
+    meta = path.with_name("meta.json")
+    meta.write_bytes(meta.read_bytes().replace(b'"model_name":', b'"active_model":"test","model_name":'))
+    (tmp_path / ".vibe" / "config.toml").write_text(settings, encoding="utf-8")
+    tool = Vibe(home=str(tmp_path), environ={})
+    [transcript] = tool.transcripts()
+    assert bool(tool.refusal(transcript)) == refuses

@@ -19,6 +19,23 @@ if TYPE_CHECKING:
     from cortext.tools.gptme.read import GptmeReading
 
 
+# What gptme needs for a provider, by the beginning of a model's name; others are not known.
+_NEEDED = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "requesty": ("REQUESTY_API_KEY",),
+    "gemini": ("GEMINI_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "xai": ("XAI_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "moonshot": ("MOONSHOT_API_KEY",),
+    "nvidia": ("NVIDIA_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "local": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+}
+
+
 class Gptme(LocalTool):
     """The adapter for gptme, which has neither command files nor hooks that a project could add."""
 
@@ -83,9 +100,25 @@ class Gptme(LocalTool):
         return withheld(transcript)
 
     def refusal(self, transcript: Transcript) -> str:
-        """Return that the session stays without a terminal: no option of gptme takes back `--non-interactive`."""
-        is_interactive = settings_of(folder_of(transcript.path)).get("interactive", True)
-        return "" if is_interactive else "it was held without a terminal, and gptme would end after its next answer"
+        """Return why gptme would end at once, or after the next answer, in a session with these settings.
+
+        It keeps `--non-interactive`, which no option takes back, and the model, whose provider needs a variable.
+        """
+        settings = settings_of(folder_of(transcript.path))
+        if not settings.get("interactive", True):
+            return "it was held without a terminal, and gptme would end after its next answer"
+        model = settings.get("model")
+        needed = _NEEDED.get(model.partition("/")[0], ()) if isinstance(model, str) else ()
+        if not needed or any(self._variable(name) for name in needed):
+            return ""
+        return f"it was held with the model {model!r}, and {' or '.join(needed)} is not set"
+
+    def _variable(self, name: str) -> object:
+        """Return a variable of the environment or of the user's settings."""
+        folder = os.path.dirname(self._store.user_settings)
+        files = ("config.local.toml", "config.toml", "config.runtime.toml")
+        found = self.own_environ.get(f"GPTME_{name}") or self.own_environ.get(name)
+        return found or next(filter(None, (settings_of(folder, "env", file).get(name) for file in files)), "")
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 

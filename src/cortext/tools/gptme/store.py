@@ -112,12 +112,12 @@ def is_compacted(path: str) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in (LOSSLESS, _ACTIVE_VIEW))
 
 
-def settings_of(folder: str, table: str = "chat") -> dict[str, Any]:
+def settings_of(folder: str, table: str = "chat", name: str = SETTINGS) -> dict[str, Any]:
     """Return a table of the settings in a folder; empty if there is none that can be read."""
     import tomllib
 
     try:
-        settings = tomllib.loads(fsio.read_text(os.path.join(folder, SETTINGS))).get(table)
+        settings = tomllib.loads(fsio.read_text(os.path.join(folder, name))).get(table)
     except (OSError, CortextError, ValueError, RecursionError):  # ValueError: not TOML, or not UTF-8
         return {}
     return settings if isinstance(settings, dict) else {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cortext.errors import DamagedData
+from cortext.io import files as fsio
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
@@ -97,6 +98,25 @@ class Vibe(SettingsFiles, BundleTool, LocalTool):
 
         return None if is_compacted(self.pieces(transcript)) else Withheld()
 
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the settings no longer name the model of the session: Vibe would resume it without an end."""
+        from cortext.tools.shared.installer import parse_toml
+        from cortext.tools.vibe.install import SETTINGS
+        from cortext.tools.vibe.store import ERRORS, model_of
+
+        model = model_of(self.pieces(transcript))
+        known: set[object] = set()
+        for path in (os.path.join(self._folder, "config.toml"), os.path.join(transcript.project or "", SETTINGS)):
+            try:
+                models = parse_toml(path, fsio.read_text(path)).get("models") if os.path.exists(path) else None
+            except (*ERRORS, ValueError):  # Vibe reports it
+                return ""
+            for each in models if isinstance(models, list) else ():
+                known |= {each.get("alias"), each.get("name")} if isinstance(each, dict) else set()
+        if not model or not known or model in known:  # without models in the settings, Vibe has its own
+            return ""
+        return f"it was held with the model {model!r}, which is no longer configured"
+
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Messages) -> Written:
@@ -130,8 +150,6 @@ class Vibe(SettingsFiles, BundleTool, LocalTool):
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
-        from cortext.io import files as fsio
-
         if written.path:
             fsio.remove_tree(os.path.dirname(written.path))
 

@@ -197,6 +197,15 @@ def contents_of(pieces: Iterable[Piece]) -> Contents:
     }
 
 
+def model_of(pieces: Iterable[Piece]) -> str:
+    """Return the name that the settings had for the model of a session; empty if it has none."""
+    try:
+        config = Session(contents_of(pieces)).meta.config
+    except ERRORS:
+        return ""
+    return config.active_model or "" if config is not None else ""
+
+
 def _restore(parent: str, name: str, contents: Contents) -> None:
     """Write the files of a session, unless its folder exists."""
     folder = os.path.join(parent, name)
