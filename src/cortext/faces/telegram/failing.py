@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from cortext.errors import CortextError, ModelError, ModelRefused, NoModel
-from cortext.safety.secrets.masking import mask
+from cortext.faces.telegram.withheld import without_places
 
 # Advice for someone at a keyboard: a command, an option, an environment variable, the network.
 _FOR_SHELL = re.compile(
@@ -16,15 +16,7 @@ _FOR_SHELL = re.compile(
     r"|\b(?:network|endpoint|the address)\b"
 )
 _CLAUSES = re.compile(r"\s*;\s*|\s*,?\s+(?:or|then)\s+|\s*,\s+")
-_ADDRESS = re.compile(
-    r"\b[a-z][a-z0-9+.-]*://[^\s\"'<>()\[\]]+|\S+@\S+|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]*:\d{2,5}\b"
-    r"|\b(?:[\w-]+\.)+(?:com|net|org|io|ai|dev|cloud|local|localhost|internal|lan|example|test)\b[^\s,;)]*",
-    re.IGNORECASE,
-)
-_PATH = re.compile(r"(?<![\w/\\.)])(?:~|[A-Za-z]:)?(?:[\\/][^\s\\/:\"'<>|,;()]+){2,}[\\/]?")
-# A key that a provider echoes is often cut or starred, so that no rule for keys recognises it.
-_KEY = re.compile(r"\b(?:sk|pk|gsk|xai|hf)[-_][\w*.…-]+|\bAIza[\w*.…-]+|\S*\*{3,}\S*|\b(?=[\w-]*\d)[\w-]{24,}")
-_NAME = re.compile(r"[\w.-]+/[\w./:-]+")  # of a model: provider/name
+_NAME = re.compile(r"[\w.-]+/[\w./:@+-]+")  # of a model: provider/name
 
 
 def error_text(error: CortextError) -> str:
@@ -40,25 +32,20 @@ def error_text(error: CortextError) -> str:
 def _message(error: CortextError) -> str:
     """Return what happened. If a key was refused, the rest of the sentence is about the key."""
     name, colon, rest = error.message.partition(": ")
-    if not colon or not _NAME.fullmatch(name):
-        return _without_places(error.message)
+    if not colon or not isinstance(error, ModelError) or not _NAME.fullmatch(name):
+        return without_places(error.message)
     if isinstance(error, ModelRefused) and rest.startswith("the key was not accepted"):
         rest = "the key was not accepted"
-    return f"{name}: {_without_places(rest)}"
+    return f"{name}: {without_places(rest, [name, name.partition('/')[2]])}"
 
 
 def _hint(error: CortextError) -> str:
     """Return the parts of the hint that help in a chat."""
     if not _FOR_SHELL.search(error.hint):
-        return _without_places(error.hint)
+        return without_places(error.hint)
     clauses = (clause for clause in _CLAUSES.split(error.hint) if clause and not clause.startswith("if "))
-    helpful = [_without_places(clause) for clause in clauses if not _FOR_SHELL.search(clause)]
+    helpful = [without_places(clause) for clause in clauses if not _FOR_SHELL.search(clause)]
     return "; ".join(helpful) or "This has to be fixed on the command line."
-
-
-def _without_places(text: str) -> str:
-    text = _ADDRESS.sub("(address)", mask(text).text).replace(" ((address))", "")
-    return _KEY.sub("(key)", _PATH.sub("(path)", text))
 
 
 def _capitalised(text: str) -> str:
