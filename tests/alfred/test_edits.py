@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from cortext.model.ids import chat_name
 from cortext.model.message import ASSISTANT, REPLACES, TOOL, USER, Message
 from cortext.services.talk.context import View
 from tests.alfred.kit import Bot, Parrot, environment, messages_of, sessions_of
 from tests.support.model_server import Reply
-from tests.support.telegram_server import TelegramServer
+from tests.support.telegram_server import NAME, TelegramServer
 
 ME = 4711
+GROUP = -100123
 
 
 @pytest.fixture
@@ -109,6 +111,44 @@ def test_an_edit_that_a_kill_interrupts_is_answered_once(home: Path, model: Parr
     assert [line["content"] for line in messages_of(home, "tg_4711") if not line.get("partial")] == [
         "the zeppelin", "Answer to the zeppelin", "the balloon", "Answer to the balloon",
     ]  # fmt: skip
+
+
+@pytest.mark.req("CHAT-13")
+def test_an_edit_in_a_group_without_the_mention_is_answered(
+    home: Path, model: Parrot, telegram: TelegramServer
+) -> None:
+    bot = Bot(environment(home, model, telegram), telegram, allowed=str(ME))
+    with bot:
+        telegram.say(GROUP, "the walrus", user=ME)  # not for the bot, and neither is its edit
+        among = telegram.last_message()
+        telegram.edit(GROUP, among, "the sea lion")
+        telegram.say(GROUP, f"@{NAME} what flies", user=ME)
+        asked = telegram.last_message()
+        telegram.wait_for(lambda: telegram.said(GROUP)[-1:] and "Answer to what flies" in telegram.said(GROUP)[-1])
+        telegram.edit(GROUP, among, "the seal")
+        telegram.edit(GROUP, asked, "what swims")
+        telegram.wait_for(lambda: telegram.said(GROUP)[-1] == "Answer to what swims")
+        assert model.turns[-1].texts("user") == ["what swims"]
+        # Also while the message is being answered.
+        model.push(Reply(text="endless words", hold=threading.Event(), hold_at=2))
+        telegram.say(GROUP, f"@{NAME} what runs", user=ME)
+        waiting = telegram.last_message()
+        telegram.wait_for(lambda: telegram.said(GROUP)[-1].startswith("endless"))
+        telegram.edit(GROUP, waiting, "what crawls")
+        telegram.wait_for(lambda: telegram.said(GROUP)[-1] == "Answer to what crawls")
+    stored = [line for line in messages_of(home, chat_name(GROUP)) if line["role"] == "user"]
+    assert [line["content"] for line in stored] == ["what flies", "what swims", "what runs", "what crawls"]
+    assert [line["extra"].get("replaces") for line in stored] == [None, stored[0]["id"], None, stored[2]["id"]]
+
+
+@pytest.mark.req("CHAT-13")
+def test_an_edit_in_a_group_that_waits_with_its_message_is_answered(
+    home: Path, model: Parrot, telegram: TelegramServer
+) -> None:
+    telegram.say(GROUP, f"@{NAME} what flies", user=ME)
+    telegram.edit(GROUP, telegram.last_message(), "what swims")
+    with Bot(environment(home, model, telegram), telegram, allowed=str(ME)):
+        telegram.wait_for(lambda: any("Answer to what swims" in said for said in telegram.said(GROUP)))
 
 
 def test_the_view_is_the_same_after_a_resume_and_removes_a_whole_turn() -> None:

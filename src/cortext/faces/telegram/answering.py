@@ -125,6 +125,11 @@ class Answering:
         if current is not None and self._is_replaced(chat, current):
             self.interrupt(chat)
 
+    def has(self, incoming: Incoming) -> bool:
+        """Whether the chat's session holds a version of this message."""
+        session_id = self._assistant.sessions.active(incoming.address.name)
+        return bool(session_id) and self._version(session_id, incoming) is not None
+
     def _is_replaced(self, chat: str, incoming: Incoming) -> bool:
         """Whether a later edit of the same message, with other words, waits for its turn."""
         newest = self._edits.get((chat, incoming.message))

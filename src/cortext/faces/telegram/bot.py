@@ -17,7 +17,7 @@ from typing import Any
 from telegram import Bot
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
-from cortext.errors import ConfigError, StoreUnreachable, TakenOver, WriteFailed
+from cortext.errors import ConfigError, CortextError, StoreUnreachable, TakenOver, WriteFailed
 from cortext.faces.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
@@ -86,7 +86,9 @@ class TelegramBot:
                 if len(repr(body)) > LARGEST:
                     raise Refused("an update of more than half a megabyte")
                 incoming = self._read(body)
-                if incoming.kind == NOTHING or not (incoming.addressed or self._every_group_message):
+                if incoming.kind == NOTHING:
+                    continue
+                if not (incoming.addressed or self._every_group_message or await self._continues(incoming, known)):
                     continue
                 self._check(incoming)
             except Refused as refused:
@@ -101,6 +103,33 @@ class TelegramBot:
                 LOG.info("refused: update %s was taken before", number)
         for taken in fresh:
             self._enqueue(taken, known[taken.update])
+
+    async def _continues(self, incoming: Incoming, arriving: dict[int, Incoming]) -> bool:
+        """Whether this edits a message that was for the bot: one that arrives with it, waits, or is in the session."""
+        if incoming.kind != EDIT or incoming.user not in self._allowed:
+            return False
+        here = incoming.address, incoming.message
+        if any((each.address, each.message) == here for each in arriving.values()):
+            return True
+        return await asyncio.to_thread(self._has, incoming)
+
+    def _has(self, incoming: Incoming) -> bool:
+        # An update waits until its message is stored: in this order, none is missed in between.
+        for taken in self._waiting_in(incoming.address.name):
+            message = taken.body.get("message", taken.body.get("edited_message"))
+            if isinstance(message, dict) and message.get("message_id") == incoming.message:
+                return True
+        try:
+            return self._answering.has(incoming)
+        except PASSING:
+            raise
+        except CortextError as error:
+            LOG.warning("update %d: an edit in a group is left out: %s", incoming.update, error.message)
+            return False
+
+    def _waiting_in(self, chat: str) -> list[PendingUpdate]:
+        """Return the accepted updates of a chat that are not answered yet."""
+        return [taken for taken in self._updates.waiting() if taken.chat == chat]
 
     def _read(self, body: Any) -> Incoming:
         return read(body, longest=self._longest, bot_name=self._name, bot=self.bot.id)

@@ -69,6 +69,9 @@ class SharedBot(TelegramBot):
                 except Refused:
                     pass  # it is refused when its turn comes
 
+    def _waiting_in(self, chat: str) -> list[PendingUpdate]:
+        return self._chats.waiting(chat)
+
     async def _look_around(self) -> None:
         """Look for chats of processes that died."""
         while not self.stopping.is_set():
