@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from cortext.errors import CortextError, ModelError
@@ -113,3 +115,10 @@ def test_the_configured_model_keeps_a_name_that_looks_like_an_address() -> None:
         "hf.co/bartowski/Llama-3.2-3B-GGUF:11434 at (address)\n"
     )
     assert error_text(CortextError("proxy.firma.de/v1: refused")) == "⚠ (address): refused"
+
+
+@pytest.mark.parametrize("piece", ["a.", "a:", "-a", "a", "/", "/a ", "'/", "[::", "*a", "…", "@", "key is ", "a_1"])
+def test_a_long_error_takes_no_longer_than_its_length_allows(piece: str) -> None:
+    started = time.process_time()
+    without_places(piece * 5000)
+    assert time.process_time() - started < 3

@@ -81,7 +81,7 @@ _COMMAND = re.compile(
 
 # A key that a provider echoes is often cut or starred, so that no rule for keys recognises it.
 _MARKED = re.compile(
-    r"\b(?:sk|pk|gsk|xai|hf|nvapi|pplx|csk|r8)[-_][\w*.…-]+|\bAIza[\w*.…-]+|[^\s\"'()]*\*{3,}[^\s\"'()]*"
+    r"\b(?:sk|pk|gsk|xai|hf|nvapi|pplx|csk|r8)[-_][\w*.…-]+|\bAIza[\w*.…-]+|(?<![^\s\"'()*])[^\s\"'()*]*\*{3,}[^\s\"'()]*"
 )
 _LABELLED = re.compile(
     r"(?<![a-z])(?P<label>(?:keys?|token|secret|password|credentials?|bearer)(?![a-z])[\s:=(\"'`\[“]*"
@@ -90,7 +90,7 @@ _LABELLED = re.compile(
     re.IGNORECASE,
 )
 _PART_OF_KEY = re.compile(r"\b(?:ending|ends|starting|starts|beginning) (?:in|with)\b", re.IGNORECASE)
-_CUT = re.compile(r"[\w-]{2,}(?:\.{3}|…)[\w-]{2,}")
+_CUT = re.compile(r"(?<![\w-])[\w-]{2,}(?:\.{3}|…)[\w-]{2,}")
 _LONG = re.compile(r"(?<![\w.-])[\w-]{16,}")
 # What a name of a model, a date or a word consists of: letters in one case or Capitals, digits, a word with a number.
 _READABLE = re.compile(
