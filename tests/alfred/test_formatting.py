@@ -111,6 +111,16 @@ def test_check_boxes_images_and_links_are_rendered() -> None:
         ("it was ||the butler **himself**||.", "it was the butler himself.", SPOILER, ["the butler himself"]),
         ("so it is[^1] and[^n].\n\n[^1]: says *Ann*\n[^n]: says Bob", "so it is¹ and[n].\n\n¹ says Ann\n[n] says Bob",
          ITALIC, ["Ann"]),
+        ("it was ||the *butler*\nhimself||.", "it was the butler\nhimself.", SPOILER, ["the butler\nhimself"]),
+        ("so:\n||\nthe butler\nhimself\n||\nsaid Ann", "so:\nthe butler\nhimself\nsaid Ann", SPOILER,
+         ["the butler\nhimself"]),
+        ("> it was ||the butler\n> himself||", "it was the butler\nhimself", SPOILER, ["the butler\nhimself"]),
+        ("so[^1]\n\n[^1]: says *Ann\n    and* Bob\n    - twice\n\n    to `me`\n\nend",
+         "so¹\n\n¹ says Ann\nand Bob\n• twice\n\nto me\n\nend", ITALIC, ["Ann\nand"]),
+        ("so[^1] and[^2]\n\n[^1]: Ann\n    says\n[^2]: Bob\n\n        x = 1\n\n    code",
+         "so¹ and²\n\n¹ Ann\nsays\n² Bob\n\nx = 1\n\ncode", PRE, ["x = 1"]),
+        ("- so[^1]\n\n  [^1]: Ann\n      says\n- end", "• so¹\n\n¹ Ann\nsays\n• end", PRE, []),
+        ("[^1]: Ann\n\n    says", "¹ Ann\n\nsays", PRE, []),
     ],
 )  # fmt: skip
 def test_more_kinds_of_markdown_are_rendered(written: str, shown: str, kind: str, parts: list[str]) -> None:
@@ -125,6 +135,7 @@ def test_more_kinds_of_markdown_are_rendered(written: str, shown: str, kind: str
     [
         "x**y + z**w, x**y**z",
         "if a || b || c, a||b||c and ||",
+        "if a ||\nb || c,\nd\n|| e || f ||\ng",
         "the class [^1] and [^abc]",
         "[unused]: https://a.example/x",
         "text\n\n[a]: https://a.example\n[b]: https://b.example",
@@ -144,6 +155,11 @@ def test_a_link_definition_stays_visible_unless_a_link_uses_it() -> None:
     assert [entity.url for entity in render("[**bold** link](https://d.example)").entities if entity.url] == [
         "https://d.example"
     ]
+
+
+def test_footnotes_inside_footnotes_end_in_plain_text() -> None:
+    written = "\n\n".join(f"{'    ' * depth}[^1]: note" for depth in range(400))
+    assert render(written).text.count("note") == 400
 
 
 def test_an_entity_brings_no_hidden_character_and_a_spoiler_hides_code() -> None:

@@ -24,9 +24,14 @@ _LITERAL = re.compile(
 _INNER_BOLD = re.compile(
     r"(?<=[A-Za-z])\*\*(?=[A-Za-z])[^\s*]{2,}\*\*(?!\*)|(?<![\w*])\*\*(?=[^\s*])[^*\n]*[^\s*]\*\*(?=[A-Za-z])"
 )
-_SPOILER = re.compile(r"(?<![\w|])\|\|(?=[^\s|])(?:[^|\n]|\|(?!\|))*[^\s|]\|\|(?![\w|])")
+# Of several lines too; the bars may stand on lines of their own. Not: a || b || c.
+_SPOILER = re.compile(
+    r"(?<![\w|])\|\|(?=[^\s|])(?:[^|]|\|(?!\|))*[^\s|]\|\|(?![\w|])"
+    r"|(?:^|(?<=\n))\|\|\n(?:[^|]|\|(?!\|))+\n\|\|(?=\n|\Z)"
+)
 _BREAK = re.compile(r"<br\s{0,3}/?>", re.IGNORECASE)
 _FOOTNOTE = re.compile(r"\[\^([A-Za-z0-9_-]{1,32})\]")
+_INDENT = 4  # columns by which the rest of a footnote is indented
 _FOOTNOTES = "footnotes"  # in the parser's environment: the labels that are defined
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SPECIAL = re.compile(r"[\n!#$%&*+\-:<=>@\[\\\]^_`{}~|]")  # where an inline rule may begin
@@ -114,6 +119,8 @@ def _spoiler(state: StateInline, silent: bool) -> bool:
         end = state.posMax
         state.push("spoiler_open", "", 1)
         state.pos, state.posMax = match.start() + 2, match.end() - 2
+        if state.src[state.pos] == "\n":  # bars on lines of their own
+            state.pos, state.posMax = state.pos + 1, state.posMax - 1
         state.md.inline.tokenize(state)
         state.push("spoiler_close", "", -1)
         state.posMax = end
@@ -151,7 +158,7 @@ def _raised(label: str) -> str:
 
 
 def _footnote(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """`[^1]: text`, which becomes a paragraph that begins with the raised number."""
+    """`[^1]: text`, a paragraph that begins with the raised number; what is indented below it belongs to it."""
     if state.is_code_block(first):
         return False
     line = state.src[state.bMarks[first] + state.tShift[first] : state.eMarks[first]]
@@ -161,9 +168,28 @@ def _footnote(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     if silent:
         return True
     state.env.setdefault(_FOOTNOTES, set()).add(match[1])
-    state.line = first + 1
-    state.push("paragraph_open", "p", 1).map = [first, state.line]
+    kind, state.parentType = state.parentType, "paragraph"
+    state.blkIndent += _INDENT
+    last = first + 1
+    while last < end and state.sCount[last] >= state.blkIndent and not _ends_paragraph(state, last, end):
+        last += 1
+    more = state.getLines(first + 1, last, state.blkIndent, False)
+    state.line = last
+    state.push("paragraph_open", "p", 1).map = [first, last]
     words = state.push("inline", "", 0)
-    words.content, words.map, words.children = f"{match[0]} {line[match.end() + 1 :].strip()}", [first, state.line], []
+    text = "\n".join(filter(None, (line[match.end() + 1 :].strip(), more.strip())))
+    words.content, words.map, words.children = f"{match[0]} {text}", [first, last], []
     state.push("paragraph_close", "p", -1)
+    state.parentType = kind
+    following = state.skipEmptyLines(last)
+    if following < end and state.sCount[following] >= state.blkIndent:
+        state.level += 1  # so that footnotes in footnotes have a limit, too
+        state.md.block.tokenize(state, last, end)
+        state.level -= 1
+    state.blkIndent -= _INDENT
     return True
+
+
+def _ends_paragraph(state: StateBlock, line: int, end: int) -> bool:
+    rules = state.md.block.ruler.getRules("paragraph")
+    return state.isEmpty(line) or any(rule(state, line, end, True) for rule in rules)
