@@ -245,6 +245,37 @@ def test_the_owner_of_a_name_is_read_from_a_page_in_html(
 
 
 @pytest.mark.req("LIB-04")
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ("global.timeout='60'\nglobal.extra-index-url='a\\nb'\n", ""),
+        ("global.index-url='https://all'\n", "https://all"),
+        ("global.index-url='https://all'\ninstall.index-url='https://in=stall'\n", "https://in=stall"),
+        ("install.index-url='https://install'\n:env:.index-url='https://env'\n", "https://env"),
+        ("install.index-url='https://install'\n:env:.index-url=''\n", "https://install"),
+        (":env:.pypi-url='https://env'\nglobal.index-url='https://all'\n", "https://env"),
+        ("download.index-url='https://download'\nglobal.index-url='https://all'\n", "https://all"),
+        ("download.index-url='https://download'\n", "https://download"),
+    ],
+)
+def test_the_index_is_the_one_that_pip_install_asks(listed: str, expected: str) -> None:
+    assert release.configured_index(listed) == expected
+
+
+@pytest.mark.req("LIB-04")
+def test_the_index_of_the_install_section_is_read_from_the_file_of_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://all\n[install]\nindex_url = https://install\n")
+    assert release.index() == "https://install"
+    (tmp_path / "pip.conf").write_text("index-url = https://no-section\n")
+    with pytest.raises(OSError, match=r"cannot read its configuration"):
+        release.index()
+
+
+@pytest.mark.req("LIB-04")
 def test_a_release_is_refused_with_old_prices() -> None:
     old, new = (
         Source(vendor, f"https://{vendor}.example", day, "")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -89,11 +89,25 @@ class _Links(HTMLParser):
 
 
 def index() -> str:
-    """Return the address of the index that pip asks, as it is configured here."""
-    command = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
+    """Return the address of the index that `pip install` asks here; OSError if pip cannot read its configuration."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    configured = os.environ.get("PIP_INDEX_URL") or done.stdout.strip()
-    return configured or str(import_module("pip._internal.models.index").PyPI.simple_url)
+    if done.returncode:
+        raise OSError(f"pip cannot read its configuration: {done.stderr.strip()}")
+    return configured_index(done.stdout) or str(import_module("pip._internal.models.index").PyPI.simple_url)
+
+
+def configured_index(listed: str) -> str:
+    """Return the index in the output of `pip config list`; empty if it names none.
+
+    pip has merged its files; what is left is its order of sections: the environment, the command, all commands. An
+    empty value does not count. `pip download` is asked last: `pip install` does not read its section.
+    """
+    lines = (line.partition("=") for line in listed.splitlines())
+    values = {key: str(ast.literal_eval(value)) for key, _, value in lines if key.endswith((".index-url", ".pypi-url"))}
+    sections = (":env:", "install", "global", "download")
+    found = (values.get(f"{section}.{name}") for section in sections for name in ("index-url", "pypi-url"))
+    return next(filter(None, found), "")
 
 
 def owner(address: str, name: str) -> Message | None:
