@@ -57,6 +57,17 @@ def test_the_package_passes_the_suite(package: Path) -> None:
 
 
 @pytest.mark.req("LIB-02")
+def test_the_dependency_is_met_by_a_checkout_without_an_index(package: Path) -> None:
+    """In the order of the page: the checkout, which is installed here, then the package."""
+    (shell,) = (text for kind, _, text in BLOCKS if kind == "sh")
+    assert shell.index("-e ../cortext\n") < shell.index("-e .\n")
+    offline = ("--no-build-isolation", "--no-index", "--disable-pip-version-check")
+    done = run([sys.executable, "-m", "pip", "install", "--dry-run", *offline, str(package)])
+    assert done.code == 0, done.err
+    assert re.findall(r"Would install (.*)", done.out) == ["cortext-toychat-1.0"]
+
+
+@pytest.mark.req("LIB-02")
 def test_every_command_prints_what_the_page_shows(package: Path, tmp_path: Path) -> None:
     count = 0
     for kind, title, text in BLOCKS:
