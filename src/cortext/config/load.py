@@ -15,13 +15,16 @@ import msgspec
 
 from cortext.config.folders import checked_workspace_file, user_file, workspace_file
 from cortext.config.schema import SETTINGS, Setting, Settings, Value
-from cortext.errors import ConfigError
+from cortext.errors import ConfigError, UnsafePath
 from cortext.io import files as fsio
 from cortext.safety.addresses import is_address
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
 LARGEST = 1 << 53  # a larger number is not a plausible count or time
+LARGEST_FILE = 64 << 10  # bytes of a settings file
+# On one line: `tomllib` needs 18 seconds for a key of 32,000 parts, because it walks from the first for each.
+MOST_DOTS = 200
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -29,8 +32,8 @@ _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", st
 def load(workspace: str = "", *, trusted: bool = False, only_reads: bool = False) -> Settings:
     """Return the settings from all sources; raise ConfigError if one of them is invalid.
 
-    For a command that `only_reads`, an invalid file of the workspace counts as empty and is noted as `broken`: it comes
-    from git, and must not hide the conversations beside it.
+    For a command that `only_reads`, an invalid file of the workspace, or a link out of it, counts as empty and is noted
+    as `broken`: it comes from git, and must not hide the conversations beside it.
     """
     values: dict[str, Value] = {}
     ignored: dict[str, str] = {}
@@ -51,7 +54,7 @@ def load(workspace: str = "", *, trusted: bool = False, only_reads: bool = False
                     values[name] = parse(SETTINGS[name], value, path)
                 else:
                     ignored[name] = path
-        except ConfigError as error:
+        except (ConfigError, UnsafePath) as error:
             if not only_reads:
                 raise
             broken[path] = error.message
@@ -140,9 +143,17 @@ def _read(path: str) -> dict[str, Any]:
             kept="it is unchanged",
             hint="make it a readable file, or remove it",
         ) from error
+    if len(raw) > LARGEST_FILE:
+        raise ConfigError(
+            f"{path} is too large: {len(raw):,} bytes, the limit is {LARGEST_FILE:,}",
+            kept="nothing was changed",
+            hint="shorten or remove it",
+        )
     import tomllib
 
     try:
+        if any(line.count(b".") > MOST_DOTS for line in raw.split(b"\n")):
+            raise RecursionError
         found = tomllib.loads(raw.decode("utf-8"))
         by_dotted_name(found)  # raises RecursionError here rather than in a caller
         return found

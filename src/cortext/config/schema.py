@@ -186,11 +186,16 @@ class Settings(msgspec.Struct, frozen=True):
 
     def warnings(self) -> list[str]:
         """Return warnings about the settings files for the user."""
+        return [*self.broken_warnings(), *self.unknown_warnings()]
+
+    def broken_warnings(self) -> list[str]:
+        """Return a warning about a settings file that cannot be used: whoever reads nevertheless must know that."""
         rule = "the defaults are used for reading; a command that changes something refuses to run"
-        broken = [f"{why}; {rule}" for why in self.broken.values()]
-        return broken + [
-            f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())
-        ]
+        return [f"{why}; {rule}" for why in self.broken.values()]
+
+    def unknown_warnings(self) -> list[str]:
+        """Return a warning about each unknown setting."""
+        return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
 
 
 class Setting(NamedTuple):

@@ -11,6 +11,7 @@ import os
 from cortext.config import folders
 from cortext.config.load import load
 from cortext.config.schema import Settings
+from cortext.errors import UnsafePath
 from cortext.io import files as fsio
 
 
@@ -24,7 +25,7 @@ def is_trusted(workspace: str) -> bool:
     try:
         fingerprints = fsio.read_text(_trusted_file(), "surrogateescape").split("\n")
         return _fingerprint(workspace) in fingerprints
-    except OSError:
+    except (OSError, UnsafePath):
         return False
 
 

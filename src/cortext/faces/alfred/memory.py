@@ -6,11 +6,11 @@ import argparse
 import json
 
 from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.assistant.memory import KINDS, Fact, fact_json
 from cortext.wiring.assistant import build_assistant
-from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     for action in (listing, adding, forgetting, searching):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
     options = parser.parse_args(arguments)
-    memory = build_assistant(Stores()).memory
+    memory = build_assistant(stores_for(only_reads=options.action not in ("add", "forget"))).memory
     if options.action == "add":
         fact = memory.remember(" ".join(options.text), kind=options.kind, expires=options.expires)
         _show([fact], options.json, f"Remembered as {fact.id}: {fact.text}")

@@ -9,10 +9,10 @@ from argparse import ArgumentParser
 import msgspec
 
 from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.talk.agents import Agents, find_agents
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -32,7 +32,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List the agents, or show one."""
     options = parser().parse_args(arguments)
-    found = find_agents(Stores().folder)
+    found = find_agents(stores_for().folder)
     chosen = [found.get(options.name)] if options.name else list(found.known.values())
     if options.json:
         print(json.dumps(msgspec.to_builtins(chosen[0] if options.name else chosen), ensure_ascii=False, indent=2))

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
-from cortext.wiring.stores import Stores
+from cortext.faces.terminal.reading import stores_for
 
 STATUSES = ("active", "completed", "interrupted", "damaged")
 
@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     """Run the requested action; return the exit code."""
     options = parser().parse_args(arguments)
     _check(options)
-    stores = Stores()
+    stores = stores_for(only_reads=options.list_sessions or options.restore == "")
     if options.list_sessions or options.delete_session is not None or options.restore is not None:
         from cortext.faces.aur import sessions
 

@@ -32,9 +32,12 @@ class Context:
         self._started_at = -BACKGROUND_INTERVAL
         self.client = ""  # how the calling program names itself
 
-    def refresh(self) -> None:
-        """Read the settings again, and reopen the stores if their locations changed."""
-        self.stores = Stores(self._folder)
+    def refresh(self, *, only_reads: bool = True) -> None:
+        """Read the settings again, and reopen the stores if their locations changed.
+
+        Raises ConfigError or UnsafePath if the workspace's settings file is broken, except for a call that only reads.
+        """
+        self.stores = Stores(self._folder, only_reads=only_reads)
         locations = [(location.kind, location.root, location.exists) for location in self.stores.locations()]
         if locations != self._locations:
             self.listing = self.stores.listing()

@@ -39,12 +39,16 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     """Answer one call. Raises CortextError if it cannot be answered."""
     if name not in TOOLS:
         raise UsageError(f"unknown tool {ascii(name)[:60]}", hint=f"use one of {', '.join(TOOLS)}")
-    given = calls.decode(calls.SPECS[name].call, arguments)
-    context.refresh()
+    spec = calls.SPECS[name]
+    given = calls.decode(spec.call, arguments)
+    context.refresh(only_reads=spec.read_only)
     answer = TOOLS[name](context, given)
     if note := incomplete_line(context.missing, is_current=context.is_current):
         data = {**answer.data, "incomplete": note} | ({"missing": context.missing} if context.missing else {})
         answer = answer._replace(text=f"{note}\n\n{answer.text}", data=data)
+    if warnings := context.stores.settings.broken_warnings():
+        text = "\n".join(f"Note: {line}" for line in warnings)
+        answer = answer._replace(text=f"{text}\n\n{answer.text}", data={**answer.data, "warnings": warnings})
     return answer.made_safe()
 
 

@@ -34,11 +34,15 @@ Do = Callable[[Library, Row, FormData], str]  # returns the address to show next
 
 
 async def _form(request: Request) -> FormData:
-    """Return the fields. Raises UsageError if the form did not come from the page."""
+    """Return the fields. Raises UsageError if the form did not come from the page.
+
+    Raises ConfigError or UnsafePath if the settings file of the workspace is broken.
+    """
     form = await request.form(max_files=0, max_fields=MOST_FIELDS, max_part_size=MOST_TITLE * 16)
     sent = request.headers.get("x-csrf-token", "") or str(form.get("csrf", ""))
     if not access(request).is_csrf(sent):
         raise UsageError("this form has expired", kept="nothing was changed", hint="reload the page and try again")
+    library(request).check_settings()
     return form
 
 

@@ -123,6 +123,7 @@ async def _answer(request: Request) -> dict[str, Any]:
         "total": found.total if found is not None else 0,
         "only_near": found is not None and found.only_near and bool(entries),
         "partly": found is not None and found.partly,
+        "warnings": [shown(line) for line in services.warnings()],
         "alarms": [shown(alarm.text) for alarm in uncaptured.alarms()],
         "missing": found.missing if found is not None else "",
         "choices": _choices(known, filters) if known is not None else {},

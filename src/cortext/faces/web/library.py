@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from cortext.config.trust import settings_of
 from cortext.errors import session_not_found
 from cortext.services.library.finder import Entry, Finder, Listed, Question
 from cortext.services.library.listing import Listing, Row
@@ -48,7 +49,7 @@ class Library:
     def __init__(self, later: Callable[[], None], folder: str = "", *, remote: bool = False) -> None:
         self.folder = folder or os.getcwd()
         self.remote = remote  # whether readers may sit at another machine
-        self.stores = Stores(self.folder)
+        self.stores = Stores(self.folder, only_reads=True)
         self._list = ThreadPoolExecutor(1, "list")
         self._search = ThreadPoolExecutor(1, "search")
         self._read = ThreadPoolExecutor(2, "read")
@@ -96,6 +97,14 @@ class Library:
 
     def _note(self, label: str, done: int, total: int) -> None:
         self.progress = f"{label}: {done:,} of {total:,}" if done < total else ""
+
+    def warnings(self) -> list[str]:
+        """Return why the settings file of the workspace cannot be used now; empty if it can."""
+        return settings_of(self.stores.workspace, only_reads=True).broken_warnings()
+
+    def check_settings(self) -> None:
+        """Raise ConfigError or UnsafePath if the settings file of the workspace is broken: nothing may change then."""
+        settings_of(self.stores.workspace)
 
     def close(self) -> None:
         """Stop the threads; what they are doing now is not waited for."""

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from cortext import __version__
-from cortext.errors import CortextError, NotFound, SessionBusy, TransitionRefused, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound, SessionBusy, TransitionRefused, UnsafePath, UsageError
 from cortext.faces.html.templates import environment
 from cortext.faces.web.library import Library, store_key
 from cortext.faces.web.security import Access
@@ -45,7 +45,7 @@ def problem(request: Request, error: CortextError) -> Response:
         status = 404
     elif isinstance(error, UsageError):
         status = 400
-    elif isinstance(error, SessionBusy | TransitionRefused):
+    elif isinstance(error, ConfigError | SessionBusy | TransitionRefused | UnsafePath):
         status = 409
     values = {"message": shown(error.message), "kept": shown(error.kept), "hint": shown(error.hint)}
     return page(request, "problem.html", values, status)

@@ -84,7 +84,11 @@ class Browser:
         self._preview_key: tuple[object, ...] = ()
         self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
         finder = Finder(
-            lambda: Stores(folder).listing(), lambda: Stores(folder).search(), self._progress, later, any_project=True
+            lambda: Stores(folder, only_reads=True).listing(),
+            lambda: Stores(folder, only_reads=True).search(),
+            self._progress,
+            later,
+            any_project=True,
         )
         reader = Reader(folder)
         self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)

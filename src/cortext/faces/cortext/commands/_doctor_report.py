@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from cortext.errors import StoreUnreachable
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
@@ -24,7 +25,7 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
 
     1: the settings file of this workspace cannot be used.
     """
-    stores = Stores(only_reads=True)
+    stores = stores_for() if as_json else Stores(only_reads=True)
     tools = all_tools()
     examined = []
     away: dict[str, StoreUnreachable] = {}

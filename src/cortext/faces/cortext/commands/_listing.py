@@ -22,10 +22,11 @@ SERVED = 200  # sessions that are listed if some are on a server, where there ma
 def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     """Return the list, and notes for the user."""
     listing = fresh_listing(stores)
-    notes = [*notices.pop(), *stores.settings.warnings()]
+    notes = [*notices.pop(), *stores.settings.unknown_warnings()]
     here = stores.workspace  # other workspaces are swept by a command there, or by `cortext sweep`
     quiet_since = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
-    if here and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):
+    may_sweep = here and not stores.settings.broken
+    if may_sweep and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
         with waiting():

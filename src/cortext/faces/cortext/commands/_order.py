@@ -13,6 +13,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.reading import stores_for
 from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, NOTE, STAR, TAG
 from cortext.model.session import Session
@@ -56,7 +57,7 @@ def add_bulk_options(parser: ArgumentParser, as_json: str = "print the sessions 
 
 def change(options: Namespace, what: str, names: Sequence[str], words: Sequence[str] = ()) -> int:
     """Change the conversations that are named, or else those that the filters choose, or undo; report it."""
-    stores = Stores()
+    stores = stores_for(only_reads=options.dry_run)
     listing = fresh_listing(stores)
     if options.undo:
         rows, on, words_of = _last_change(listing, options, what, [*names, *words])

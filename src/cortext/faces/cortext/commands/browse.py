@@ -61,10 +61,10 @@ def run(arguments: list[str]) -> int:
         )
     from cortext.faces.cortext.browse.screen import Browser
     from cortext.faces.cortext.commands._finding import index_later
+    from cortext.faces.terminal.reading import stores_for
     from cortext.wiring import tools
-    from cortext.wiring.stores import Stores
 
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     question = asked(options, stores)
     writers = tuple(writer.name for writer in tools.native_writers())
     chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(question)

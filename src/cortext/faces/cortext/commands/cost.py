@@ -13,6 +13,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, Several, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
@@ -23,7 +24,6 @@ from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, mo
 from cortext.services.cost.windows import MONDAY
 from cortext.services.library.listing import Listing
 from cortext.services.library.search_times import timestamps
-from cortext.wiring.stores import Stores
 
 MOST_UNPRICED = 5  # models named below the table
 HEADS = ("CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
@@ -67,7 +67,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the costs."""
     options = parser().parse_args(arguments)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     prices = stores.prices(options.prices)
     times = timestamps(options.since, options.until, ("since", "until"))
     listing = fresh_listing(stores)

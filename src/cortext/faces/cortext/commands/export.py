@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.faces.terminal.reading import stores_for
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -50,7 +50,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Write it."""
     options = parser().parse_args(arguments)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     _check(options)
     kinds: Counter[str] = Counter()
     if options.all:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.reading import stores_for
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Search
@@ -40,7 +40,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Rebuild or clear the index, or print its status."""
     options = parser().parse_args(arguments)
-    search = Stores(only_reads=True).search()
+    search = stores_for().search()
     if options.action == "clear":
         search.clear()
         print("The index is deleted. The next search rebuilds it.")

@@ -13,6 +13,7 @@ from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wa
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, Several, count_or_none
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, folded, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
@@ -20,7 +21,6 @@ from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row, Wanted
-from cortext.wiring.stores import Stores
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     names = chosen_columns(options.columns)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     listing, notes = listing_with_notes(stores)
     listing.partial = True
     is_limited = listing.servers and not options.all

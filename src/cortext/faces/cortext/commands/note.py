@@ -12,6 +12,7 @@ from cortext.faces.cortext.commands._order import add_bulk_options, change
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.reading import stores_for
 from cortext.model import clock
 from cortext.model.order import NOTE, order_of
 from cortext.safety import terminal
@@ -19,7 +20,6 @@ from cortext.safety.languages import typed
 from cortext.services.library import last_change
 from cortext.services.library.order import add_note, checked_note, notes_json, remove_note, save
 from cortext.services.library.stores import Found
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
         raise UsageError("both a note and --remove were given", kept="nothing was changed", hint="use one of them")
     if options.dry_run:
         raise UsageError("no note was given", kept="nothing was changed", hint="use cortext note ID WORDS --dry-run")
-    found = which(Stores(), options.session, words=False)
+    found = which(stores_for(only_reads=not (options.words or options.remove)), options.session, words=False)
     session, saved = found.session, ""
     if options.words:
         note = add_note(found.named_store, session, " ".join(options.words))

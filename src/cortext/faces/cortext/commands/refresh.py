@@ -10,7 +10,7 @@ from cortext.wiring.stores import Stores
 
 def run(arguments: list[str]) -> int:
     """Compare every session's files with the list; with --search, finish the search index too."""
-    stores = Stores()
+    stores = Stores(only_reads=True)
     listing = stores.listing()
     listing.refresh_all()
     from cortext.services.capture.repositories import record_repositories

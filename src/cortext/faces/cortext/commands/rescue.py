@@ -12,6 +12,7 @@ from cortext.errors import CortextError
 from cortext.faces.cortext.commands.import_ import print_reports
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.reading import stores_for
 from cortext.safety import terminal
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all
@@ -42,17 +43,20 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.undo:
         return _undo(as_json=options.json, dry_run=options.dry_run)
-    rescue = Rescue(_with_all_in_memory, tools.tools())
+    stores = stores_for()
+    rescue = Rescue(lambda: _with_all_in_memory(stores), tools.tools())
     if not options.json:
         _print_warnings(rescue)
-        _print_left()
+        _print_left(stores)
+    asks = sys.stdin.isatty() and not (options.json or options.yes or options.dry_run)
+    only_report = not (options.yes or asks)
+    if (rescue.work and not options.dry_run) or (rescue.warnings and not only_report):
+        Stores()  # raises if the workspace's settings file is broken
     reports: dict[str, ToolReport] = {}
     if rescue.work and not options.dry_run:
         _import(rescue, reports)
         if not options.json:
             print_reports(list(reports.values()))
-    asks = sys.stdin.isatty() and not (options.json or options.yes or options.dry_run)
-    only_report = not (options.yes or asks)
     raised = _raise(rescue, dry_run=only_report, ask=asks, quiet=options.json)
     if options.json:
         done = [msgspec.to_builtins(report) for report in reports.values()]
@@ -92,9 +96,9 @@ def _print_warnings(rescue: Rescue) -> None:
         print("No conversation is about to be deleted that cortext does not keep.")
 
 
-def _print_left() -> None:
+def _print_left(stores: Stores) -> None:
     """Say which conversations git took out of a work tree: they are kept, and this is how they come back."""
-    for store in Stores().all():
+    for store in stores.all():
         for gone in left(store):
             print(terminal.line(f"{gone.session_id}: {gone.text}. Bring it back: cortext restore {gone.session_id}"))
 
@@ -104,8 +108,8 @@ def _import_question(rescue: Rescue) -> str:
     return f"Import {'them' if count > 1 else 'it'} now?"
 
 
-def _with_all_in_memory() -> Capture:
-    capture = Stores().capture()
+def _with_all_in_memory(stores: Stores) -> Capture:
+    capture = stores.capture()
     capture.remember_all()
     return capture
 

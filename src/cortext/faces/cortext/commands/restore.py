@@ -8,6 +8,7 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -42,7 +43,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List the trash, or restore the most recently deleted session of that name."""
     options = parser().parse_args(arguments)
-    stores = Stores()
+    stores = stores_for(only_reads=options.session is None and not options.into)
     if options.into:
         return _put_back(stores, options)
     items, missing = ask_all(stores.all(), _trash)

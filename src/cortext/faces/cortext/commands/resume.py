@@ -9,13 +9,13 @@ from cortext.faces.cortext.commands._listing import SERVED, STATUSES, listing_wi
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help, count, count_or_none
 from cortext.faces.terminal.output import report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
 from cortext.wiring import tools
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -65,7 +65,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List conversations, or resume one."""
     options = parser().parse_args(arguments)
-    stores = Stores(only_reads=options.list or options.print_packet or options.dry_run)
+    stores = stores_for(only_reads=options.list or options.print_packet or options.dry_run)
     listing, notes = listing_with_notes(stores)
     listing.partial = not options.what and not options.in_tool  # a name is not resolved among half of the sessions
     limit = options.limit if options.limit is not None else SERVED if listing.servers else 0

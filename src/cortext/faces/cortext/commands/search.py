@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, bring_up_to_date, filters_of
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Found, Match
@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
-    search = Stores(only_reads=True).search()
+    search = stores_for().search()
     search.listing.partial = True
     bring_up_to_date(search, exact=options.exact)
     run_search = search.messages if options.messages else search.search

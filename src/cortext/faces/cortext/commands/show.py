@@ -9,6 +9,7 @@ from argparse import ArgumentParser
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal.args import count_or_none
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.pager import Pager
@@ -51,7 +52,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     found = which(stores, " ".join(options.session))
     session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)

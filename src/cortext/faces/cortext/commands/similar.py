@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands._finding import bring_up_to_date
 from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.cortext.commands.search import print_found, print_hits
 from cortext.faces.terminal.args import Help, count
-from cortext.wiring.stores import Stores
+from cortext.faces.terminal.reading import stores_for
 
 
 def parser() -> ArgumentParser:
@@ -28,7 +28,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the similar sessions."""
     options = parser().parse_args(arguments)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     search = stores.search()
     bring_up_to_date(search)
     row = which_row(stores.listing(), stores.workspace, " ".join(options.session))

@@ -10,12 +10,12 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.progress import progress_of_many
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model.amounts import amount
 from cortext.services.library.activity import work
 from cortext.services.library.stats import Stats, Tally, last_days, ranked
-from cortext.wiring.stores import Stores
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not 1 <= options.days <= MOST_DAYS:
         raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     listing = fresh_listing(stores)
     listing.partial = True
     rows = listing.rows(root=stores.here() if options.here else "")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.terminal.output import report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
     """Print a short overview."""
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     listing, notes = listing_with_notes(stores)
     listing.partial = True
     for line in notes:

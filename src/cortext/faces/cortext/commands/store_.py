@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace, _SubParsersAction
 import msgspec
 
 from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
@@ -158,7 +159,7 @@ def _print(source: NamedStore, target: NamedStore, report: CopyReport) -> None:
 
 
 def _status(*, as_json: bool) -> int:
-    found = status(Stores())
+    found = status(stores_for())
     if as_json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
         return 0

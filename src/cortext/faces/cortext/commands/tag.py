@@ -11,11 +11,11 @@ from cortext.faces.cortext.commands._order import add_options, change
 from cortext.faces.cortext.commands._which import HELP_ID, which_row
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.model.order import TAG
 from cortext.safety import terminal
 from cortext.services.library.order import checked_tag
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _print_tags_of(wanted: str, *, as_json: bool) -> int:
-    stores = Stores()
+    stores = stores_for()
     row = which_row(stores.listing(), stores.workspace, wanted, words=False)
     if as_json:
         print_json(row.tag_names)
@@ -64,7 +64,7 @@ def _print_tags_of(wanted: str, *, as_json: bool) -> int:
 
 def _print_all(*, as_json: bool) -> int:
     counts: dict[str, int] = {}
-    listing = fresh_listing(Stores())
+    listing = fresh_listing(stores_for())
     listing.partial = True
     for row in listing.rows():
         for tag in row.tag_names:

@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.reading import stores_for
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -26,7 +26,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the title, or set it."""
     options = parser().parse_args(arguments)
-    found = which(Stores(), options.session, words=False)
+    found = which(stores_for(only_reads=not options.title), options.session, words=False)
     if options.title:
         new_title = " ".join(" ".join(options.title).split())
         if not new_title:

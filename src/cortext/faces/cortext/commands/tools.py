@@ -7,13 +7,13 @@ from argparse import ArgumentParser
 
 import msgspec
 
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.installed_tools import ToolHere, overview
-from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tools as all_tools
 
 
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
         print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
 
     tools = all_tools()
-    endangered = {item.tool: item for item in Rescue(Stores(only_reads=True).capture, tools).warnings}
+    endangered = {item.tool: item for item in Rescue(stores_for().capture, tools).warnings}
     rows = overview(tools, failed)
     if options.json:
         alarms: dict[str, list[str]] = {}

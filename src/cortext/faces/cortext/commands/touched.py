@@ -8,10 +8,10 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._finding import bring_up_to_date
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     from cortext.services.origin.touched import touched
     from cortext.services.origin.written import Library
 
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     search = stores.search()
     search.listing.partial = True
     bring_up_to_date(search, exact=True)

@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.model.asking import NAMES
 from cortext.safety import terminal
@@ -37,7 +38,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List, add or remove."""
     options = parser().parse_args(arguments)
-    root = Stores().here()
+    root = stores_for(only_reads=options.action not in ("add", "remove")).here()
     if options.action == "remove":
         return _remove(root, options.name)
     if options.action != "add":

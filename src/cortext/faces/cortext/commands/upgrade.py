@@ -7,12 +7,12 @@ from argparse import ArgumentParser
 
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
+from cortext.faces.terminal.reading import stores_for
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.setup import Report, Setup, load_manifest, mend_line_ends
 from cortext.services.workspace.timer import timer_path
-from cortext.wiring.stores import Stores
 from cortext.wiring.tools import installer, with_user_hooks
 from cortext.wiring.tools import tools as all_tools
 
@@ -40,7 +40,7 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     """Update or uninstall, and report what was kept."""
     options = parser(name).parse_args(arguments)
     uninstalled = name == "uninstall"
-    stores = Stores(only_reads=uninstalled)
+    stores = stores_for(only_reads=uninstalled)
     removed = _remove_user_hooks(dry_run=options.dry_run) if uninstalled and options.user_hooks else None
     if removed is not None and not stores.workspace:  # it may be uninstalled already
         report = Report()

@@ -10,10 +10,10 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._finding import bring_up_to_date
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import note, print_json, report_missing
+from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.origin.history import Commit
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
 
     path, line = line_of(options.file or os.curdir)
     history, inside = locate(path)
-    stores = Stores(only_reads=True)
+    stores = stores_for()
     search = stores.search()
     search.listing.partial = True
     bring_up_to_date(search, exact=True)
