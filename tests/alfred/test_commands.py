@@ -75,7 +75,9 @@ def test_the_sessions_on_the_phone_are_filtered_by_tag_star_and_archive(desk: De
 def test_a_deleted_session_can_be_restored(desk: Desk) -> None:
     desk.say("something worth keeping")
     session = desk.assistant.sessions.active("cli")
-    assert desk.do("/delete").text == f"Deleted session {session}. Undo: /restore {session}"
+    desk.do("/title Worth keeping")
+    named = f'Deleted session {session} ("Worth keeping") of this assistant.'
+    assert desk.do("/delete").text == f"{named} Undo: /restore {session}"
     assert not desk.folder(session).exists()
     assert desk.do("/sessions").rows == ()
     with pytest.raises(NotFound):

@@ -177,6 +177,7 @@ def test_a_deleted_session_is_not_listed_and_can_be_restored(aur: Aur) -> None:
     original = path.read_bytes()
     done = aur("spawn", "--delete-session", "session-123")
     assert done.code == 0 and "Deleted session session-123 (2 turns)." in done.out
+    assert f"It was in {path.parent}." in done.out
     assert not path.exists()
     assert aur("spawn", "--list-sessions", "--json").json == []
     assert "session-123" in aur("spawn", "--restore").out

@@ -730,6 +730,28 @@ def test_a_second_delete_leaves_the_namesake_in_another_clone(desk: Machine, tmp
     assert len(cortext("list", "--here", "--json", cwd=other).json) == 1
 
 
+@pytest.mark.req("SAFE-14", "ORDER-01")
+@pytest.mark.parametrize(
+    "command", [["tag", "later"], ["star"], ["archive"], ["note", "a word"], ["title", "Another"]], ids=lambda it: it[0]
+)
+def test_a_deleted_id_does_not_change_the_namesake_in_another_clone(
+    command: list[str], desk: Machine, tmp_path: Path
+) -> None:
+    _begin(desk).end()
+    other = tmp_path / "other"
+    run(["git", "clone", "-q", str(desk.workspace), str(other)])
+    (row,) = cortext("list", "--here", "--json", cwd=other).json
+    assert desk.cortext("delete", row["id"]).code == 0
+    name, *words = command
+    for wanted in (row["id"], row["id"][:8]):
+        refused = desk.cortext(name, wanted, *words)
+        assert refused.code == 1 and str(other) in refused.err, refused
+    assert cortext("list", "--here", "--json", cwd=other).json == [row]
+    named = cortext(name, row["id"], *words, cwd=other)
+    assert named.code == 0, named.err
+    assert name == "title" or ("API design" in named.out and str(other) in named.out), named.out
+
+
 @pytest.mark.req("SAFE-10")
 def test_restore_into_a_tool_writes_into_this_workspace_only(desk: Machine, tmp_path: Path) -> None:
     _begin(desk).end()

@@ -18,6 +18,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.safety.framing import field
 from cortext.services.talk import sessions as spawn
 from cortext.services.talk.agents import Agent, Agents, find_agents
 from cortext.services.talk.context import View
@@ -169,7 +170,8 @@ def _check_damage(stores: Stores, session_id: str) -> None:
         print(f"Recovered: {amount(report.kept_messages, 'turn')} kept, {report.quarantined_bytes} bytes quarantined.")
     elif answer == "delete":
         store.delete(session_id)
-        print(f"Deleted session {session_id}.\nUndo: aur spawn --restore {session_id}")
+        title = f' "{field(session.title)}"' if session.title else ""
+        print(f"Deleted session {session_id}{title}.\nUndo: aur spawn --restore {session_id}")
         raise Declined
     else:
         raise error

@@ -16,6 +16,7 @@ from cortext.faces.terminal.table import Column, columns_table, cut, fitted_tabl
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
+from cortext.safety.framing import field
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
 from cortext.services.library.listing import Listing
@@ -112,10 +113,11 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
 def delete(stores: Stores, options: Namespace) -> int:
     """Move one session to the trash; on a terminal, ask first."""
     session_id = resolve(stores, options.delete_session, words=False)
-    store = stores.spawn_store().store
+    spawn_store = stores.spawn_store()
+    store = spawn_store.store
     session = store.get(session_id)
+    title = f' "{field(session.title)}"' if session.title else ""
     if sys.stdin.isatty() and not options.yes and not options.json:
-        title = f' "{terminal.line(session.title)}"' if session.title else ""
         answer = input(f"Delete {session_id}{title} ({amount(session.message_count, 'turn')})? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was deleted.")
@@ -124,7 +126,8 @@ def delete(stores: Stores, options: Namespace) -> int:
     if options.json:
         print_json(trashed_json(trashed))
         return 0
-    print(f"Deleted session {session_id} ({amount(session.message_count, 'turn')}).")
+    print(f"Deleted session {session_id}{title} ({amount(session.message_count, 'turn')}).")
+    print(terminal.line(f"It was in {spawn_store.root}."))
     print(f"Undo: aur spawn --restore {session_id}")
     return 0
 

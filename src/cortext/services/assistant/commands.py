@@ -17,6 +17,7 @@ from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
 from cortext.model.session import Change
 from cortext.model.status import shown
+from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.assistant.memory import KINDS, Memory
 from cortext.services.assistant.sessions import SHOWN
@@ -185,8 +186,9 @@ class Commands:
 
     def do_delete(self, chat: str, rest: str) -> Answer:
         """`/delete [ID]`."""
-        trashed = self._sessions.delete(chat, rest)
-        return Answer(f"Deleted session {trashed.session_id}. Undo: /restore {trashed.session_id}")
+        session = self._sessions.delete(chat, rest)
+        title = f' ("{field(mask(session.title).text)}")' if session.title else ""
+        return Answer(f"Deleted session {session.id}{title} of this assistant. Undo: /restore {session.id}")
 
     def do_restore(self, chat: str, rest: str) -> Answer:
         """`/restore [ID]`."""

@@ -23,7 +23,7 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.stores import NamedStore
 from cortext.store.assistant import Chats
-from cortext.store.base import Store, Trashed
+from cortext.store.base import Store
 from cortext.store.capabilities import Annotates
 from cortext.store.server_capabilities import ReadsShared
 
@@ -216,15 +216,16 @@ class ChatSessions:
 
     # ── the trash ────────────────────────────────────────────────────────────────────────────────────
 
-    def delete(self, chat: str, wanted: str = "") -> Trashed:
-        """Move a session of the assistant, by default the active one, to the trash."""
+    def delete(self, chat: str, wanted: str = "") -> Session:
+        """Move a session of the assistant, by default the active one, to the trash; return what it was."""
         session_id = self._find_own(chat, wanted) if wanted else self.active(chat)
         if not session_id:
             raise NotFound("there is no session to delete", hint="/sessions lists the sessions")
-        trashed = self.store.delete(session_id)
+        session = self.store.peek(session_id)
+        self.store.delete(session_id)
         if self.chats.active(chat) in (session_id, None):
             self.chats.activate(chat, "")
-        return trashed
+        return session
 
     def _find_own(self, chat: str, wanted: str) -> str:
         row = self.find(chat, wanted, words=False)

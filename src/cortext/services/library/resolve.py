@@ -136,18 +136,18 @@ def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
     return found
 
 
-def refuse_namesake(here: NamedStore, found: Found) -> None:
-    """Raise SessionNotFound if a session with this id was deleted here, and the one found is of another store.
+def refuse_namesake(here: NamedStore, root: str, session_id: str) -> None:
+    """Raise SessionNotFound if a session with this id was deleted here, and the one found is in another store.
 
-    Clones of a workspace share ids: who deletes a conversation twice must not delete that of another clone.
+    Clones of a workspace share ids: who names a deleted conversation again must not change that of another clone.
     """
     store = here.store
-    if found.root == here.root or not isinstance(store, KeepsCopies) or not store.was_deleted(found.session.id):
+    if root == here.root or not isinstance(store, KeepsCopies) or not store.was_deleted(session_id):
         return
     raise SessionNotFound(
-        f"{found.session.id} was deleted in this workspace, {here.root}",
-        kept=f"the conversation with the same id in {found.root}, unchanged",
-        hint=f"bring yours back with `cortext restore {found.session.id}`, or run this in {found.root}",
+        f"{session_id} was deleted in this workspace, {here.root}",
+        kept=f"the conversation with the same id in {root}, unchanged",
+        hint=f"bring yours back with `cortext restore {session_id}`, or run this in {root}",
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.cortext.commands._which import PROGRAM, named_as, resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.reading import stores_for
@@ -31,6 +31,7 @@ from cortext.services.library.order import (
     set_star,
     set_tags,
 )
+from cortext.services.library.resolve import refuse_namesake
 from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import Stores
 
@@ -159,8 +160,11 @@ def _chosen(stores: Stores, listing: Listing, options: Namespace, names: Sequenc
         )
     if names:
         shown = last_list.recall(PROGRAM)
-        known = (resolver(listing.named(name, shown), stores.workspace).resolve(name, words=False) for name in names)
-        return list(dict.fromkeys(known))
+        named = [resolver(listing.named(name, shown), stores.workspace).resolve(name, words=False) for name in names]
+        if stores.workspace:
+            for row in named:
+                refuse_namesake(stores.workspace_store(), row.root, row.id)
+        return list(dict.fromkeys(named))
     if not is_filtered(options):
         raise UsageError(
             "no conversation was given",
@@ -196,10 +200,14 @@ def _report(rows: Sequence[Row], done: Changes, what: str, *, on: bool, is_dry: 
     suffix = f": {', '.join(words)}" if words else ""
     verb = _DONE[what, on][is_dry]
     if len(changed) == 1:
-        print(terminal.line(f"{verb} {changed[0].row.id} ({changed[0].row.name}){suffix}"))
+        print(terminal.line(f"{verb} {_named(changed[0].row)}{suffix}"))
     else:
         print(terminal.line(f"{verb} {amount(len(changed), 'conversation')}{suffix}"))
         for item in changed[:MOST_SHOWN]:
-            print(terminal.line(f"  {item.row.id}  {item.row.name}"))
+            print(terminal.line(f"  {_named(item.row)}"))
         if len(changed) > MOST_SHOWN:
             print(f"  … and {len(changed) - MOST_SHOWN} more")
+
+
+def _named(row: Row) -> str:
+    return named_as(row.id, row.title, row.root)

@@ -25,14 +25,19 @@ def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
         named_store = listing.named_store(row.root)
         found = [Found(named_store, named_store.store.get(row.id))]
     if not words and stores.workspace:
-        refuse_namesake(stores.workspace_store(), found[0])
+        refuse_namesake(stores.workspace_store(), found[0].root, found[0].session.id)
     return found[0]
 
 
 def named(found: Found) -> str:
     """Return how a command that changes a session names it: id, title and store."""
-    title = f' ("{field(found.session.title)}")' if found.session.title else ""
-    return f"{found.session.id}{title} in {found.root}"
+    return named_as(found.session.id, found.session.title, found.root)
+
+
+def named_as(session_id: str, title: str, root: str) -> str:
+    """Return the same for what is known of a session."""
+    shown = f' ("{field(title)}")' if title else ""
+    return f"{session_id}{shown} in {root}"
 
 
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._filters import is_filtered
 from cortext.faces.cortext.commands._order import add_bulk_options, change
-from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.reading import stores_for
@@ -61,13 +61,13 @@ def run(arguments: list[str]) -> int:
         saved = _kept(found, note.text, on=True)
         number = [item.id for item in order_of(session.extra).notes].index(note.id) + 1
         if not options.json:
-            print(terminal.line(f"Noted on {session.id}: {note.text}"))
+            print(terminal.line(f"Noted on {named(found)}: {note.text}"))
             print(f"Undo: cortext note {session.id} --remove {number}")
     elif options.remove:
         note = remove_note(found.named_store, session, options.remove)
         saved = _kept(found, note.text, on=False)
         if not options.json:
-            print(terminal.line(f"Removed from {session.id}: {note.text}"))
+            print(terminal.line(f"Removed from {named(found)}: {note.text}"))
             print(terminal.line(f"Undo: cortext note {session.id} {typed([note.text])}"))
     if saved:
         print(terminal.line(f"Note: {session.id}: {saved}"), file=sys.stderr)
