@@ -414,11 +414,29 @@ def test_the_demo_works_in_an_empty_home_and_twice(tmp_path: Path, home: Path) -
     assert cortext("list", "--json", cwd=tmp_path / "cortext-demo").err == "", "nothing was left active"
     second = cortext("demo", cwd=tmp_path)
     assert second.code == 0, second.err
-    assert second.out.startswith("0 conversations written")
+    assert second.out.startswith("Nothing to write: cortext-demo has all conversations of the demo already.")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "x").write_text("x", encoding="utf-8")
     assert cortext("demo", "mine", cwd=tmp_path).code == 2
     assert os.listdir(tmp_path / "mine") == ["x"]
+
+
+@pytest.mark.req("LOOK-01")
+def test_a_demo_whose_folder_was_removed_is_written_again(tmp_path: Path, home: Path) -> None:
+    def made() -> dict[str, int]:
+        done = cortext("demo", "--quiet", "demo", cwd=tmp_path)
+        assert (done.code, done.out) == (0, "12 conversations written to demo, as plain files in git.\n"), done
+        rows = cortext("list", "--here", "--json", cwd=tmp_path / "demo").json
+        assert run(["git", "-C", str(tmp_path / "demo"), "status", "--porcelain", "conversations"]).out == ""
+        assert len(list((tmp_path / "demo" / "conversations").glob("*/*/*.md"))) == 12
+        return {row["id"]: row["message_count"] for row in rows}
+
+    first = made()
+    assert len(first) == 12
+    cortext("list", cwd=tmp_path / "demo")
+    shutil.rmtree(tmp_path / "demo")
+    assert made() == first
+    assert "No problems found." in cortext("doctor", cwd=tmp_path / "demo").out
 
 
 @pytest.mark.req("LOOK-01")

@@ -17,6 +17,7 @@ from cortext.model.message import Message, Part
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.services.workspace import registry
 from cortext.store.base import Store
+from cortext.store.capabilities import KeepsCopies
 
 _DAY = 86_400
 
@@ -46,22 +47,27 @@ def scripts() -> Iterator[_Script]:
 
 
 def fill(workspace: str, store: Store) -> list[Session]:
-    """Write every demo conversation that does not exist yet; return those written."""
+    """Write every demo conversation that does not exist yet; return those written.
+
+    If the demo was made here before and its folder was removed, they are kept outside it, and are written from there.
+    """
     made = []
     today = int(time.time()) // _DAY * _DAY
     for number, script in enumerate(scripts(), 1):
         hours, minutes = script.start.split(":")
         begin = today - script.days_ago * _DAY + int(hours) * 3600 + int(minutes) * 60
         begin = min(begin, int(time.time()) - 3600)
+        session_id = ids.check_id(f"{number:03d}-{script.conversation_type}-{script.slug}")
         try:
-            made.append(_write(workspace, store, number, script, begin))
+            made.append(_write(workspace, store, session_id, script, begin))
         except SessionExists:
-            continue
+            if isinstance(store, KeepsCopies) and store.has_left(session_id):
+                store.bring_back(session_id)
+                made.append(_with_notes(store.get(session_id), script))
     return made
 
 
-def _write(workspace: str, store: Store, number: int, script: _Script, begin: float) -> Session:
-    session_id = ids.check_id(f"{number:03d}-{script.conversation_type}-{script.slug}")
+def _write(workspace: str, store: Store, session_id: str, script: _Script, begin: float) -> Session:
     prompt_hash = registry.command_hash(workspace, script.conversation_type)
     session = store.create(
         Session(
@@ -77,12 +83,17 @@ def _write(workspace: str, store: Store, number: int, script: _Script, begin: fl
         )
     )
     store.append(session_id, *_messages(script, begin))
-    notes = os.path.join(session.path, f"{script.conversation_type}.md")
-    fsio.replace_file(notes, [script.notes.rstrip().encode("utf-8"), b"\n"])
+    _with_notes(session, script)
     return store.update(
         session_id,
         Change(status=script.status, summary=script.summary, summary_by="agent", summary_covers=len(script.messages)),
     )
+
+
+def _with_notes(session: Session, script: _Script) -> Session:
+    notes = os.path.join(session.path, f"{script.conversation_type}.md")
+    fsio.replace_file(notes, [script.notes.rstrip().encode("utf-8"), b"\n"])
+    return session
 
 
 def _messages(script: _Script, begin: float) -> Iterator[Message]:

@@ -45,9 +45,12 @@ def run(arguments: list[str]) -> int:
     _make_repository(folder)
     Setup(folder, [], ["cortext"]).install()
     made = demo.fill(folder, Stores(folder).workspace_store().store)
+    where = _shortest(folder)
     if made:
         _commit_all(folder)
-    print(terminal.line(f"{amount(len(made), 'conversation')} written to {_shortest(folder)}, as plain files in git."))
+        print(terminal.line(f"{amount(len(made), 'conversation')} written to {where}, as plain files in git."))
+    else:
+        print(terminal.line(f"Nothing to write: {where} has all conversations of the demo already."))
     if not options.quiet:
         _tour(folder)
     return 0
