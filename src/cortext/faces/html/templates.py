@@ -1,7 +1,7 @@
 """The templates of all pages: everything that is inserted is escaped, unless our own code marked it as HTML.
 
-And it has no control character and none that turns the direction of text, so a title cannot pass for another one. The
-filter `exact` is for the value of a form's field, which comes back as it is.
+And it has no control character and none that turns the direction of text, so a title cannot pass for another one. What
+the field of a form sends back is therefore compared with what was shown (`pages.stored`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
-from markupsafe import escape
 
 from cortext.model import clock
 from cortext.safety import terminal
@@ -27,7 +26,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    made.filters |= {"ago": clock.ago, "short_time": clock.short, "number": "{:,}".format, "exact": escape}
+    made.filters |= {"ago": clock.ago, "short_time": clock.short, "number": "{:,}".format}
     return made
 
 

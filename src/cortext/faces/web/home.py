@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from cortext.errors import UsageError
 from cortext.faces.web.library import PAGE, Library
 from cortext.faces.web.live import mark_of
-from cortext.faces.web.pages import address, library, number, page, shown
+from cortext.faces.web.pages import address, library, number, page, shown, stored
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
@@ -60,7 +60,7 @@ class Hit(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A value of a filter, with its name for people."""
+    """A value of a filter as the page shows it, with its name for people."""
 
     value: str
     name: str
@@ -99,13 +99,14 @@ async def _answer(request: Request) -> dict[str, Any]:
     text = asked.get("q", "")[:MOST_QUERY]
     filters = {name: ",".join(filter(None, asked.getlist(name)))[:MOST_QUERY] for name in SEVERAL}
     filters = {name: filters.get(name, asked.get(name, "")[:MOST_QUERY]) for name in FILTERS}
+    services = library(request)
+    filters |= await _as_stored(services, filters)
     question = Question(text, **filters)
     if question.status and question.status not in STATUSES:
         raise UsageError(f"unknown status {question.status!r}", hint=f"use one of {', '.join(STATUSES)}")
     split_tags(question.tag)  # raises if it is invalid
     step, most = (FOUND, MOST_FOUND) if text.strip() else (PAGE, MOST_SHOWN)
     limit = min(max(step, number(request, "show", step)), most)
-    services = library(request)
     found = await services.find(question, limit + 1, request.is_disconnected)
     entries = found.entries if found is not None else []
     known = found or await services.find(Question(), 1)  # while the index is built, only the list knows the values
@@ -133,6 +134,21 @@ async def _answer(request: Request) -> dict[str, Any]:
     }
 
 
+async def _as_stored(services: Library, filters: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters whose values were shown with marks in place of signs that turn or hide text."""
+    marked = [name for name in ("tool", "type", "project") if "<U+" in filters[name] or not filters[name].isascii()]
+    known = await services.find(Question(), 1) if marked else None
+    if known is None:
+        return {}
+    values = {"tool": known.tools, "type": known.types, "project": known.projects}
+    found = {}
+    for name in marked:
+        given = filters[name].split(",") if name in SEVERAL else [filters[name]]
+        meant = [value for each in given for value in stored(each, values[name])]
+        found[name] = ",".join(meant if name in SEVERAL else meant[:1])
+    return found
+
+
 def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[Choice]]:
     """Return the values of the filters; among them those that are chosen now, even if no conversation has them."""
     names: dict[str, tuple[Sequence[str], Callable[[str], str]]] = {
@@ -145,7 +161,7 @@ def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[Choice
     for name, (values, named) in names.items():
         chosen = list(filter(None, filters[name].split(",") if name in SEVERAL else [filters[name]]))
         offered = dict.fromkeys([*(value for value in chosen if value not in values), *values])
-        choices[name] = [Choice(value, named(value), value in chosen) for value in offered]
+        choices[name] = [Choice(terminal.line(value), named(value), value in chosen) for value in offered]
     return choices
 
 

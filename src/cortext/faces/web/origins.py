@@ -13,8 +13,9 @@ from starlette.responses import Response
 from cortext.errors import NotFound, UsageError
 from cortext.faces.web.home import short_path
 from cortext.faces.web.library import Library
-from cortext.faces.web.pages import address, library, page, shown
+from cortext.faces.web.pages import address, library, page, shown, stored
 from cortext.model import clock
+from cortext.safety import terminal
 from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
@@ -51,14 +52,16 @@ async def why(request: Request) -> Response:
     if wanted and commit:
         raise UsageError("name either a file or a commit", hint="leave one of the two fields empty")
     here = top_of(services.folder) or services.folder
-    project = request.query_params.get("project", "") or (here if here in known or not known else known[0])
+    given = request.query_params.get("project", "") or (here if here in known or not known else known[0])
+    project = stored(given, (*known, here))[0]
     if project not in (*known, here):
         # Only folders that conversations were held in: what is asked never reaches the rest of the file system.
         raise UsageError(f"unknown project {project[:200]!r}", hint="choose one from the list")
     values: dict[str, Any] = {
         "current": "files",
-        "projects": [(folder, short_path(folder)) for folder in dict.fromkeys((*known, here))],
-        "project": project,
+        "projects": [
+            (terminal.line(folder), short_path(folder), folder == project) for folder in dict.fromkeys((*known, here))
+        ],
         "file": wanted,
         "revision": commit,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -13,6 +13,7 @@ from cortext.errors import ConfigError, CortextError, NotFound, SessionBusy, Tra
 from cortext.faces.html.templates import environment
 from cortext.faces.web.library import Library, store_key
 from cortext.faces.web.security import Access
+from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Row
 
@@ -54,6 +55,12 @@ def problem(request: Request, error: CortextError) -> Response:
 def shown(text: str) -> str:
     """Return a title, a summary or a message without secrets."""
     return mask(text).text
+
+
+def stored(given: str, known: Iterable[str]) -> list[str]:
+    """Return the values that a field of a form can mean: the value itself, or all that are shown like it."""
+    values = list(known)
+    return [given] if given in values else [value for value in values if terminal.line(value) == given] or [given]
 
 
 def address(row: Row, *rest: str, **query: object) -> str:

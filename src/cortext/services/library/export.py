@@ -12,6 +12,7 @@ from cortext.model.batches import batches
 from cortext.model.first_turn import FIRST_TURN, first_turn_of
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
+from cortext.safety import terminal
 from cortext.safety.languages import markdown
 from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.stores import Found
@@ -48,7 +49,7 @@ def markdown_chunks(session: Session, messages: Iterable[Message], *, unmasked: 
     facts = [f"`{session.id}`", *map(markdown, facts)]
     lines += [" · ".join(fact for fact in facts if fact), ""]
     if session.summary:
-        lines += [f"> {line}" for line in session.summary.splitlines()] + [""]
+        lines += [f"> {terminal.line(line)}" for line in session.summary.splitlines()] + [""]
     for message in messages:
         yield as_utf8("\n".join(lines)) + "\n"
         lines = [f"## {markdown(message.role)} · {markdown(message.timestamp)}", ""]
