@@ -101,6 +101,10 @@ def _check(options: Namespace) -> None:
         if requested
     ]
     if not actions:
+        from cortext.faces.terminal.talk.piped import beginning
+
+        if beginning():
+            raise UsageError("nothing to do: piped text alone is not a question", hint="ask it with: aur spawn -")
         raise UsageError("nothing to do", hint="pass -i or a question; aur spawn --help lists the options")
     if len(actions) > 1:
         raise UsageError(f"{' and '.join(actions)} cannot be combined", hint="use one of them at a time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import select
@@ -13,6 +14,8 @@ from io import TextIOWrapper
 from cortext.errors import UsageError
 
 _INVALID = re.compile("[\udc80-\udcff]")  # how Python reads such a byte
+BEGINNING = 1 << 16  # bytes of a pipe that are read to see what is piped in
+BEGINS_WITHIN = 1.0  # seconds to wait for them
 NOTE_AFTER = 2.0  # seconds until a note says what we are waiting for
 
 
@@ -43,6 +46,19 @@ def _read() -> str:
     except (OSError, ValueError):  # it does not support select
         pass
     return checked(sys.stdin.read()).strip()
+
+
+def beginning() -> str:
+    """Return the beginning of what is piped in; empty if nothing is, or nothing comes soon. Raises as `_read`."""
+    if not _is_piped():
+        return ""
+    descriptor = sys.stdin.fileno()
+    try:
+        raw = os.read(descriptor, BEGINNING) if select.select([descriptor], [], [], BEGINS_WITHIN)[0] else b""
+    except (OSError, ValueError):
+        return ""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    return checked(decoder.decode(raw, final=len(raw) < BEGINNING)).strip()
 
 
 def checked(text: str) -> str:
