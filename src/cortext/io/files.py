@@ -25,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FILE_MODE = 0o600
+ATTEMPTS = 3  # to make a temporary folder
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 17  # larger blocks are slower: they do not fit into the processor's cache
 SMALL_FILE = 16 << 20  # upper limit for our settings, lists and notes
@@ -428,11 +429,8 @@ def sweep(folder: str) -> None:
 
 def _is_dead(name: str) -> bool:
     """Whether this is the name of a temporary file of a process that no longer exists."""
-    if not (name.startswith(".") and name.endswith(".tmp")):
-        return False
-    parts = name.rsplit(".", 3)
-    process, number = (parts[1], parts[2]) if len(parts) == 4 else ("", "")
-    if not (process.isdecimal() and process.isascii() and number.isalnum()):
+    process = _process_of(name)
+    if not process:
         return False
     try:
         os.kill(int(process), 0)
@@ -441,6 +439,15 @@ def _is_dead(name: str) -> bool:
     except (OSError, OverflowError):
         pass
     return False
+
+
+def _process_of(name: str) -> str:
+    """Return the process in the name of a temporary file; empty if this is none."""
+    parts = name.rsplit(".", 3)
+    if not (name.startswith(".") and name.endswith(".tmp") and len(parts) == 4):
+        return ""
+    process, number = parts[1], parts[2]
+    return process if process.isdecimal() and process.isascii() and number.isalnum() else ""
 
 
 def _lock(descriptor: int) -> bool:
@@ -510,12 +517,17 @@ def whole_folder(path: str) -> Iterator[str]:
     parent, name = os.path.split(path)
     ensure_folder(parent)
     _sweep_folders(parent, f".{name}.")
-    temporary = os.path.join(parent, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
-    descriptor = -1
+    temporary, descriptor = "", -1
     try:
-        calls.mkdir(temporary, FOLDER_MODE)
-        descriptor = calls.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-        _lock(descriptor)  # it is ours as long as we run
+        for _ in range(ATTEMPTS):  # another process may take it for a leftover before it is locked
+            temporary = os.path.join(parent, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+            calls.mkdir(temporary, FOLDER_MODE)
+            descriptor = calls.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+            _lock(descriptor)  # it is ours as long as we run
+            if os.path.isdir(temporary):
+                break
+            close_file(descriptor)
+            descriptor = -1
         calls.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode) if os.path.isdir(path) else FOLDER_MODE)
         yield temporary
         calls.rename(temporary, path)
@@ -531,9 +543,12 @@ def whole_folder(path: str) -> Iterator[str]:
 
 
 def _sweep_folders(folder: str, beginning: str) -> None:
-    """Remove the unfinished folders of processes that were killed."""
+    """Remove the unfinished folders of processes that were killed: nobody holds their locks.
+
+    Whether the process exists says nothing: it may not have been waited for, or its number may be another's by now.
+    """
     for name in os.listdir(folder):
-        if not (name.startswith(beginning) and _is_dead(name)):
+        if not (name.startswith(beginning) and _process_of(name)):
             continue
         path = os.path.join(folder, name)
         try:
