@@ -1,4 +1,5 @@
-"""The corpus of secrets beside every script: glued to words before and after, quoted, broken over lines, numbered.
+"""The corpus of secrets beside every script: glued to words before and after, quoted, escaped, numbered, and broken
+over lines in every way, each of these also quoted and inside JSON.
 
     python -m tests.safety.scripts [COUNT]
 
@@ -8,6 +9,7 @@ changed.
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections import Counter
@@ -31,13 +33,32 @@ SCRIPTS = {
 }
 # Broken over lines, these are not recognised: their mark is in the middle, or too short to be one.
 UNMARKED = ("telegram", "azure devops", "twilio", "discord")
+# What stands where a key is broken: by a terminal, an editor, a language, a page.
+JOINTS = {
+    "wrapped": "\n",
+    "wrapped and indented": "\n    ",
+    "wrapped, with carriage returns": "\r\n",
+    "continued by a backslash": "\\\n",
+    "in adjacent strings": '"\n    "',
+    "in added strings": '" +\n    "',
+    "in a box": "   │\n│ ",
+    "in colour": "\x1b[0m\n\x1b[32m",
+    "broken by a tag": "<br>",
+    "quoted by a mail": "\n> ",
+    "in a comment": "\n# ",
+    "in a comment of C": "\n  // ",
+    "in a long comment of C": "\n * ",
+}
 QUOTES = ("“”", "「」", "«»", "''", '""', "``", "（）", "【】")
+
+
+Writer = Callable[[random.Random, str, str, str], str]
 
 
 class Form(NamedTuple):
     """A way in which a secret stands in a text; `breaks` if it is not in one piece there."""
 
-    write: Callable[[random.Random, str, str, str], str]
+    write: Writer
     breaks: bool = False
 
 
@@ -50,7 +71,22 @@ def _broken(rng: random.Random, secret: str) -> tuple[str, str]:
     return secret[:at], secret[at:]
 
 
-def _wrapped(joint: str) -> Callable[[random.Random, str, str, str], str]:
+def _escaped(write: Writer) -> Writer:
+    def within(rng: random.Random, before: str, secret: str, after: str) -> str:
+        return json.dumps({"text": write(rng, before, secret, after)}, ensure_ascii=rng.random() < 0.5)
+
+    return within
+
+
+def _quoted(write: Writer) -> Writer:
+    def within(rng: random.Random, before: str, secret: str, after: str) -> str:
+        quotes = rng.choice(QUOTES)
+        return write(rng, before + quotes[0], secret, quotes[1] + after)
+
+    return within
+
+
+def _wrapped(joint: str) -> Writer:
     def write(rng: random.Random, before: str, secret: str, after: str) -> str:
         one, two = _broken(rng, secret)
         return f"{before}：retry budget = {one}{joint}{two}\n{after}"
@@ -72,12 +108,15 @@ FORMS = {
         )
     ),
     "escaped": Form(lambda rng, before, secret, after: f'{{"text": "{after}\\n{before}{secret}{after}\\n"}}'),
-    "wrapped": Form(_wrapped("\n"), breaks=True),
-    "wrapped and indented": Form(_wrapped("\n    "), breaks=True),
     "wrapped and numbered": Form(
         lambda rng, before, secret, after: _numbered(_wrapped("\n")(rng, before, secret, after), "{:6}→{}"), breaks=True
     ),
 }
+for _name, _joint in JOINTS.items():
+    FORMS[_name] = Form(_wrapped(_joint), breaks=True)
+    FORMS[f"{_name}, escaped"] = Form(_escaped(_wrapped(_joint)), breaks=True)
+    FORMS[f"{_name}, quoted"] = Form(_quoted(_wrapped(_joint)), breaks=True)
+    FORMS[f"{_name}, quoted and escaped"] = Form(_escaped(_quoted(_wrapped(_joint))), breaks=True)
 
 
 class Case(NamedTuple):
@@ -128,14 +167,14 @@ def main() -> None:
     bad = missed(iter(cases))
     total, wrong = Counter(case.form for case in cases), Counter(case.form for case in bad)
     for form in total:
-        print(f"{form:22} {total[form] - wrong[form]:6} of {total[form]:6} masked")
+        print(f"{form:48} {total[form] - wrong[form]:6} of {total[form]:6} masked")
     total, wrong = Counter(case.script for case in cases), Counter(case.script for case in bad)
     for script in total:
-        print(f"{script:22} {total[script] - wrong[script]:6} of {total[script]:6} masked")
+        print(f"{script:48} {total[script] - wrong[script]:6} of {total[script]:6} masked")
     texts = list(lookalikes(100 * count, seed=8))
     changed = [(kind, text) for kind, text in texts if mask(text).findings]
-    print(f"{'all':22} {len(cases) - len(bad):6} of {len(cases):6} masked")
-    print(f"{'harmless lookalikes':22} {len(changed):6} of {len(texts):6} changed")
+    print(f"{'all':48} {len(cases) - len(bad):6} of {len(cases):6} masked")
+    print(f"{'harmless lookalikes':48} {len(changed):6} of {len(texts):6} changed")
     for case in bad[:8]:
         print(f"  missed: {case.kind}, {case.form}: {case.text!r:.160}")
     for kind, text in changed[:8]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import random
 from collections.abc import Iterable
 from pathlib import Path
 from re._parser import SubPattern, parse  # type: ignore[import-not-found]
@@ -12,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.safety.secrets import checks as check
 from cortext.safety.secrets import masking as secrets
 from cortext.safety.secrets.rules import RULES, Rule
 from cortext.services.text.masking import mask_message
@@ -206,6 +210,10 @@ KEYS = {
     "sentry, older": "sntrys_" + _DIGITS[:64],
     "grafana": "glc_" + _RANDOM[:60] + "==",
     "posthog": "phx_" + _RANDOM[:43],
+    "posthog, access": "pha_" + _RANDOM[:43],
+    "posthog, refresh": "phr_" + _RANDOM[:43],
+    "sourcegraph, licence": "slk_" + _DIGITS[:64],
+    "sourcegraph, gateway": "sgd_" + _DIGITS[:64],
     "sourcegraph": "sgp_" + "local_" + _DIGITS[:40],
     "sourcegraph, older": "sgp_" + _DIGITS[:40],
     "notion, older": "secret_" + _RANDOM[:43],
@@ -216,6 +224,11 @@ KEYS = {
     "extended key": "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqji"
     "ChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi",
     "wallet key": "5HueCGU8rMjxEXxiPuD5BDku4Mk" + "FqeZyd4dZ1jvhTVqvbTLvyTJ",
+    # Made from bytes of a seeded generator.
+    "extended key, capital": "YprvAWDME272Qpw6R2Uu9z5Vypz8Db6nrmjEWc9F4tZHEtUEmQ5Fi"
+    "1gyjT38odq3sGUSazJtjBmegZGNJMMXkbrQgSrr3B4bTbiVWrXFkUCGW76",
+    "wallet key, testnet": "91ioY8ZdeNkFFy16AQVnhV2XjX77gc" + "V5n7FAmawBBGYvHBQfSVv",
+    "wallet key, testnet and compressed": "cRBQmCS5mSk5Fg7ZNrintSGmdFCh" + "aKwdQZAkApNp8txzwkNz6h4F",
     "wallet key, compressed": "KwdMAjGmerYanjeui5SHS7JkmpZv" + "VipYvB2LJGU1ZxJwYvP98617",
 }
 PASSWORDS = {
@@ -235,6 +248,61 @@ PASSWORDS = {
     "full-width equals sign": "数据库password＝§。",
     "a verb": "password是§",
     "printed quotes": "密码：「§」",
+    "Dockerfile, short name": "FROM x\nENV DB_PASS §\nRUN y",
+    "Dockerfile, mixed case": "ENV Db_Password §",
+    "XML, value first": '<add value="§" key="ApiKey" />',
+    "XML, value first and an attribute between": '<add value="§" xdt:Locator="Match(key)" key="DbPassword" />',
+    "XML, an attribute between": '<add key="ApiKey" xdt:Transform="Replace" value="§" />',
+    "XML element": "<ApiKey>§</ApiKey>",
+    "XML element on its lines": "<ApiKey>\n            §\n        </ApiKey>",
+    "XML element with an attribute": '<ApiKey type="string">§</ApiKey>',
+    "XML element with raw text": "<ApiKey><![CDATA[§]]></ApiKey>",
+    "XML element named by an attribute": '<string name="api_key" translatable="false">§</string>',
+    "Terraform with a block before": 'variable "db_password" {\n  validation {}\n  default = "§"\n}',
+    "Terraform with a condition before": 'variable "db_password" {\n validation {\n x = can({})\n }\n default = "§"\n}',
+    "Terraform with braces in a text": 'variable "db_password" {\n  description = "of {app}"\n  default = "§"\n}',
+    "Terraform, unquoted name": 'variable db_password {\n  default = "§"\n}',
+    "Terraform on one line": 'variable "db_password" { default = "§" }',
+    "Terraform, db_pass": 'variable "db_pass" {\n  default = "§"\n}',
+    "Terraform, admin_pwd": 'variable "admin_pwd" {\n  default = "§"\n}',
+    "Terraform, db_credentials": 'variable "db_credentials" {\n  default = "§"\n}',
+    "Terraform in JSON": '{"variable": {"region": {"default": "eu-west-1"}, "db_password": {"default": "§"}}}',
+    "Terraform in JSON without blanks": '{"variable":{"db_password":{"type":"string","default":"§"}}}',
+    "PowerShell, pipe": '"§" | ConvertTo-SecureString -AsPlainText -Force',
+    "PowerShell, pipe over lines": "'§' |\n  ConvertTo-SecureString -AsPlainText -Force",
+    "PowerShell, option first": 'ConvertTo-SecureString -AsPlainText "§" -Force',
+    "PowerShell, named last": 'ConvertTo-SecureString -AsPlainText -Force -String "§"',
+    "PowerShell, colon": 'ConvertTo-SecureString -String:"§" -AsPlainText -Force',
+    "PowerShell, continued": 'ConvertTo-SecureString `\n  -String "§" `\n  -AsPlainText',
+    "PowerShell, unquoted": "$p = ConvertTo-SecureString § -AsPlainText -Force",
+    "PowerShell, any case": 'CONVERTTO-SecureSTRING "§" -asplaintext',
+    "chpasswd without blanks": 'echo "root:§"|chpasswd',
+    "chpasswd, sudo with an option": 'echo "root:§" | sudo -S chpasswd',
+    "chpasswd with a path": 'echo "root:§" | /usr/sbin/chpasswd',
+    "chpasswd in a container": 'echo "root:§" | docker exec -i c chpasswd',
+    "chpasswd for a variable": 'echo "${USER}:§" | chpasswd',
+    "chpasswd, printf": "printf 'root:§\\n' | chpasswd",
+    "chpasswd, second line of a text": "chpasswd <<EOF\nroot:Ab3dEf9hJk\nbob:§\nEOF",
+    "chpasswd, text before the pipe": "cat <<EOF | sudo chpasswd\nroot:Ab3dEf9hJk\nbob:§\nEOF",
+    "chpasswd, indented text": "chpasswd <<-'EOF'\n\troot:§\n\tEOF",
+    "chpasswd, string": 'chpasswd <<< "${USER}:§"',
+    "zip, options together": "zip -rP § out.zip notes",
+    "zip, at the end": "zip -r out.zip notes -P §",
+    "zip, quoted": 'zip -P "§" out.zip notes',
+    "ldapsearch, options together": "ldapsearch -xw § -b dc=pond",
+    "ldappasswd, new password": "ldappasswd -x -D cn=admin -s § uid=app",
+    "ldappasswd, old password": "ldappasswd -x -a § -S uid=app",
+    "rabbitmqctl, two blanks": "rabbitmqctl add_user  app  §",
+    "rabbitmqctl, end of options": "rabbitmqctl add_user -- app §",
+    "rabbitmqctl, continued": "rabbitmqctl change_password app \\\n  §",
+    "rabbitmqadmin": "rabbitmqadmin -u app -p § list queues",
+    "mysql": "mysql -u root -p'§' shop",
+    "curl": 'curl -u "deploy:§" https://api.internal',
+    "URL, a slash first": "postgres://app:/§@db.internal:5432/shop",
+    "URL with a slash, bare host": "postgres://app:k/§@db",
+    "URL with a slash, bare host and a query": "postgres://app:k/§@db?sslmode=require",
+    "URL with a slash, IPv6": "postgres://app:k/§@[::1]:5432",
+    "URL with a slash, variable": "postgres://app:k/§@$HOST",
 }
 
 
@@ -247,7 +315,64 @@ def test_a_key_of_this_kind_is_masked_wherever_it_stands(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PASSWORDS)
 def test_a_password_in_this_place_is_masked(kind: str) -> None:
-    assert PASSWORD not in secrets.mask(PASSWORDS[kind].replace("§", PASSWORD)).text
+    text = PASSWORDS[kind].replace("§", PASSWORD)
+    for form in (text, json.dumps({"output": f"first line\n{text}\nlast line"}, ensure_ascii=False)):
+        assert PASSWORD not in secrets.mask(form).text
+
+
+@pytest.mark.parametrize(
+    "version", ["049d7878", "04b2430c", "044a4e28", "045f18bc", "04358394", "02aa7a99", "024285b5"]
+)
+def test_an_extended_private_key_of_any_version_is_masked(version: str) -> None:
+    raw = bytes.fromhex(version) + bytes([3]) + random.Random(version).randbytes(73)
+    raw += hashlib.sha256(hashlib.sha256(raw).digest()).digest()[:4]
+    number, key = int.from_bytes(raw, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        key = check._BASE58[digit] + key
+    assert key[1:4] == "prv"
+    assert key[12:-8] not in secrets.mask(f"use {key} now").text
+
+
+HARMLESS = (
+    'variable "secret_region" { default = "eu-west-1" }',
+    'variable "password_secret_version" { default = "v1.2.3-rc1" }',
+    'variable "password_length" {\n  default = "24"\n}\nvariable "image" { default = "kT9mZqXw2R" }',
+    '{"password": {"type": "string", "default": "changeme"}, "token": {"default": "./dist/token1.js"}}',
+    "git clone git+ssh://host:team/repo1@main.org",
+    "jdbc:oracle:thin://h:orcl/app1@db.example.com:1521",
+    "file:///C:/Users/A1b2C3/img@2x.png and http://localhost:3000/a1B2c3D4/@scope/x.js",
+    "git+https://github.com:org/repo2@v1.2.3",
+    "zip -P out.zip notes; gzip -9 out; scp -P 2222 out.zip host:",
+    "The ConvertTo-SecureString cmdlet converts strings: `ConvertTo-SecureString` -AsPlainText with Read-Host",
+    "$plain | ConvertTo-SecureString -AsPlainText -Force; ConvertTo-SecureString $env:ADMIN1PW -AsPlainText",
+    'FROM debian:bookworm12\nRUN apt-get update\nRUN echo "root:$PW" | chpasswd',
+    "chpasswd <<EOF\n$(cat list)\nEOF\nsee\n  foo:bar1234 there",
+    "ldapsearch -s sub -a never -W -b dc=pond; rabbitmqctl add_user -- app $PW",
+    '<option value="x1Y2z3W4" name="country"> <input value="a1B2c3D4e5" name="csrf_token">',
+    '<th>Key</th><td class="token">v1.2.3-rc1</td> <add key="PublicKeyToken" value="b77a5c561934e089" />',
+    "ENV PATH /usr/bin\nENV PASS_THROUGH yes\nthe tests pass 1234abcd",
+)
+
+
+@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:40])
+def test_text_that_resembles_a_setting_with_a_secret_is_left_alone(text: str) -> None:
+    assert secrets.mask(text).text is text
+    escaped = json.dumps({"output": text})
+    assert secrets.mask(escaped).text is escaped
+
+
+def test_a_name_on_the_line_after_a_key_is_not_part_of_it() -> None:
+    key = "sk-ant-api03-" + _RANDOM[:93]
+    for end in ("\n", "\\n"):
+        text = f"MODEL_KEY={key}{end}AWS_REGION=eu-west-1{end}after"
+        assert secrets.mask(text).text.endswith(f"]{end}AWS_REGION=eu-west-1{end}after")
+    listed = f'["{GITHUB}",\n "other1Thing2"]'
+    assert secrets.mask(listed).text.endswith(']",\n "other1Thing2"]')
+
+
+def test_a_word_after_the_last_line_of_a_broken_key_is_not_part_of_it() -> None:
+    assert secrets.mask(f"{GITHUB[:30]}\n{GITHUB[30:]}\nafter").text.endswith("]\nafter")
 
 
 def test_a_name_for_a_wallet_key_needs_its_checksum() -> None:
@@ -281,6 +406,18 @@ HOSTILE = {
     "blanks": "password" + " " * 50,
     "marks": "[masked jwt 0a1b2c] password=",
     "wrapped": "ghp_t8KqZr3Vn1X\n",
+    "wrapped and escaped": "-ghp_t8KqZr3Vn1X\\n-sk-ant-t8KqZr3Vn1X\\n",
+    "wrapped in many pieces": "ghp_t8KqZr3Vn1XwLd9\n" + "aB1cD2\n" * 38,
+    "variables": 'variable "db_password" { default = "kT9mZqXw2R" ',
+    "variables in json": '"db_password": {"default": "kT9mZqXw2R" ',
+    "chpasswd": "chpasswd <<EOF\na:bbbbb\n",
+    "pipes": "a:bbbb | x y chpasswd",
+    "options": "zip -rP ldapsearch -xw rabbitmqctl add_user  app  ",
+    "secure strings": '"pw | ConvertTo-SecureString -a ',
+    "attributes": 'password a="b" value="aaaaa" ',
+    "elements": "<ApiKey>a1B2c3D4",
+    "docker": "\nENV DB_PASS ",
+    "base58": "c9K",
     "wide": "密码：パスワード😀",
 }
 

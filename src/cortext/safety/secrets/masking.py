@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from cortext.safety.secrets import words as secret_words
 from cortext.safety.secrets import wrapped
-from cortext.safety.secrets.rules import RULES
+from cortext.safety.secrets.checks import is_glued
+from cortext.safety.secrets.rules import RULES, Rule
 
 _MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
 Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
@@ -99,16 +100,25 @@ def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
     return Masked("".join(pieces) + text[offset:], findings)
 
 
+_Literals = list[tuple[str, str, int]]  # a literal, its longest piece without a blank, and the rank of its rule
+
+
 @cache
-def _literals() -> dict[str, list[tuple[str, str, int]]]:
-    """The literals of all rules, each with its longest piece without a blank and the rank of its rule, by a character
-    that they share: most texts hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
-    groups: dict[str, list[tuple[str, str, int]]] = {" ": [], "_": [], "-": [], "": []}
+def _literals() -> dict[str, _Literals]:
+    """The literals of all rules by a character that they share: most texts hold no `_` in a long word, and then no
+    literal with a `_` in it need be looked for."""
+    groups: dict[str, _Literals] = {" ": [], "_": [], "-": [], "": []}
     for rank, rule in enumerate(RULES):
-        for literal in rule.literals:
+        for literal in () if rule.folded else rule.literals:
             piece = max(literal.split(), key=len)
             groups[next(char for char in groups if char in literal)].append((literal, piece, rank))
     return groups
+
+
+@cache
+def _folded() -> list[tuple[str, int]]:
+    """The literals that are found in any case, and the ranks of their rules."""
+    return [(literal, rank) for rank, rule in enumerate(RULES) if rule.folded for literal in rule.literals]
 
 
 @cache
@@ -119,6 +129,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def within_a_word(pattern: str) -> bool:
     """Whether nothing that this pattern matches, or looks at around the match, can contain a space."""
     return not any(part in pattern for part in (" ", r"\s", r"\S", "[^"))
+
+
+_in_words = cache(within_a_word)
 
 
 def _spans(text: str) -> list[Span]:
@@ -139,22 +152,28 @@ def _spans(text: str) -> list[Span]:
         elif char in long_words:
             where = "\n".join([word for word in long if char in word]) if char else long_words
             ranks.update([rank for literal, _, rank in literals if literal in where])
+    lowered = words.lower()
+    ranks.update([rank for literal, rank in _folded() if literal in lowered])
     spans = []
     for rank in ranks:
         rule = RULES[rank]
-        if within_a_word(rule.pattern) and not _compiled(rule.pattern).search(long_words):
+        if _in_words(rule.pattern) and not _is_in(rule, long, long_words):
             continue
         for match in _compiled(rule.pattern).finditer(text):
             start, end = match.span("s") if "s" in match.re.groupindex else match.span()
             if "b" in match.re.groupindex:
                 start = match.start("b")
-            if (start != match.start() or not _glued(text, start)) and rule.check(match, text[start:end]):
+            if (start != match.start() or not is_glued(text, start)) and rule.check(match, text[start:end]):
                 spans.append((start, end, rank, rule.kind))
-    announced = secret_words.search(text, plain, words)
+    announced = secret_words.search(text, plain, lowered)
     spans += [(start, end, len(RULES), kind) for kind, start, end in announced]
-    if "\n" in text:
-        spans += wrapped.spans(text, words)
-    return spans
+    return spans + wrapped.spans(text, words)
+
+
+def _is_in(rule: Rule, long: list[str], long_words: str) -> bool:
+    """Whether a word of the text holds what the rule finds."""
+    where = long_words if rule.least <= _LONG else "\n".join([word for word in long if len(word) >= rule.least])
+    return _compiled(rule.pattern).search(where) is not None
 
 
 def _distinct_words(text: str) -> set[str]:
@@ -167,19 +186,6 @@ def _distinct_words(text: str) -> set[str]:
         distinct.update(text[start:end].split())
         start = end
     return distinct
-
-
-def _glued(text: str, start: int) -> bool:
-    """Whether the match begins in the middle of a word. An escape or a percent code before it does not count.
-
-    Keys are of ASCII letters, so a letter of another script before one is the end of a sentence and not of a word.
-    """
-    if start == 0 or not (text[start - 1].isascii() and text[start - 1].isalnum()) or not text[start].isalnum():
-        return False
-    before = text[max(0, start - 8) : start]
-    return not re.search(
-        r"\\[nrtbf]$|%[0-9A-Fa-f]{2}$|\\u[0-9a-fA-F]{4}$|\\x[0-9a-fA-F]{2}$|\x1b\[[0-9;]{0,4}m$", before
-    )
 
 
 def _merged(spans: list[Span]) -> list[Span]:

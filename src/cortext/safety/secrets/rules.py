@@ -1,10 +1,11 @@
 """The kinds of secrets that are recognised by their form, one entry each, with a value that proves the entry.
 
 `literals`: every such secret contains one of them; a text without them is not searched further. A literal without a
-space is only searched in long words (12 characters and more). `pattern`: the secret, or its group `s` (an optional
-group `b` is where it begins); written so that no input makes it slow: bounded, possessive, a literal first. `check`:
-what else must be true of it. The values are assembled from pieces, so that no scanner takes this file for a leak; none
-of them was ever a real key.
+space is only searched in long words (12 characters and more). `folded`: the literals are in lower case here, and found
+in any case. `least`: how long a word must be for a pattern that cannot match a space. `pattern`: the secret, or its
+group `s` (an optional group `b` is where it begins); written so that no input makes it slow: bounded, possessive, a
+literal first. `check`: what else must be true of it. The values are assembled from pieces, so that no scanner takes
+this file for a leak; none of them was ever a real key.
 """
 
 from __future__ import annotations
@@ -24,11 +25,20 @@ class Rule(NamedTuple):
     pattern: str
     value: str
     check: Check = check.meant
+    folded: bool = False
+    least: int = 12
 
 
 def _known(kind: str, prefix: str, body: str, value: str, check_: Check = check.meant) -> Rule:
     """Return the rule for a key with a prefix of its own: the most common form."""
     return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check_)
+
+
+def _option(commands: str, literals: tuple[str, ...], option: str, value: str) -> Rule:
+    """Return the rule for the password that follows an option of these commands."""
+    pattern = rf" {option}{_QUOTE}{_ARGUMENT}"
+    after, folded = check.after(rf"\b(?:{commands})\s"), " " not in literals[0]
+    return Rule("command-password", literals, pattern, value, after, folded)
 
 
 _W = "[A-Za-z0-9_-]"
@@ -40,6 +50,13 @@ _MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
 _HEX = "9f3ab07c52de41b86a1d" * 8
 _WORD = "kT9mZqXw2R"
 _B58 = "[1-9A-HJ-NP-Za-km-z]"
+# What a shell, JSON and source code put around a value; what separates the words of a command.
+_QUOTE = r"\\{0,3}[\"'`]?"
+_BLANK = r"(?:[ \t]|[\\`](?:\r?\n|\\{1,2}n)){1,8}"
+_BREAK = r"(?:\r?\n|\\{1,2}n)"
+_VALUE = r"(?:[^\s\"'\\]|\\(?![\\\"'nrt]))"
+_ARGUMENT = rf"(?P<s>(?!-){_VALUE}{{4,200}})"
+_USER = r"(?:(?<![\w.$-])[A-Za-z_][\w.-]{0,40}|(?<=\\[nt])[A-Za-z_][\w.-]{0,40}|\$\{?\w{1,40}\}?)"
 # Atomic groups and not `*+`: Python 3.11.2 continues wrongly after a group that matched in part.
 # What separates the lines of a quoted key block: escapes, indentation, line numbers, diff markers, string syntax.
 _GAP = r"(?>(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*)"
@@ -285,13 +302,20 @@ RULES: tuple[Rule, ...] = (
         f"sntry(?:u_{_X}{{64}}|s_[A-Za-z0-9+/=_-]{{40,}}+)",
         "sntryu_" + _HEX[:64],
     ),
-    Rule("posthog-key", ("phx_", "phs_"), f"ph[xs]_{_A}{{40,64}}+{_END}", "phx_" + _MIX[:43], check.random),
+    Rule(
+        "posthog-key",
+        ("phx_", "phs_", "pha_", "phr_"),
+        f"ph[xsar]_{_A}{{40,64}}+{_END}",
+        "phx_" + _MIX[:43],
+        check.random,
+    ),
     Rule(
         "sourcegraph-token",
         ("sgp_",),
         f"sgp_(?:(?:[a-fA-F0-9]{{16}}|local)_)?[a-fA-F0-9]{{40}}{_END}",
         f"sgp_{_HEX[:16]}_{_HEX[:40]}",
     ),
+    Rule("sourcegraph-token", ("slk_", "sgd_"), f"(?:slk|sgd)_[a-f0-9]{{40,64}}+{_END}", "slk_" + _HEX[:64]),
     Rule("easypost-key", ("EZAK", "EZTK"), f"EZ[AT]K{_A}{{54}}{_END}", "EZAK" + _MIX[:54], check.random),
     Rule("vault-token", ("hvs.", "hvb.", "hvr."), rf"hv[sbr]\.{_W}{{24,}}+", "hvs." + _MIX[:90]),
     Rule(
@@ -338,12 +362,12 @@ RULES: tuple[Rule, ...] = (
         f"postgresql://app:{_WORD}@db.internal:5432/shop",
         check.url,
     ),
-    Rule(  # a slash or a hash in the password: invalid, but it occurs; a port and a path must not look like one
+    Rule(  # a slash in the password, or a hash: invalid, but it occurs; a port and a path must not look like one
         "url-password",
         ("://",),
-        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}[/?#])[^\s/:\"'<>`\\?#]{1,80}+"
-        r"[/?#][^\s\"'<>`\\]{0,160})@(?=[A-Za-z0-9\[][A-Za-z0-9-]{0,60}(?:\.[A-Za-z0-9-]{1,60}){0,6}"
-        r"(?:(?:\.[A-Za-z]{2,20}|:[0-9]{2,5})(?![\w.-])|/))",
+        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}[/?#])(?:/[^\s\"'<>`\\/]{3,80}"
+        r"|[^\s/:\"'<>`\\?#]{1,80}+[/?#][^\s\"'<>`\\]{0,160}))@(?=\[[0-9A-Fa-f:.]{2,45}\]|\$"
+        r"|[A-Za-z0-9][\w-]{0,60}(?:\.[A-Za-z0-9-]{1,60}){0,6}(?![\w@-]))",
         f"mysql://app:kT@9m/{_WORD}@db.internal:3306/shop",
         check.url_with_signs,
     ),
@@ -378,24 +402,30 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "command-password",
         (" -u", " --"),
-        r" -(?:u|-user|-proxy-user|-auth)[ =]{0,3}[\"']?[^\s:\"'@/]{1,64}:(?P<s>[^\s\"':/@][^\s\"']{3,200})",
+        rf" -(?:u|-user|-proxy-user|-auth)[ =]{{0,3}}{_QUOTE}[^\s:\"'@/\\]{{1,64}}:(?P<s>(?![:/@]){_VALUE}{{4,200}})",
         f"curl -sS -u deploy:{_WORD} https://api.internal/v1/items",
         check.after(r"\b(?:curl|wget|https?) "),
     ),
-    Rule(
-        "command-password",
-        (" -p",),
-        r" -p[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
-        f"mysql -u root -p{_WORD} shop < dump.sql",
-        check.after(r"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass) "),
-    ),
-    Rule(
-        "command-password",
+    _option("mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass", (" -p",), "-p", f"mysql -u root -p{_WORD} shop"),
+    _option(
+        "sshpass|redis-cli|(?:docker|podman) login|helm registry login|mongosh|az login|rabbitmqadmin",
         (" -p", " -a "),
-        r" -[pa] {1,3}[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        "-[pa] {1,3}",
         f"redis-cli -h cache.internal -a {_WORD} ping",
-        check.after(r"\b(?:sshpass|redis-cli|(?:docker|podman) login|helm registry login|mongosh|az login) "),
     ),
+    _option(
+        "(?:un)?zip",
+        ("zip",),
+        rf"-[0-9A-OQ-Za-z]{{0,6}}P[ =]{{0,3}}(?!{_VALUE}{{1,80}}\.(?:zip|jar|war|apk|epub)\b)",
+        f"zip -r -P {_WORD} out.zip notes",
+    ),
+    _option(
+        "ldap(?:search|modify|add|delete|whoami|passwd|modrdn|compare)",
+        ("ldap",),
+        "-[A-Za-vx-z]{0,6}w {0,3}",
+        f"ldapsearch -x -D cn=admin,dc=pond -w {_WORD} -b dc=pond",
+    ),
+    _option("ldappasswd", ("ldappasswd",), "-[A-Zb-rt-z]{0,6}[as] {0,3}", f"ldappasswd -x -s {_WORD} cn=app"),
     _known("command-password", " pass:", r"(?P<s>[^\s\"']{4,200})", _WORD, check.password),
     _known(
         "command-password",
@@ -428,69 +458,90 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "command-password",
-        (" -P",),
-        r" -P ?[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
-        f"zip -r -P {_WORD} out.zip notes",
-        check.after(r"\b(?:un)?zip "),
-    ),
-    Rule(
-        "command-password",
-        (" -w",),
-        r" -w ?[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
-        f"ldapsearch -x -D cn=admin,dc=pond -w {_WORD} -b dc=pond",
-        check.after(r"\bldap(?:search|modify|add|delete|whoami|passwd|modrdn|compare) "),
-    ),
-    Rule(
-        "command-password",
         ("add_user ", "change_password ", "authenticate_user "),
-        r"\b(?:add_user|change_password|authenticate_user) [\"']?[^\s\"']{1,64}[\"']? "
-        r"[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        rf"(?:add_user|change_password|authenticate_user){_BLANK}(?:--{_BLANK})?{_QUOTE}[^\s\"'\\]{{1,64}}{_QUOTE}"
+        rf"{_BLANK}(?:--{_BLANK})?{_QUOTE}{_ARGUMENT}",
         f"rabbitmqctl add_user app {_WORD}",
-        check.after(r"\brabbitmqctl "),
+        check.after(r"\brabbitmqctl\s"),
     ),
-    Rule(
+    Rule(  # through a pipe: perhaps as another user, with a path, in a container
         "command-password",
-        (" chpasswd", "|chpasswd ", "chpasswd <"),
-        r"(?<![\w.-])[A-Za-z_][\w.-]{0,40}:(?P<s>[^\s\"':|][^\s\"'|]{3,200})[\"']?\s{0,4}\|\s{0,4}(?:sudo )?chpasswd",
+        (" chpasswd", "|chpasswd", "/chpasswd"),
+        rf"{_USER}:(?P<s>[^\s\"'|\\]{{4,200}}+)(?:{_BREAK}[^\s\"'|\\]{{0,200}}+){{0,5}}{_QUOTE}[\s\\]{{0,12}}\|[\s\\]{{0,12}}"
+        rf"(?:[^\s|;&]{{1,80}}\s{{1,4}}){{0,8}}?{_QUOTE}(?:/?(?:[\w.-]{{1,30}}/){{1,6}})?chpasswd",
         f"echo 'root:{_WORD}' | chpasswd",
         check.password,
     ),
     Rule(
         "command-password",
-        (" chpasswd", "|chpasswd ", "chpasswd <"),
-        r"chpasswd[^\n<]{0,60}<<(?:<\s{0,4}[\"']?|-?\s{0,4}[\"']?\w{1,20}[\"']?\n\s{0,8})[A-Za-z_][\w.-]{0,40}:(?P<s>[^\s\"']{4,200})",
+        ("chpasswd <", "chpasswd -", "/chpasswd"),
+        rf"chpasswd[^\n<]{{0,60}}<<<\s{{0,4}}\$?{_QUOTE}{_USER}:(?P<s>{_VALUE}{{4,200}})",
         f"chpasswd <<< 'root:{_WORD}'",
         check.password,
     ),
     Rule(
         "command-password",
-        ("ConvertTo-SecureString", "convertto-securestring", "Convertto-SecureString"),
-        r"(?i:convertto-securestring)(?i: +-string)? +(?P<q>[\"'])(?P<s>[^\"'\n]{4,200})(?P=q)",
+        (" chpasswd", "|chpasswd", "chpasswd <", "chpasswd -", "/chpasswd"),
+        rf"{_BREAK}(?:[ \t]{{0,8}}[0-9]{{1,6}}(?:→|\t|: ))?(?:[ \t]|\\{{1,2}}t){{0,8}}{_USER}:(?P<s>{_VALUE}{{4,200}})",
+        f"chpasswd <<EOF\nroot:{_WORD}\nEOF",
+        check.heredoc("chpasswd"),
+    ),
+    Rule(  # as an argument, at any place among the others
+        "command-password",
+        ("convertto-securestring",),
+        rf"(?i:convertto-securestring)(?:(?:{_BLANK}-[A-Za-z]{{1,14}}){{0,4}}{_BLANK}"
+        rf"|(?:{_BLANK}-[A-Za-z]{{1,14}}){{1,4}}:[ ]{{0,2}}){_QUOTE}"
+        r"(?P<s>(?<=[\"'])[^\"'\n]{4,200}?(?=\\{0,3}[\"'])|(?<![\"'])[^\s\"'`$(){}|;,<>@\\-][^\s\"'`|;(){}<>\\]{3,200})",
         f'ConvertTo-SecureString "{_WORD}" -AsPlainText -Force',
+        check.argument,
+        folded=True,
+    ),
+    Rule(  # through a pipe
+        "command-password",
+        ("convertto-securestring",),
+        r"[\"'](?P<s>[^\"'\n]{4,200}?)\\{0,3}[\"'][\s`]{0,8}\|(?:[\s`]|\\{1,2}n){0,8}(?i:convertto-securestring)",
+        f'"{_WORD}" | ConvertTo-SecureString -AsPlainText -Force',
         check.password,
+        folded=True,
     ),
     Rule(  # the variable's name announces the value, lines later
         "terraform-default",
         ("variable ",),
-        r"variable +\"[^\"\n]{0,60}(?i:passw|passphrase|secret|token|api_?key|private_?key)[^\"\n]{0,40}\" *\{"
-        r"[^{}]{0,400}?\bdefault {0,20}= {0,20}\"(?P<s>[^\"\n]{4,200})\"",
+        r"default(?:(?<![\w-]default)|(?<=\\[nrt]default))[ \t]{0,20}=[ \t]{0,20}\\{0,3}"
+        r"\"(?P<s>[^\"\\\n]{4,200})\\{0,3}\"",
         f'variable "db_password" {{\n  type    = string\n  default = "{_WORD}"\n}}',
-        check.chosen,
+        check.block(r"variable[ \t]{1,8}\\{0,3}\"?(?P<name>[\w.-]{1,64})\\{0,3}\"?\s{0,8}$"),
+    ),
+    Rule(  # the same in JSON, as in `.tf.json` and in schemas
+        "terraform-default",
+        ('default": ', 'default":"', "default\\"),
+        r"default\\{0,3}\"\s{0,4}:\s{0,4}\\{0,3}\"(?P<s>[^\"\\\n]{4,200})\\{0,3}\"",
+        f'{{"variable": {{"db_password": {{"type": "string", "default": "{_WORD}"}}}}}}',
+        check.block(r"\"(?P<name>[\w.-]{1,64})\\{0,3}\"\s{0,4}:\s{0,8}$"),
+    ),
+    Rule(  # an attribute whose name follows: elsewhere `words` reads the name first
+        "xml-value",
+        ('value="', "value='", 'value=\\"'),
+        r"value=\\{0,3}[\"'](?P<s>[^\"'<>\s\\]{4,200})\\{0,3}[\"'](?:\s{1,20}[\w:.-]{1,40}=\\{0,3}[\"'][^\"'<>]{0,100}[\"']){0,4}?"
+        r"\s{1,20}(?:key|name|id)=\\{0,3}[\"'](?P<name>[\w:. -]{1,80})\\{0,3}[\"']",
+        f'<add value="{_WORD}" key="ApiKey" />',
+        check.named,
     ),
     # Wallets: extended keys, single keys, and seed phrases
     Rule(
         "wallet-key",
-        ("xprv", "yprv", "zprv", "tprv", "uprv", "vprv"),
-        f"[xyztuv]prv{_B58}{{107,108}}{_END}",
+        ("xprv", "yprv", "zprv", "tprv", "uprv", "vprv", "Yprv", "Zprv", "Uprv", "Vprv"),
+        f"[xyztuvYZUV]prv{_B58}{{107,108}}{_END}",
         "xprv9" + (_MIX * 2).replace("0", "").replace("l", "")[:106],
         check.whole,
     ),
     Rule(
         "wallet-key",
-        ("5H", "5J", "5K", "K", "L"),
-        f"(?:5[HJK]{_B58}{{49}}|[KL]{_B58}{{51}}){_END}",
+        ("5H", "5J", "5K", "K", "L", "9", "c"),
+        f"(?:5[HJK]{_B58}{{49}}|9{_B58}{{50}}|[KLc]{_B58}{{51}}){_END}",
         "5HueCGU8rMjxEXxiPuD5BDku4Mk" + "FqeZyd4dZ1jvhTVqvbTLvyTJ",
         check.wallet_key,
+        least=51,
     ),
     Rule(
         "seed-phrase",

@@ -43,7 +43,15 @@ _LETTER = re.compile("[A-Za-z]")
 _KEY_ENDS = re.compile(r"[,;&)}\](\[{|]|\.$|\*\*")
 _PASSWORD_ENDS = re.compile(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
 _FLAG = re.compile(r"[\s\"'(]--?[\w-]*$")
-_DOCKER_ENV = re.compile(r"(?:^|[\n\d→|+])[ \t]*(?:ENV|ARG)[ \t]+[A-Z0-9_]*$")
+_DOCKER_ENV = re.compile(r"(?:^|[\n\d→|+]|\\[nt])[ \t]*(?:ENV|ARG)[ \t]+[A-Za-z0-9_]*$")
+# These three are compiled when they are first needed: an element, its end, and what a name that announces a secret
+# ends with, perhaps before a number or a word for where it is used.
+_ELEMENT = r"<[\w:.-]{0,60}(?:\s{1,4}(?:name|key|id)=\\{0,3}[\"'][\w:.-]{0,60})?$"
+_CLOSED = r"(?:\]\]>)?(?:\s|\\[nrt]){0,20}</"
+_NAME = (
+    r"(?i)(passw(?:or)?[dt]e?|passphrase|passcode|pass|pwd|pw|kennwort|secret|token|key|credentials?)"
+    r"(?:[_.-]?(?:value|string|plain|raw|prod(?:uction)?|stag(?:e|ing)|dev|live|test|old|new|default|[0-9]{1,2}))?$"
+)
 # What no key and hardly a password holds, and what therefore ends one: other scripts, their signs, printed quotes.
 # Compiled at the first such value: it takes 13 ms, and every command imports this module.
 _FOREIGN = "[«»\u0370-\u1cff\u2010-\u2bff\u2e80-\U0010ffff]"
@@ -69,12 +77,15 @@ _ANNOUNCED = r"""(?ix)
       | := | => | -> | ={1,3} | != | : (?:\*\*)?
       | (?:就?是|为|為|は|은|는|это)? [：＝:] | 就?是 | 为 | 為 | は | 은 | 는
       | (?:—[\x20]?)? это (?=[\x20])
-      | ,? \s{0,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
+      | ,? (?: \s{0,20} [\w:.-]{1,40} = \\{0,3} ["'] [^"'<>]{0,100} ["'] ){0,4}?
+        \s{0,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
+      | (?: \s{0,4} [\w:.-]{1,40} = \\{0,3} ["'] [^"'<>]{0,100} ["'] ){0,4}?
+        > (?: <!\[CDATA\[ | (?: \\{1,2} [nrt] | \s ){1,40} )?
       | (?<=["'`]) , (?=[\x20\t]{0,4}\\{0,3}["'`])
       | (?:is|was|are|ist|lautet|est|es|to|used|as)
         (?: [\x20\t]{1,4}+ (?:now|still|currently|set[\x20]to|just|jetzt) )? (?: : | (?=[\x20\t]) )
       | (?<=[\x20\t]) (?=["'`A-Za-z0-9!#$%&*+/=?@^_~.-])
-      | > | \( (?=\\{0,3}["'`])
+      | \( (?=\\{0,3}["'`])
     )
     \s{0,8}+
     (?: (?:bearer|token|basic|apikey|key) [\x20]{1,4}+ )?
@@ -89,13 +100,27 @@ def announces(name: str) -> bool:
     return any(word in low for word in _WORDS + _OTHER_WORDS)
 
 
+def is_secret_under(name: str, value: str) -> bool:
+    """Whether a quoted value is a secret, judged by its shape, because a setting of this name holds it."""
+    found = re.search(_NAME, name)
+    if found is None:
+        return False
+    word, before, owner = found[1], name[: found.start()], name[: found.start()].lower().rstrip(_JOINTS)
+    low = word.lower()
+    if low in ("pass", "pwd", "pw") or low.startswith(("passw", "passp", "passc", "kennwort")):
+        glued = low in ("pass", "pw") and before[-1:].isalpha() and not (before[-1].islower() and word[0].isupper())
+        return not glued and shapes.assigned_password(value, firm=True, alone=True)
+    if owner.endswith(_HARMLESS) or (low == "key" and not owner.endswith(_KEY_OF)):
+        return False
+    return shapes.assigned_key(value, firm=True, uuid=low != "token" or owner.endswith(_GRANTS))
+
+
 def search(text: str, plain: str, words: str) -> Iterator[tuple[str, int, int]]:
     """Yield the kind, start and end of every value that such a word announces.
 
-    `plain` is the text reduced to ASCII with all offsets unchanged; `words` are its distinct words.
+    `plain` is the text reduced to ASCII with all offsets unchanged; `words` are its distinct words in lower case.
     """
-    lowered = words.lower()
-    found = tuple([word for word in _WORDS if word in lowered])
+    found = tuple([word for word in _WORDS if word in words])
     if found:
         yield from _search(text, plain.lower(), found)
     if not text.isascii():
@@ -177,13 +202,22 @@ def _is_docker_env(text: str, offset: int) -> bool:
     return _DOCKER_ENV.search(text[max(0, offset - 80) : offset]) is not None
 
 
+def _is_element(text: str, match: re.Match[str], end: int) -> bool:
+    """Whether this is the whole text of an element, `<ApiKey>…</ApiKey>` or `<string name="api_key">…</string>`."""
+    return bool(
+        ">" in match["link"]
+        and re.compile(_CLOSED).match(text, end)
+        and re.search(_ELEMENT, text[max(0, match.start() - 140) : match.start()])
+    )
+
+
 def _is_name(text: str, match: re.Match[str], before: str) -> bool:
     """Whether `pass` names a value: tests pass too, and functions pass arguments."""
     link = _plain(match["link"]).strip()
     if before[-1:] == ":" or (_LETTER.match(before[-1:]) and not (before[-1].islower() and match["word"][0].isupper())):
         return False
     if link[:1] not in ("=", ":", ","):
-        return before.endswith("-") and not link
+        return not link and (before.endswith("-") or _is_docker_env(text, match.start()))
     return before[-1:] in "_-\"'." if text[match.start() : match.end("word")].isupper() and link == ":" else True
 
 
@@ -201,7 +235,7 @@ def _is_secret(text: str, match: re.Match[str], kind: str, before: str, start: i
     if not quoted and following and following in "([{" and kind != "password":
         return False  # a call or an element, not a value
     environment = _is_environment(text, match)
-    firm = quoted or flag or environment or "value" in link.lower()
+    firm = quoted or flag or environment or "value" in link.lower() or _is_element(text, match, end)
     if kind == "password":
         alone = (
             not following
