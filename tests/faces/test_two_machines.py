@@ -691,6 +691,8 @@ def test_a_clone_with_crlf_keeps_our_line_ends(desk: Machine, laptop: Machine) -
     assert b"\r\n" not in command.read_bytes()
     assert b"\r\n" not in (laptop.session() / "messages.jsonl").read_bytes()
     assert b"\r\n" not in (laptop.workspace / ".claude" / "commands" / "workspace.brainstorm.md").read_bytes()
+    assert b"\r\n" not in (laptop.workspace / ".gitattributes").read_bytes()
+    assert ".gitattributes" not in laptop.cortext("upgrade").out, "nothing of it differs"
 
 
 @pytest.mark.req("SESS-007", "SESS-003d", "STORE-11")

@@ -19,6 +19,7 @@ ATTRIBUTES = (
     f"conversations/**/.session/*.jsonl {_LINE_ENDS} merge=cortext",
     f"conversations/**/.session/session.json {_LINE_ENDS} merge=cortext",
 )
+_OWN = f"/.gitattributes {_LINE_ENDS}"  # else `upgrade` would find its own lines changed
 _OURS = re.compile(r"(?:^|/)workspace[.-]")  # the beginning of the name of a command's file or folder
 SECTION = "merge.cortext"
 
@@ -34,7 +35,7 @@ def attributes(paths: Iterable[str]) -> list[str]:
             patterns[f"{path[: mark.end()]}*{'/**' if '/' in path[mark.end() :] else ''}"] = None
         else:
             patterns[path] = None
-    return [*ATTRIBUTES, *(f"{pattern} {_LINE_ENDS}" for pattern in patterns)]
+    return [*ATTRIBUTES, _OWN, *(f"{pattern} {_LINE_ENDS}" for pattern in patterns)]
 
 
 def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
