@@ -180,6 +180,35 @@ def test_a_chat_that_goes_on_after_a_checkout_brings_its_conversation_along(pond
 
 
 @pytest.mark.req("STORE-03")
+def test_a_chat_that_goes_on_while_it_is_in_the_stash_names_the_way_out(pond: Path) -> None:
+    talk = held(pond, stop=False)
+    git(pond, "stash", "-qu")
+    talk.say("Do the grebes dive?", "All day.")
+    notes = cortext("list", cwd=pond).err
+    assert cortext("list", cwd=pond).err == "", "it is said once"
+    assert run(["git", "-C", str(pond), "stash", "pop"]).code != 0
+
+    (log,) = in_tree(pond)
+    folder = log.parents[1]
+    assert f"`git stash pop` fails: first move {folder.relative_to(pond)} away" in notes, notes
+    folder.rename(pond.parent / "aside")
+    git(pond, "stash", "pop", "-q")
+    assert "All day." not in text_of(pond)
+    assert f"`cortext restore {folder.name}` adds" in notes
+    assert cortext("restore", folder.name, cwd=pond).code == 0
+    assert all(text_of(pond).count(text) == 1 for text in (*TALK, "All day."))
+
+
+@pytest.mark.req("STORE-03")
+@pytest.mark.parametrize("command", ["restore", "stop"])
+def test_the_command_that_brings_a_conversation_back_says_that_it_is_in_the_stash(pond: Path, command: str) -> None:
+    _stashed(pond)
+    (row,) = cortext("list", "--json", cwd=pond).json
+    assert "in the stash, too" in cortext(command, row["id"], cwd=pond).err
+    assert cortext("list", cwd=pond).err == ""
+
+
+@pytest.mark.req("STORE-03")
 def test_sync_stores_a_transcript_again_whose_session_is_nowhere(pond: Path) -> None:
     _branch_deleted(pond)
     shutil.rmtree(copies_folder())

@@ -133,13 +133,13 @@ class Stores:
         """Return the safety copies of a workspace in git; None for any other store."""
         if location.kind != WORKSPACE:
             return None
-        from cortext.services.workspace.left import adopt_from_branches, copied
+        from cortext.services.workspace.left import adopt_from_branches, copied, note_stashed
         from cortext.store.files.safety_copies import SafetyCopies
 
         found = copied(location.root)
         if found is None:
             return None
-        copies = SafetyCopies(found.folder, found.root, found.trees, found.record)
+        copies = SafetyCopies(found.folder, found.root, found.trees, found.record, partial(note_stashed, found.root))
         adopt_from_branches(found, copies)
         return copies
 

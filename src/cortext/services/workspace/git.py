@@ -22,6 +22,7 @@ from cortext.safety.environment import for_child
 
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
 LOCK_TIMEOUT = 10.0  # seconds to wait for another git process
+STASHED = "refs/stash^3"  # untracked files are in the stash's third parent
 # Names of temporary files of `fsio.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
 _REWRITTEN = "a git hook rewrites the files of conversations"
@@ -185,7 +186,7 @@ class Git:
         """
         done = self._run("for-each-ref", "--format=%(refname)")
         refs = done.stdout.decode("utf-8", "surrogateescape").split()
-        refs += ["refs/stash^3"] if "refs/stash" in refs else []  # untracked files are in the stash's third parent
+        refs += [STASHED] if "refs/stash" in refs else []
         pairs = [(ref, path) for path in paths if "\n" not in path for ref in refs]
         given = os.fsencode("".join(f"{ref}:./{path}\n" for ref, path in pairs))
         lines = self._run("cat-file", "--batch-check", given=given).stdout.splitlines() if pairs else []

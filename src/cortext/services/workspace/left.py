@@ -255,6 +255,25 @@ def places(root: str, paths: Collection[str]) -> dict[str, str]:
     return {path: _place(refs.get(log, ())) for path, log in logs.items()}
 
 
+def note_stashed(root: str, path: str) -> None:
+    """Leave a notice if a conversation that came back into the work tree is in the stash as well.
+
+    Git does not unpack an untracked file over one that exists.
+    """
+    from cortext.services.workspace import notices
+    from cortext.services.workspace.git import STASHED, Git
+
+    inside = os.path.relpath(path, root)
+    log = f"{inside}/{SESSION}/messages.jsonl"
+    try:
+        if STASHED in Git(root).refs_with([log]).get(log, ()):
+            name = os.path.basename(path)
+            way_out = f"first move {inside} away, then `cortext restore {name}` adds what the stash does not have"
+            notices.add([f"{name} is back in the work tree and in the stash, too, so `git stash pop` fails: {way_out}"])
+    except (CortextError, OSError):
+        return  # the message matters more
+
+
 def note(places: dict[tuple[str, str], str]) -> list[str]:
     """Return what a list says about sessions that left their work tree."""
     if not places:

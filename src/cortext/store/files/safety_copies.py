@@ -37,9 +37,20 @@ DELETED = "deleted"  # in the folder of a repository: the ids of sessions that t
 class SafetyCopies:
     """The safety copies of one workspace; `trees` returns the same workspace in each work tree that exists."""
 
-    def __init__(self, folder: str, root: str, trees: Callable[[], list[str]], record: str = "") -> None:
-        """`record` is stored beside the copies and says which repository they are of."""
+    def __init__(
+        self,
+        folder: str,
+        root: str,
+        trees: Callable[[], list[str]],
+        record: str = "",
+        came_back: Callable[[str], None] = lambda path: None,
+    ) -> None:
+        """`record` is stored beside the copies and says which repository they are of.
+
+        `came_back` is called with the folder of a session that was written into the work tree again.
+        """
         self.folder, self.root, self._trees, self._record = folder, root, trees, record
+        self._came_back = came_back
         # By log: its inode, size and mtime, and the mtime of the metadata, as we left them: then only the tail is new.
         self._known: dict[str, tuple[int, int, int, int]] = {}
 
@@ -214,6 +225,7 @@ class SafetyCopies:
         ):
             if os.path.exists(old):
                 fsio.replace_file(new, _pieces(old))
+        self._came_back(target.path)
         return True
 
     def join(self, files: SessionFiles) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from glob import iglob
 
 from cortext.config.trust import settings_of
 from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.model import clock
+from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
@@ -37,6 +39,12 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
     notes += [*_without_workspace(here), *_left(listing), *_not_committed(roots), *_not_captured(), *_shortened()]
     return listing, notes
+
+
+def print_notices() -> None:
+    """Print what happened in the background, once, after the output of a command without notes."""
+    for line in notices.pop():
+        print(terminal.line(f"Note: {line}"), file=sys.stderr)
 
 
 def _left(listing: Listing) -> list[str]:

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from cortext.errors import UsageError
+from cortext.faces.cortext.commands._listing import print_notices
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
@@ -68,6 +69,7 @@ def run(arguments: list[str]) -> int:
 def _report_back(back: tuple[NamedStore, str, int], *, as_json: bool) -> int:
     named_store, session_id, count = back
     session = named_store.store.get(session_id)
+    print_notices()
     if as_json:
         print_json({"session": session_id, "message_count": session.message_count, "path": session.path})
         return 0

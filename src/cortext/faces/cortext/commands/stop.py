@@ -8,6 +8,7 @@ import msgspec
 
 from cortext.config.trust import settings_of
 from cortext.errors import NotFound
+from cortext.faces.cortext.commands._listing import print_notices
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.style import folded
@@ -67,6 +68,8 @@ def run(arguments: list[str], name: str = "stop") -> int:
     )
     with waiting():
         saved = save(named_store, found.session.id, status, commit=commit)
+    if not options.in_tool:
+        print_notices()
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
