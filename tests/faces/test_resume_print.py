@@ -12,6 +12,7 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.wiring.tools import native_writers
 from tests.support.cli import cortext
 
 
@@ -48,6 +49,27 @@ def test_half_a_surrogate_pair_survives_as_json(folder: Path) -> None:
     ran = cortext("resume", "001", "--print", "--json", cwd=folder)
     assert ran.code == 0, ran.err
     assert "broken \ud800 here" in json.loads(ran.out)["packet"]
+
+
+@pytest.mark.req("SESS-004a")
+@pytest.mark.parametrize("name", [writer.name for writer in native_writers()])
+def test_a_dry_run_has_no_note_about_the_session_that_it_would_write(
+    folder: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codex = tmp_path / "bin" / "codex"  # the only one that must be installed for its command line
+    codex.parent.mkdir()
+    codex.write_text("#!/bin/sh\n", encoding="utf-8")
+    codex.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{codex.parent}{os.pathsep}{os.environ['PATH']}")
+    planned = cortext("resume", "001", "--ai", name, "--dry-run", "--json", cwd=folder).json
+    assert planned["how"] == "a new native session" and planned["warnings"] == []
+    assert len(planned["argv"]) > 1, "it is shown that there are arguments"
+
+
+@pytest.mark.req("SESS-004a")
+def test_a_dry_run_says_that_the_tool_is_not_installed(folder: Path) -> None:
+    planned = cortext("resume", "001", "--ai", "codex", "--dry-run", "--json", cwd=folder).json
+    assert planned["warnings"] == ["Codex is not installed here"]
 
 
 def test_an_unknown_option_is_a_usage_error(folder: Path) -> None:

@@ -37,6 +37,7 @@ from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
+_NEW = "NEW"  # stands for the id of a session that is yet to be written
 MOST_MATCHES = 20  # shown if several match
 
 
@@ -73,11 +74,12 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
-            argv = tool.launch("NEW", project=plan.project, prompt="…", model=options.model).argv
-            argv = [plan.key if plan.key and word == "NEW" else word for word in argv]
+            argv = tool.launch(_NEW, project=plan.project, prompt="…", model=options.model).argv
+            argv = [plan.key if plan.key and word == _NEW else word for word in argv]
         except NotFound as error:
-            argv = [tool.name]
-            plan.warnings.append(error.message)
+            argv = [tool.name, "…"]
+            if _NEW not in error.message:  # else it is only the example that is not there
+                plan.warnings.append(error.message)
         return _print_plan(plan, argv, as_json=options.json)
     found = tool.detect()
     if found is None:
