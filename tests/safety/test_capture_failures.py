@@ -141,7 +141,8 @@ def test_a_mark_contains_no_secret_and_ends_with_the_tool_s_file(home: Path) -> 
 
     bad = projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
     bad.write_bytes(b'{"type":"user","message":{"content":"torn\n')
-    checked(cortext("sync", cwd=home), 0)
+    assert f"claude: could not be captured: {bad}: nothing in it" in checked(cortext("sync", cwd=home), 3).out
+    checked(cortext("import", cwd=home), 3)
     assert "nothing in it could be read" in checked(cortext("doctor", cwd=home), 3).out.replace("\n           ", "")
     bad.unlink()
     checked(cortext("sync", cwd=home), 0)
@@ -352,6 +353,14 @@ def test_a_named_file_is_imported_or_refused_with_the_reason(home: Path, name: s
     assert "transcript of Codex" in checked(cortext("import", "--from", "codex", str(path), cwd=home), 1).err
 
     assert str(path.parent) in checked(cortext("import", "--path", str(path.parent), cwd=home), 1).err
+
+
+@pytest.mark.req("TRUE-06")
+@pytest.mark.parametrize("words", [("import", ""), ("sync", ""), ("import", "--path", "")], ids=" ".join)
+def test_an_empty_path_is_refused(home: Path, words: tuple[str, ...]) -> None:
+    claude_files(home)
+    assert "the path is empty" in checked(cortext(*words, cwd=home), 2).err
+    assert checked(cortext("list", "--json", cwd=home), 0).json == []
 
 
 @pytest.mark.req("TRUE-06")

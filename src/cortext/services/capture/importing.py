@@ -107,7 +107,8 @@ def capture_all(
         reports[tool.name].add(result)
         lost = lost_in(result.counts)
         if lost and not result.session_id:  # nothing could be read, so there is no session
-            uncaptured.record(tool.name, transcript.key, transcript.path, f"nothing in it could be read ({lost})")
+            why = f"nothing in it could be read ({lost})"
+            note_failure(reports, tool.name, transcript.key, transcript.path, why)
         elif lost:
             uncaptured.record(tool.name, transcript.key, transcript.path, lost, kind=uncaptured.PART)
         elif result.is_whole or (tool.name, transcript.key) in failed_before:

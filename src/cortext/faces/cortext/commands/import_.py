@@ -61,9 +61,11 @@ def run(arguments: list[str]) -> int:
     """
     options = parser().parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
-    if options.path and options.folder:
+    if options.path is not None and options.folder is not None:
         raise UsageError("a path was given twice", kept="nothing was imported", hint="name one, with or without --path")
-    path = options.path or options.folder
+    path = options.folder if options.path is None else options.path
+    if path == "":
+        raise UsageError("the path is empty", kept="nothing was imported", hint="name a file or folder, or omit it")
     if path and not os.path.exists(path):
         raise NotFound(f"no such file or folder: {path}", hint="name a folder, a transcript or an exported archive")
     reports: dict[str, ToolReport] = {}
