@@ -356,6 +356,23 @@ def test_a_named_file_is_imported_or_refused_with_the_reason(home: Path, name: s
 
 
 @pytest.mark.req("TRUE-06")
+def test_a_named_file_that_ends_within_a_record_is_imported_and_named_as_cut(home: Path) -> None:
+    path = codex.everyday().save(home / "elsewhere")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rstrip().rfind(b"\n") + 20])
+
+    done = checked(cortext("import", str(path), "--json", cwd=home), 0)
+    assert done.json[0]["counts"]["damaged"] == {"ends within a record": 1} and done.json[0]["messages"]
+    assert f"{path}: ends within a record" in done.err
+    checked(cortext("import", str(path), cwd=home), 0)
+    assert "read in part" in checked(cortext("doctor", cwd=home), 0).out.replace("\n            ", "")
+
+    path.write_bytes(whole)
+    assert checked(cortext("import", str(path), cwd=home), 0).err == ""
+    assert "ends within" not in checked(cortext("doctor", cwd=home), 0).out
+
+
+@pytest.mark.req("TRUE-06")
 @pytest.mark.parametrize("words", [("import", ""), ("sync", ""), ("import", "--path", "")], ids=" ".join)
 def test_an_empty_path_is_refused(home: Path, words: tuple[str, ...]) -> None:
     claude_files(home)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator
 
+import msgspec
+
+from cortext.errors import CortextError
 from cortext.services.capture import uncaptured, workers
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.first_reading import Captured
@@ -12,7 +16,9 @@ from cortext.services.capture.storable import CORRECTED
 from cortext.services.capture.transcripts import Work, leftovers_of, work_for
 from cortext.store.capabilities import Bulks
 from cortext.tools.base import Counts, Transcript, TranscriptSource
+from cortext.tools.shared.lines import ends_whole
 
+CUT = "ends within a record"
 LEFTOVER_KEY = "left over "  # no transcript has such a key
 
 
@@ -65,16 +71,33 @@ def lost_in(counts: Counts) -> str:
     return ", ".join(f"{kind} × {count}" for kind, count in sorted({**kinds, **unknown}.items()))
 
 
+def is_cut(path: str) -> bool:
+    """Whether a file of records ends within one."""
+    try:
+        return os.path.isfile(path) and not ends_whole(path)
+    except (OSError, CortextError):
+        return False
+
+
+def with_cut(result: Captured, path: str) -> Captured:
+    """Return the result for a transcript that ends within a record."""
+    counts = result.counts
+    damaged, places = {**counts.damaged, CUT: 1}, [f"{path}: {CUT}", *counts.places]
+    return result._replace(counts=msgspec.structs.replace(counts, damaged=damaged, places=places))
+
+
 def capture_all(
-    capture: Capture, work: Work, reports: dict[str, ToolReport], *, share: bool = True
+    capture: Capture, work: Work, reports: dict[str, ToolReport], *, share: bool = True, are_named: bool = False
 ) -> Generator[Transcript, None, None]:
     """Capture these transcripts and yield each when it is done. One that fails does not stop the others.
 
+    If the user named them, the tool is not about to complete one that ends within a record: it is reported as cut.
     With `share`, several processes may share the work; a process with threads of another library must not fork.
     """
     changed: list[tuple[TranscriptSource, Transcript]] = []
     failures = uncaptured.failures()
     failed_before = {(failure.tool, failure.key) for failure in failures if failure.kind != uncaptured.PART}
+    cut_before = {(failure.tool, failure.key) for failure in failures if failure.why == f"{CUT} × 1"}
     # A newer version, or a library, may understand what an earlier one did not.
     again = {
         (failure.tool, failure.key)
@@ -104,6 +127,8 @@ def capture_all(
         if not isinstance(result, Captured):
             note_failure(reports, tool.name, transcript.key, transcript.path, result)
             return
+        if are_named and is_cut(transcript.path):
+            result = with_cut(result, transcript.path)
         reports[tool.name].add(result)
         lost = lost_in(result.counts)
         if lost and not result.session_id:  # nothing could be read, so there is no session
@@ -111,7 +136,7 @@ def capture_all(
             note_failure(reports, tool.name, transcript.key, transcript.path, why)
         elif lost:
             uncaptured.record(tool.name, transcript.key, transcript.path, lost, kind=uncaptured.PART)
-        elif result.is_whole or (tool.name, transcript.key) in failed_before:
+        elif result.is_whole or (tool.name, transcript.key) in failed_before | cut_before:
             captured.setdefault(tool.name, []).append(transcript.key)
 
     try:

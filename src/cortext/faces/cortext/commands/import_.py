@@ -19,7 +19,7 @@ from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all, lost_in, note_failure, scan
+from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, scan
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> int:
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
         try:
-            with closing(capture_all(capture, work, reports)) as captured:
+            with closing(capture_all(capture, work, reports, are_named=bool(path))) as captured:
                 for done in captured:
                     bar.step(max(1, done.size))
         except KeyboardInterrupt:
@@ -91,6 +91,10 @@ def run(arguments: list[str]) -> int:
     record_repositories(capture.home, stores.listing().index)
     for line in [*([capture.trouble] if capture.trouble else []), *capture.alarms, *save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
+    for place in [place for report in reports.values() for place in report.counts.places if place.endswith(CUT)]:
+        print(
+            terminal.line(f"cortext: {place}; what precedes it is imported: copy or download it again"), file=sys.stderr
+        )
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
     else:
