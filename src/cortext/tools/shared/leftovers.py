@@ -11,9 +11,11 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from typing import Any
 
 from cortext.io import files as fsio
 from cortext.tools.base import Leftover, Transcript
+from cortext.tools.shared import jsonc
 from cortext.tools.shared.lines import concatenated_values
 from cortext.tools.shared.sqlite import columns, connection, is_database
 
@@ -23,6 +25,10 @@ _SHOWN = 6  # fields or tables of a description
 _SPEAKING = re.compile(
     r"session|message|conversation|thread|chat|turn|prompt|response|event|transcript|bubble|composer", re.IGNORECASE
 )
+# Endings of transcripts in any tool's store; what else a tool keeps beside them is never a conversation of its own.
+_ENDINGS = (".json", ".jsonl", ".jsonl.zst", ".db", ".sqlite", ".sqlite3", ".vscdb", ".zip")
+_RECORD = re.compile(rb'"(?:role|messages?|(?:session|conversation|thread)_?id|mapping)"\s*:', re.IGNORECASE)
+_TABLE = re.compile(r"(?:messages?|sessions?|conversations?|threads?|chats?)(?:_v?\d+)?", re.IGNORECASE)
 _INTERNAL = re.compile(r"sqlite_.*|.*_fts\d?(_\w+)?|_?\w*migrations?\w*", re.IGNORECASE)
 
 Tables = Mapping[str, Iterable[str]]  # the columns that an adapter needs of each table that it knows
@@ -71,9 +77,8 @@ def described(path: str) -> str:
         return "compressed by zstd"
     if not data.strip(b"\0"):
         return "full of zeros"
-    first = data.partition(b"\n")[0]
-    values, is_complete = concatenated_values(first if len(first) < len(data) else data)
-    if values and is_complete:
+    values = _values(data)
+    if values:
         value = values[0]
         if isinstance(value, dict):
             return f"JSON that begins with an object ({_some(value) or 'empty'})"
@@ -81,6 +86,64 @@ def described(path: str) -> str:
     if data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "JSON that is cut or damaged" if len(data) < _BEGIN else "a large JSON document"
     return "text" if b"\0" not in data and _is_text(data) else "neither JSON nor text"
+
+
+def _values(data: bytes) -> list[Any]:
+    """Return the JSON values on the first line of a file, or in all of it if it is short; none if they are damaged."""
+    first = data.partition(b"\n")[0]
+    values, is_complete = concatenated_values(first if len(first) < len(data) else data)
+    if not (values and is_complete) and len(data) < _BEGIN:
+        values, is_complete = concatenated_values(data)
+    return values if is_complete else []
+
+
+def has_ending(path: str) -> bool:
+    """Whether a file has the name of a transcript, and is not hidden, empty or a link."""
+    name = os.path.basename(path).lower()
+    return name.endswith(_ENDINGS) and not name.startswith(".") and not is_empty(path)
+
+
+def signs(path: str) -> bytes | None:
+    """Return the beginning of a file that may be a conversation, as it speaks of messages; empty if it is damaged.
+
+    None for any other file: settings, package lists, another program's database.
+    """
+    if is_database(path):
+        return _table_signs(path)
+    try:
+        with open(path, "rb", opener=fsio.plain_file) as file:
+            data = file.read(_BEGIN)
+    except OSError:
+        return b""
+    name = path.lower()
+    if not data.strip():
+        return None
+    if name.endswith(".zip"):
+        return data if b"conversations.json" in data else None
+    if name.endswith(".zst"):
+        return data
+    if not name.endswith((".json", ".jsonl")):
+        return None if data.strip(b"\0") else b""  # another kind of database, or one that was lost
+    if not _values(data) and len(data) < _BEGIN and not _has_comments(data):
+        return b""
+    return data if _RECORD.search(data) else None
+
+
+def _table_signs(path: str) -> bytes | None:
+    try:
+        with connection(path) as database:
+            return b"".join(os.fsencode(name) for name in tables_of(database) if _TABLE.fullmatch(name)) or None
+    except sqlite3.Error:
+        return b""
+
+
+def _has_comments(data: bytes) -> bool:
+    """Whether this is JSON with comments, which settings may have."""
+    try:
+        jsonc.parse(data.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _is_text(data: bytes) -> bool:

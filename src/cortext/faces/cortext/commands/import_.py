@@ -23,7 +23,13 @@ from cortext.services.capture.importing import CUT, capture_all, lost_in, note_f
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.repositories import record_repositories
 from cortext.services.capture.storable import WITHOUT_CONTENT
-from cortext.services.capture.transcripts import in_folder, not_recognised, nothing_readable
+from cortext.services.capture.transcripts import (
+    each_passed_over,
+    in_folder,
+    not_recognised,
+    nothing_readable,
+    passed_over,
+)
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -73,7 +79,7 @@ def run(arguments: list[str]) -> int:
     def failed(tool: str, path: str, error: Exception) -> None:
         note_failure(reports, tool, "", path, reason_of(error))
 
-    work = in_folder(sources, path, failed) if path else scan(sources, reports)
+    work, unknown = in_folder(sources, path, failed, tools.tools()) if path else (scan(sources, reports), [])
     if path and not work and not reports:
         raise not_recognised(sources, path)
     stores = Stores()
@@ -95,14 +101,18 @@ def run(arguments: list[str]) -> int:
         print(
             terminal.line(f"cortext: {place}; what precedes it is imported: copy or download it again"), file=sys.stderr
         )
+    if path and unknown:
+        print(terminal.line(f"cortext: {passed_over(sources, path, unknown)}"), file=sys.stderr)
     if options.json:
+        if unknown:
+            reports[""] = ToolReport(tool="", failed=each_passed_over(unknown))
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
     else:
         print_reports(list(reports.values()), stopped=stopped)
     if path and not stopped and work and all(r.empty == r.transcripts for r in reports.values()):
         lost = [lost_in(report.counts) for report in reports.values()]
         raise nothing_readable(path, ", ".join(filter(None, lost)))
-    return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
+    return 130 if stopped else 3 if unknown or any(report.failed for report in reports.values()) else 0
 
 
 def save_grown(capture: Capture) -> list[str]:
