@@ -180,6 +180,11 @@ def invalid_trash_key(key: str) -> InvalidId:
     return InvalidId(f"invalid trash key {ascii(key)[:120]}", hint="list the trash with `cortext restore`")
 
 
+def not_fetched(path: str, reason: str) -> DamagedData:
+    """A file of a session is a pointer of Git LFS."""
+    return DamagedData(f"{path}: {reason}", kept="the pointer, unchanged", hint="run `git lfs pull`, then try again")
+
+
 def memory_not_found(fact_id: str) -> NotFound:
     """The assistant remembers no fact with this id."""
     return NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="list them with `alfred memory`")

@@ -148,6 +148,16 @@ def foreign(desk: Desk) -> str:
     return name
 
 
+@pytest.mark.req("CHAT-13", "STORE-06")
+def test_a_chat_that_continues_a_damaged_session_says_so(desk: Desk, foreign: str) -> None:
+    (log,) = desk.home.rglob(f"{foreign}/.session/messages.jsonl")
+    first, _, *others = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([first, b'{"garb\n', *others]))
+    resumed = desk.do(f"/resume {foreign}").text.splitlines()
+    problem = f"1 place of its log cannot be read, so messages may be missing: run `cortext repair {foreign}`"
+    assert resumed[-1] == f"Note: {problem}."
+
+
 @pytest.mark.req("CHAT-13")
 def test_a_session_of_another_tool_is_found_and_continued_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
     before = list(desk.stores.home_store().store.read(foreign))

@@ -27,6 +27,7 @@ class Context:
         self.listing: Listing
         self._search: Search | None = None
         self.is_current = True  # whether everything was indexed when this call searched
+        self.problem = ""  # what is wrong with the session that this call read
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id
         self._started_at = -BACKGROUND_INTERVAL
@@ -44,7 +45,7 @@ class Context:
             self.listing.partial = True
             self._search = None
             self._locations = locations
-        self.is_current = True
+        self.is_current, self.problem = True, ""
         for listing in self._listings():
             listing.missing.clear()
         self.listing.refresh()

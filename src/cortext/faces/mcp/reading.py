@@ -19,6 +19,7 @@ from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import catch_up
+from cortext.services.library.damage import problem_of
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found
@@ -40,6 +41,8 @@ def get_session(context: Context, given: GetSession) -> Answer:
     place = context.cited.get(given.id.strip(), context.stores.workspace)
     row = recall.resolve(given.id, place, shown=context.shown)
     shown = without_secrets(row)
+    if row.damage and (problem := problem_of(context.listing.found(row))) is not None:
+        context.problem = f"This session is damaged: {problem.text}."
     start = max(0, row.message_count + given.start) if given.start < 0 else given.start
     if start or _head_size(shown) > context.budget // 4:
         shown = without_summary(shown) or shown

@@ -21,6 +21,7 @@ from cortext.model.first_turn import first_turn_of
 from cortext.model.message import Message
 from cortext.model.order import Order, order_of
 from cortext.services.cost.report import row_cost
+from cortext.services.library.damage import damage_note, problem_of
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.library.forks import Fork, family
 from cortext.services.library.listing import Row
@@ -108,6 +109,7 @@ async def conversation(request: Request) -> Response:
             "parent": _parent(row, side["forks"]),
             "order": _order(found.session.extra),
             "first_turn": _first_turn(found.session.extra),
+            "problem": shown(problem.text) if (problem := problem_of(found)) is not None else "",
             "last": window.messages[-1].seq if window.messages else -1,
             "at": at,
             **_steps(row, branch, window),
@@ -318,6 +320,7 @@ async def download(request: Request) -> Response:
         from collections import Counter
 
         found = services.found(row)
+        damage_note(found)  # raises if there is nothing to send
         thread = StoredThread(found.store, found.session.id, whole=True)
         clean = mask_lazily(thread, Counter())
         if kind == "html":

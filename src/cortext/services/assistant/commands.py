@@ -127,6 +127,7 @@ class Commands:
         text = f"Resumed session {session.id} ({amount(session.message_count, 'message')})"
         if source is not None:
             text += f"\nIt continues {source.id} ({source.tool or source.kind}), which is unchanged."
+        text += f"\nNote: {resumed.note}." if resumed.note else ""
         return Answer(text)
 
     def do_sessions(self, chat: str, rest: str) -> Answer:

@@ -19,6 +19,7 @@ from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services.assistant.adopt import adopt
 from cortext.services.library import last_list
+from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.stores import NamedStore
@@ -53,10 +54,14 @@ class Reach(NamedTuple):
 
 
 class Resumed(msgspec.Struct):
-    """A session that is active again, and the session that it was copied from, if it was."""
+    """A session that is active again, and the session that it was copied from, if it was.
+
+    `note` says what is wrong with the log of the one that was asked for.
+    """
 
     session: Session
     copied_from: Row | None = None
+    note: str = ""
 
 
 class ChatSessions:
@@ -147,6 +152,7 @@ class ChatSessions:
         A session of another tool or face is copied and continued as a chat, with its provenance.
         """
         row = self.find(chat, wanted)
+        note = damage_note(self.listing().found(row)) if row.damage else ""
         copied_from = None
         session_id = row.id
         if row.root != self.root:
@@ -157,7 +163,7 @@ class ChatSessions:
         if session.status != ACTIVE:
             session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
         self.chats.activate(chat, session_id)
-        return Resumed(session, copied_from)
+        return Resumed(session, copied_from, note)
 
     def annotate(self, session_id: str, record: dict[str, object]) -> None:
         """Store a record about a message of a session, if the store supports it."""

@@ -14,6 +14,7 @@ from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.safety.languages import markdown
+from cortext.services.library.damage import problem_of
 from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
@@ -84,6 +85,8 @@ def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = F
     row = session_json(row_of(found.session, found.root, found.named_store.kind))
     checked = first_turn_of(found.session.extra)
     row |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
+    problem = problem_of(found)
+    row |= {"problem": problem.text} if problem is not None else {}
     row = row if unmasked else mask_value(row)
     empty = "[]\n}"
     yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))

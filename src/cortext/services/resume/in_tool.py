@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from cortext.errors import AmbiguousId, CortextError, NotFound
+from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound
 from cortext.index.sessions import Row
 from cortext.model import asking, clock, tokens
 from cortext.model.session import Change, Origin, Session
@@ -138,7 +138,7 @@ class ChatResumer:
             return Reply("", list_text(self.numbered_list(), len(self.resumable())))
         try:
             chosen = self.load(self.choose(" ".join(words)))
-        except (AmbiguousId, NotFound) as error:
+        except (AmbiguousId, DamagedData, NotFound) as error:
             problem = disarmed(mask(f"{error.message}. {error.hint}.").text)
             return Reply("", f"{problem}\n\n{list_text(self.numbered_list(), len(self.resumable()))}")
         if chosen.session.status == COMPLETED and not force:

@@ -9,6 +9,7 @@ from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
+from cortext.services.library.damage import damage_note
 from cortext.services.library.stores import Found
 from cortext.services.workspace.registry import has_changed
 from cortext.store.capabilities import KeepsCopies
@@ -16,12 +17,18 @@ from cortext.tools import registry
 
 
 def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
-    """Return the conversation with everything its tool has written; if that fails, as stored and with a note."""
+    """Return the conversation with everything its tool has written, and notes on what may be missing from it.
+
+    If that fails, it is returned as stored. Raises DamagedData if Git LFS has not fetched it.
+    """
+    notes = []
     try:
-        return caught_up(found), []
+        found = caught_up(found)
     except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
         why = field(mask(str(error)).text)
-        return found, [f"the latest messages may be missing, because they could not be captured: {why}"]
+        notes = [f"the latest messages may be missing, because they could not be captured: {why}"]
+    note = damage_note(found)
+    return found, [field(note), *notes] if note else notes
 
 
 def notes_on(found: Found, here: Origin | None = None) -> list[str]:

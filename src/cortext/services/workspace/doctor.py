@@ -14,10 +14,11 @@ from cortext.errors import CortextError, StoreUnreachable
 from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.services.capture import first_turns, uncaptured
-from cortext.services.library.stores import NamedStore
+from cortext.services.library.damage import problem_of
+from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace import last_checks
 from cortext.services.workspace.left import left
-from cortext.store.base import POINTER, Damage
+from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
 from cortext.tools.registry import title_of
@@ -75,28 +76,21 @@ def examine(
     for session in named_store.store.sessions():
         sessions += 1
         messages += session.message_count
-        if not session.damage:
+        problem = problem_of(Found(named_store, session))
+        if problem is None:
             continue
-        todo = f"cortext repair {session.id}"
-        try:
-            damage = named_store.store.check(session.id)
-            what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
-            if any(item.kind == POINTER for item in damage):
-                todo = f"git lfs pull, in {named_store.root}"
-            if len(damage) > 3:
-                what += f"; and {len(damage) - 3} more places"
-        except CortextError as error:  # a link, for example: nothing that repair could fix
-            damage, what, todo = [], error.message, error.hint or todo
-        except OSError as error:
-            damage, what = [], str(error)
+        damage = problem.damage
+        what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
+        if len(damage) > 3:
+            what += f"; and {len(damage) - 3} more places"
         findings.append(
             Finding(
                 store=named_store.label,
                 level="damage",
                 session=session.id,
-                what=what or "cannot be read",
-                todo=todo,
-                damage=damage,
+                what=what or problem.what,
+                todo=problem.todo,
+                damage=list(damage),
             )
         )
     findings += [

@@ -19,6 +19,7 @@ from cortext.model.order import ORDER
 from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
+from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
 from cortext.services.text.summarise import ENDING, stopping_point, summarise
@@ -140,10 +141,14 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
 def save(
     named_store: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False
 ) -> SaveResult:
-    """Set the status (paused or completed), bring title and summary up to date, and commit."""
+    """Set the status (paused or completed), bring title and summary up to date, and commit.
+
+    Raises DamagedData if Git LFS has not fetched the conversation.
+    """
     messages = StoredThread(named_store.store, session_id)
     ending = list(deque(messages, maxlen=ENDING))
     session = named_store.store.get(session_id)
+    damage_note(Found(named_store, session))  # raises if nothing of it is here: it would be saved without messages
     change = Change(status=status, force=force)
     refresh(change, session, messages, ending)
     change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it

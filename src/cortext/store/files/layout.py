@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.errors import DamagedData, session_not_found
+from cortext.errors import not_fetched, session_not_found
 from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.io.jsonl import MAX_LINE
@@ -259,9 +259,7 @@ class FileLayout:
     def refuse_pointers(self, files: SessionFiles) -> None:
         """Raise DamagedData if Git LFS has not fetched a file: writing to it would replace its content in git."""
         for path in self.pointers(files):
-            raise DamagedData(
-                f"{path}: {LFS}", kept="the pointer, unchanged", hint="run `git lfs pull`, then try again"
-            )
+            raise not_fetched(path, LFS)
 
     def first_seq(self, files: SessionFiles) -> int:
         """Return the sequence number that the log begins with; called when the log has changed since we wrote it."""

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Sequence
 from cortext.errors import CortextError, DamagedData, NotFound, StoreUnreachable, UnsafePath, UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.html import extra
-from cortext.faces.terminal.output import report_missing
+from cortext.faces.terminal.output import note, report_missing
 from cortext.faces.terminal.progress import Progress
 from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety import terminal
+from cortext.services.library.damage import damage_note
 from cortext.services.library.export import mask_lazily
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
@@ -98,13 +99,20 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
     rows = listing.rows(asking=False)
     redaction = Redaction(options.redact, {*listing.sources, *(row.project for row in rows)})
 
+    damaged: dict[str, str] = {}
+
     def exported(row: Row) -> Exported:
-        return Exported(listing.found(row), options, kinds, redaction)
+        found = listing.found(row)
+        if problem := damage_note(found):
+            damaged[row.id] = problem
+        return Exported(found, options, kinds, redaction)
 
     with fsio.whole_folder(folder) as building:
         left_out = _write_site(building, rows, exported, options)
     print(terminal.line(os.path.join(folder, FIRST)))
     _report(redaction)
+    for name, problem in damaged.items():
+        note(f"Note: {name}: {problem}.")
     for name, why in left_out.items():
         print(terminal.line(f"left out {name}: {why}"), file=sys.stderr)
     return report_missing(listing.missing) or (3 if left_out else 0)

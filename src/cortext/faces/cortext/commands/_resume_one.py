@@ -52,10 +52,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
     if options.print_packet:
         command = command_text(chosen.root, chosen.session.type, chosen.session.title)
-        for note in missing:
-            print(terminal.line(f"Note: {note}."), file=sys.stderr)
         budget = options.tokens or stores.settings.resume.tokens
-        return _print(chosen, command, budget, stores.carrying(listing), as_json=options.json)
+        return _print(chosen, command, budget, stores.carrying(listing), missing, as_json=options.json)
     if not options.dry_run:
         chosen = continued(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
@@ -254,14 +252,18 @@ def _only_tool() -> str:
     )
 
 
-def _print(chosen: Found, command: str, budget: int, carrying: CarryingPrices, *, as_json: bool) -> int:
+def _print(
+    chosen: Found, command: str, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool
+) -> int:
+    for note in missing:
+        print(terminal.line(f"Note: {note}."), file=sys.stderr)
     place = place_of(chosen, os.getcwd())
     history = place.history(chosen)
     packet = build(place.shown(chosen.session), history, command=command, budget=budget).masked()
     place.count_newest(packet.receipt, history)
     packet.receipt.price = carrying.sentence(chosen.session, packet.receipt.tokens)
     if as_json:
-        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
+        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt), "warnings": missing})
     else:
         print(terminal.block(packet.text()), end="")
         if packet.receipt.price:

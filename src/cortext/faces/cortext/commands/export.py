@@ -9,10 +9,12 @@ from collections.abc import Iterable
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.faces.terminal.output import note
 from cortext.faces.terminal.reading import stores_for
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
+from cortext.services.library.damage import damage_note
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
@@ -60,6 +62,8 @@ def run(arguments: list[str]) -> int:
         _report(kinds)
         return status
     found = which(stores, " ".join(options.session))
+    if problem := damage_note(found):
+        note(f"Note: {problem}.")
     if options.format == "html":
         from cortext.faces.cortext.commands._export_html import export_one
 

@@ -8,6 +8,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.faces.terminal import output
 from cortext.faces.terminal.args import count_or_none
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import coloured, columns, paint
@@ -20,6 +21,7 @@ from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, ins
 from cortext.model.order import order_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
+from cortext.services.library.damage import problem_of
 from cortext.services.library.stores import Found
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -56,9 +58,12 @@ def run(arguments: list[str]) -> int:
     found = which(stores, " ".join(options.session))
     session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
+    problem = problem_of(found)
     if options.json:
         from cortext.services.library.export import json_chunks
 
+        if problem is not None:
+            output.note(f"Note: {problem.text}.")
         sys.stdout.writelines(json_chunks(found, messages, unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
@@ -90,9 +95,8 @@ def run(arguments: list[str]) -> int:
             body = _body(message, complete=options.tools)
             if body.strip():  # skip messages of blanks, or of thinking without --tools
                 pager.write(f"\n{_heading(message)}\n{body}")
-        if session.damage:
-            todo = f"see `cortext repair {session.id} --dry-run`"
-            pager.write(f"\n{paint('damaged', 'red')}: parts of this session cannot be read; {todo}")
+        if problem is not None:
+            pager.write(f"\n{paint('damaged', 'red')}: {terminal.line(problem.text)}")
     return 0
 
 
