@@ -156,6 +156,8 @@ def test_a_chat_that_continues_a_damaged_session_says_so(desk: Desk, foreign: st
     resumed = desk.do(f"/resume {foreign}").text.splitlines()
     problem = f"1 place of its log cannot be read, so messages may be missing: run `cortext repair {foreign}`"
     assert resumed[-1] == f"Note: {problem}."
+    assert "1 session is damaged" in desk.do("/search flaky login").above
+    assert "damaged" not in desk.do("/search flaky login", chat="tg_1").above  # it may not know that session
 
 
 @pytest.mark.req("CHAT-13")

@@ -9,6 +9,8 @@ import pytest
 from cortext.errors import DamagedData
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
+from cortext.services.library.finder import Finder, Question
+from cortext.wiring.stores import Stores
 from tests.faces.pond import make_pond
 from tests.index.world import World
 from tests.support.cli import cortext
@@ -18,6 +20,7 @@ BIRDS, BOAT = "001-plan-birds", "002-debug-boat"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d" * 32 + b"\nsize 1234\n"
 UNFETCHED = "a pointer of Git LFS, whose content was not fetched"
 LOST = "2 places of its log cannot be read, so messages may be missing: run `cortext repair {}`"
+SEARCHED = "{} damaged, so messages may be missing: `cortext doctor` says what to do."
 
 
 def _spoil(folder: Path, session_id: str) -> None:
@@ -95,6 +98,25 @@ def test_a_log_that_lfs_has_not_fetched_is_neither_resumed_nor_saved_nor_exporte
     assert log.with_name("session.json").read_bytes() == metadata
 
 
+@pytest.mark.req("TRUE-05", "FIND-01")
+def test_a_search_says_that_sessions_it_asked_are_damaged(world: World) -> None:
+    assert cortext("search", "kingfishers", cwd=world.root).err.count("Note:") == 0
+    finder = Finder(Stores(str(world.root)).listing, Stores(str(world.root)).search, None, lambda: None)
+    assert finder.find(Question("kingfishers")).missing == ""
+    _spoil(world.root, BIRDS)
+    note = SEARCHED.format("1 session is")
+    found = cortext("search", "kingfishers", cwd=world.root)
+    assert found.code == 1 and found.err == f"Note: {note}\n"
+    assert note in cortext("search", "--exact", "Thanks", "--json", cwd=world.root).err
+    for elsewhere in (["--type", "debug"], ["--tool", "codex"]):
+        assert "damaged" not in cortext("search", "tar", *elsewhere, cwd=world.root).err
+    finder.expire()
+    assert finder.find(Question("kingfishers")).missing == note
+    assert finder.find(Question("")).missing == ""
+    _unfetch(world.root, BOAT)
+    assert SEARCHED.format("2 sessions are") in cortext("search", "tar", cwd=world.root).err
+
+
 @pytest.mark.req("TRUE-05", "STORE-06")
 def test_the_mcp_server_says_that_a_session_is_damaged(world: World) -> None:
     context = Context(str(world.root), lambda: None)
@@ -103,6 +125,8 @@ def test_the_mcp_server_says_that_a_session_is_damaged(world: World) -> None:
     read = call(context, "get_session", {"id": BIRDS})
     assert read.data["incomplete"] == f"This session is damaged: {LOST.format(BIRDS)}."
     assert read.text.startswith(str(read.data["incomplete"])) and "Thanks." in read.text
+    found = call(context, "search_sessions", {"query": "kingfishers"})
+    assert found.data["incomplete"] == SEARCHED.format("1 session is")
     assert "incomplete" not in call(context, "get_session", {"id": BOAT}).data
     assert LOST.format(BIRDS) in call(context, "resume_session", {"id": BIRDS}).data["done"]
     _unfetch(world.root, BOAT)

@@ -147,6 +147,7 @@ def test_chats_that_only_ran_our_commands_are_not_listed(workspace: Path) -> Non
         (9, ("project", "repository", "tags", "starred", "archived", "parent")),
         (10, ("tags", "starred", "archived", "parent")),
         (12, ("parent",)),
+        (13, ()),
     ],
 )
 def test_the_state_of_an_earlier_version_is_migrated(workspace: Path, version: int, added: tuple[str, ...]) -> None:
@@ -157,7 +158,9 @@ def test_the_state_of_an_earlier_version_is_migrated(workspace: Path, version: i
     if not path.exists():
         path = Path(os.environ["XDG_CACHE_HOME"]) / "cortext" / "catalogue.db"
     with closing(sqlite3.connect(path)) as database:
-        database.execute("DROP INDEX session_by_parent")
+        database.execute("DROP INDEX session_damaged")
+        if "parent" in added:
+            database.execute("DROP INDEX session_by_parent")
         for column in added:
             database.execute(f"ALTER TABLE session DROP COLUMN {column}")
         for table in ("call", "called", "call_name") if version < 12 else ():

@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import files as fsio
 
-SCHEMA = 13
+SCHEMA = 14
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -41,6 +41,7 @@ CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_activ
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
 CREATE INDEX IF NOT EXISTS session_in_use ON session (root) WHERE status = 'active';
 CREATE INDEX IF NOT EXISTS session_by_parent ON session (root, parent) WHERE parent != '';
+CREATE INDEX IF NOT EXISTS session_damaged ON session (root) WHERE damage > 0;
 -- Sessions that have been removed.
 CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;
 -- One row: the number of batches so far, and the identity of this database (a recreated one gets another).
@@ -190,7 +191,7 @@ def _open(path: str) -> Database:
     connection = open_database(path)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version in (8, 9, 10, 12):
+        if version in (8, 9, 10, 12, 13):
             version = _migrate(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("unsupported schema version")
@@ -237,6 +238,9 @@ def _migrate(connection: Database) -> int:
         connection.execute("UPDATE store SET scanned = 0")
         for table in ("active", "said", "used_file"):  # made again with the size of what was said
             connection.execute(f"DROP TABLE IF EXISTS {table}")
+        version = 13
+    if version == 13:
+        connection.execute("CREATE INDEX session_damaged ON session (root) WHERE damage > 0")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA
     connection.execute("COMMIT")

@@ -273,7 +273,9 @@ def several(value: str) -> list[str]:
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
     """Return the SQL condition and its values; column names are ours, never the user's."""
     # The unary plus keeps SQLite from using the index by store where a filter is far more selective.
-    plus = "+" if any(column in ("tool", "type") or (column, value) == IN_USE for column, value in where) else ""
+    plus = (
+        "+" if any(column in ("tool", "type", "damage") or (column, value) == IN_USE for column, value in where) else ""
+    )
     conditions = [f"{plus}root IN ({','.join('?' * len(roots))})"]
     values: list[object] = list(roots)
     for column, value in where:

@@ -28,6 +28,7 @@ class Context:
         self._search: Search | None = None
         self.is_current = True  # whether everything was indexed when this call searched
         self.problem = ""  # what is wrong with the session that this call read
+        self._searched = False  # whether this call searched
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id
         self._started_at = -BACKGROUND_INTERVAL
@@ -45,7 +46,7 @@ class Context:
             self.listing.partial = True
             self._search = None
             self._locations = locations
-        self.is_current, self.problem = True, ""
+        self.is_current, self._searched, self.problem = True, False, ""
         for listing in self._listings():
             listing.missing.clear()
         self.listing.refresh()
@@ -67,6 +68,11 @@ class Context:
         return list(dict.fromkeys(found))
 
     @property
+    def damaged(self) -> int:
+        """How many of the sessions that this call searched are damaged."""
+        return self._search.damaged() if self._searched and self._search is not None else 0
+
+    @property
     def budget(self) -> int:
         """The largest size of an answer, in tokens."""
         return max(SMALLEST_BUDGET, self.stores.settings.mcp.tokens)
@@ -81,6 +87,6 @@ class Context:
         if self._search is None:
             self._search = self.stores.search()
             self._search.listing.partial = True
-        self.is_current = self._search.refresh()
+        self.is_current, self._searched = self._search.refresh(), True
         self._finish_later(self._search.more_to_do)
         return self._search

@@ -43,7 +43,7 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     given = calls.decode(spec.call, arguments)
     context.refresh(only_reads=spec.read_only)
     answer = TOOLS[name](context, given)
-    incomplete = incomplete_line(context.missing, is_current=context.is_current)
+    incomplete = incomplete_line(context.missing, is_current=context.is_current, damaged=context.damaged)
     if note := " ".join(filter(None, (incomplete, context.problem))):
         data = {**answer.data, "incomplete": note} | ({"missing": context.missing} if context.missing else {})
         answer = answer._replace(text=f"{note}\n\n{answer.text}", data=data)

@@ -218,8 +218,10 @@ class Commands:
         hits = []
         search = self._assistant.search()
         with search.listing.partly() as missing:
-            results = search.search(rest, limit=8, per_session=1, among=self._assistant.knows(chat))
-            gone = incomplete_line((error.message for error in missing.values()), is_current=search.is_current)
+            known = self._assistant.knows(chat)
+            results = search.search(rest, limit=8, per_session=1, among=known)
+            reasons, damaged = [error.message for error in missing.values()], search.damaged(known)
+            gone = incomplete_line(reasons, is_current=search.is_current, damaged=damaged)
         for found in results:
             row = found.session
             match = found.matches[0] if found.matches else None

@@ -136,8 +136,9 @@ class Finder:
         tools, types, statuses, tags, projects = self._values
         total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
         reasons = [error.message for each in self._listings() for error in each.missing.values()]
-        is_current = self._search is None or not question.text.strip() or self._search.is_current
-        missing = incomplete_line(reasons, is_current=is_current)
+        search = self._search if question.text.strip() else None
+        is_current, damaged = (search.is_current, search.damaged()) if search is not None else (True, 0)
+        missing = incomplete_line(reasons, is_current=is_current, damaged=damaged)
         return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
 
     def _listings(self) -> list[Listing]:

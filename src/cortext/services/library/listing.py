@@ -14,6 +14,7 @@ from cortext.errors import CortextError, SessionNotFound, StoreUnreachable
 from cortext.index.refresh import StoreSource
 from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
+from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.order import tag_name
@@ -381,15 +382,18 @@ class Listing:
         return Found(named_store, session)
 
 
-def incomplete_line(missing: Iterable[str], *, is_current: bool = True) -> str:
-    """Return why an answer may lack sessions, in the words of every face; empty if it is complete.
+def incomplete_line(missing: Iterable[str], *, is_current: bool = True, damaged: int = 0) -> str:
+    """Return why an answer may lack something, in the words of every face; empty if it is complete.
 
-    `missing` says why servers did not answer; `is_current` is False if the index is behind.
+    `missing` says why servers did not answer; `is_current` is False if the index is behind; `damaged` counts the
+    damaged sessions among those that were asked for.
     """
     reasons = "; ".join(dict.fromkeys(missing))
     away = f"Sessions are missing: {reasons}." if reasons else ""
     behind = "" if is_current else "Another process is indexing right now: the newest messages may be missing."
-    return " ".join(filter(None, (away, behind)))
+    several = f"{amount(damaged, 'session')} {'is' if damaged == 1 else 'are'}"
+    broken = f"{several} damaged, so messages may be missing: `cortext doctor` says what to do." if damaged else ""
+    return " ".join(filter(None, (away, behind, broken)))
 
 
 class OrderFilter(TypedDict):

@@ -115,6 +115,7 @@ class Search:
         self._listing = listing
         self._released = released  # when a version of the project was released
         self.filters: dict[str, str] = {}  # of the last query
+        self._query: Query | None = None  # the last one
         self.unclear = ""  # what sounds like a time in the last query, but is none that is known
         self._engine = Engine(folder, listing.sources, models)
         self._left_out = LeftOut(listing)
@@ -149,6 +150,13 @@ class Search:
         """The words of the last query that no message has, not even as a part of a word or misspelled."""
         return self._engine.missing
 
+    def damaged(self, among: Among | None = None) -> int:
+        """Return how many of the sessions that the last query could find are damaged: messages may be missing there."""
+        found = self._listing.index.pairs(list(self._listing.sources), [("damage", "")])
+        if found and self._query is not None:
+            found = list(set(found).intersection(self._pairs(self._query)))
+        return len(found if among is None else [pair for pair in found if among(*pair)])
+
     # ── the index ────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(
@@ -163,7 +171,7 @@ class Search:
         self._listing.refresh(said, quick=quick)
         done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
         self.more_to_do = self._engine.more_to_do or self._listing.scan_due
-        self.is_current = done
+        self.is_current, self._query = done, None
         return done
 
     def rebuild(self, progress: Progress | None = None) -> None:
@@ -265,7 +273,7 @@ class Search:
 
     def _parsed(self, text: str, filters: Mapping[str, str] | None) -> Query:
         query = parse(text, filters, lambda version: number(self._released(version)))
-        self.unclear, self.filters = query.unclear, query.filters
+        self.unclear, self.filters, self._query = query.unclear, query.filters, query
         return query
 
     def naming(self, text: str, *, limit: int) -> list[Row]:
@@ -350,10 +358,7 @@ class Search:
 
     def _keys(self, query: Query, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
         """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
-        wanted = session_filters(query)
-        if "after" in query.filters:  # a session that was last active before has no such message
-            wanted["after"] = timestamp(query.filters["after"])
-        workspace = query.filters.get("workspace", "")
+        wanted, workspace = _wanted(query), query.filters.get("workspace", "")
         sources = self._listing.sources
         unwanted = self._engine.keys_of([(root, name) for root in sources for name in leave_out])
         if not wanted and not workspace and not self._engine.strangers():
@@ -361,9 +366,14 @@ class Search:
         # While a query is typed, the same filters come again and again: the keys are kept until something changes.
         request = (*self._listing.index.counter(), self._engine.version(), workspace, *wanted.items())
         if request != self._allowed[0] or "status" in wanted:  # whether a session is in use is not in the index
-            pairs = self._listing.pairs(self._listing.roots(workspace) if workspace else list(sources), **wanted)
-            self._allowed = request, self._engine.keys_of(pairs)
+            self._allowed = request, self._engine.keys_of(self._pairs(query))
         return self._allowed[1], unwanted
+
+    def _pairs(self, query: Query) -> list[tuple[str, str]]:
+        """Return (store, id) of the sessions that the filters allow."""
+        workspace = query.filters.get("workspace", "")
+        roots = self._listing.roots(workspace) if workspace else list(self._listing.sources)
+        return self._listing.pairs(roots, **_wanted(query))
 
     def _check(self, query: Query, leave_out: Collection[str]) -> Check:
         """Return the check for messages; it also rejects copies of messages of the sessions that are left out."""
@@ -470,6 +480,14 @@ def _deciding(query: Query) -> Callable[[str], float]:
 def session_filters(query: Query) -> dict[str, str]:
     """Return the filters of a query that concern whole sessions."""
     return {name: query.filters[name] for name in SESSION_FILTERS if name in query.filters}
+
+
+def _wanted(query: Query) -> dict[str, str]:
+    """Return the filters by which the list chooses sessions."""
+    wanted = session_filters(query)
+    if "after" in query.filters:  # a session that was last active before has no such message
+        wanted["after"] = timestamp(query.filters["after"])
+    return wanted
 
 
 def _beginning(message: Message | None) -> str:

@@ -59,6 +59,10 @@ def run(arguments: list[str]) -> int:
     bring_up_to_date(search, exact=options.exact)
     run_search = search.messages if options.messages else search.search
     found = run_search(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
+    if damaged := search.damaged():
+        from cortext.services.library.listing import incomplete_line
+
+        print(f"Note: {incomplete_line((), damaged=damaged)}", file=sys.stderr)
     if search.trouble:
         print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
     if options.json:
