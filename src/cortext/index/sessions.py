@@ -28,11 +28,12 @@ SEVERAL = ("tool", "type", "agent")  # columns for which a filter may name sever
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
-    "straight", "project", "repository", "tags", "starred", "archived", "parent",
+    "straight", "project", "repository", "tags", "starred", "archived", "parent", "place",
 )  # fmt: skip
 
 # What a table shows if the column is empty; the properties of `Row` do the same for one session.
 _SHOWN = {
+    "place": "''",  # git knows it: see `listing.placed`
     "shown_type": "CASE type WHEN '' THEN kind ELSE type END",
     "shown_title": "CASE title WHEN '' THEN summary ELSE title END",
 }
@@ -61,6 +62,7 @@ class _Fields(NamedTuple):
     starred: int = 0
     archived: int = 0
     parent: str = ""  # the session that it was forked from
+    place: str = ""  # where git has a session that left its work tree; filled by `listing.placed`
 
 
 class Row(_Fields):
@@ -161,8 +163,7 @@ class SessionIndex:
     ) -> list[tuple[Any, ...]]:
         """Return only these columns of the same sessions, ordered by one of them: twice as fast for a long list."""
         conditions, values = _conditions(roots, where)
-        names = ", ".join([_SHOWN.get(column, column) for column in columns])
-        query = f"SELECT {names} FROM session WHERE {conditions}"
+        query = f"SELECT {_selected(columns)} FROM session WHERE {conditions}"
         if limit > 0:
             return self._database.execute(f"{query} ORDER BY {order} DESC, id DESC LIMIT {limit}", values).fetchall()
         found = self._database.execute(query, values).fetchall()
@@ -209,7 +210,7 @@ class SessionIndex:
     def changes(self, since: int) -> tuple[list[Changed], list[tuple[str, str]]]:
         """Return the sessions changed after batch `since`, in order, and (store, id) of those removed after it."""
         rows = self._database.execute(
-            f"SELECT {', '.join(COLUMNS)}, signs, changed FROM session WHERE changed > ? ORDER BY changed", (since,)
+            f"SELECT {_selected(COLUMNS)}, signs, changed FROM session WHERE changed > ? ORDER BY changed", (since,)
         )
         gone = self._database.execute("SELECT root, id FROM gone WHERE changed > ?", (since,)).fetchall()
         return [(Row._make(row[:-2]), row[-2], row[-1]) for row in rows], gone
@@ -229,7 +230,7 @@ class SessionIndex:
                 batch = names[start : start + AT_ONCE]
                 condition = f"root = ? AND id IN ({','.join('?' * len(batch))})"
                 rows = self._database.execute(
-                    f"SELECT {', '.join(COLUMNS)} FROM session WHERE {condition}", (root, *batch)
+                    f"SELECT {_selected(COLUMNS)} FROM session WHERE {condition}", (root, *batch)
                 )
                 found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
@@ -240,7 +241,7 @@ class SessionIndex:
         for start in range(0, len(names), AT_ONCE):
             batch = names[start : start + AT_ONCE]
             condition = f"root = ? AND parent != '' AND parent IN ({','.join('?' * len(batch))})"
-            rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM session WHERE {condition}", (root, *batch))
+            rows = self._database.execute(f"SELECT {_selected(COLUMNS)} FROM session WHERE {condition}", (root, *batch))
             found += map(Row._make, rows)
         return sorted(found, key=lambda row: (row.created_at, row.id))
 
@@ -268,6 +269,11 @@ class SessionIndex:
 def several(value: str) -> list[str]:
     """Return the values that a filter names."""
     return [piece for part in value.split(",") if (piece := part.strip())] or [value]
+
+
+def _selected(columns: Sequence[str]) -> str:
+    """Return columns of `Row` as SQL; those of `_SHOWN` are not stored."""
+    return ", ".join([_SHOWN.get(column, column) for column in columns])
 
 
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:

@@ -11,12 +11,13 @@ Cursor = Annotated[str | None, Meta(description="the cursor of the next page; nu
 
 
 class SessionData(msgspec.Struct, kw_only=True):
-    """A session; empty fields are left out."""
+    """A session; empty fields are left out. `place` says where git has one that is no longer in the work tree."""
 
     id: str
     title: str = ""
     type: str = ""
     status: str = ""
+    place: str = ""
     tool: str = ""
     agent: str = ""
     workspace: str = ""

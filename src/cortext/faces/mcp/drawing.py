@@ -24,7 +24,7 @@ def session_data(row: Row) -> Json:
 
 def session_line(row: Row) -> str:
     """Return a session on one line, its id first, because the other tools take it."""
-    facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status]
+    facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status, row.place]
     facts += [*(f"#{tag}" for tag in row.tag_names), "starred" if row.starred else ""]
     facts += [amount(row.message_count, "message"), f"last active {row.last_active[:16]}"]
     return " · ".join(fact for fact in facts if fact)

@@ -26,7 +26,7 @@ from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row, incomplete_line, order_filter
+from cortext.services.library.listing import Row, incomplete_line, order_filter, placed
 from cortext.services.library.recall import Recall, without_secrets
 from cortext.services.library.search import Found, check_filters, lacking
 
@@ -197,7 +197,9 @@ def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
     if after is not None:
         rows = [row for row in rows if _key(row) < after]
     limit = given.limit
-    page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, context.budget, without_summary)
+    page = fit(
+        [without_secrets(row) for row in placed(rows[:limit])], 0, session_entry, context.budget, without_summary
+    )
     shown = len(page.texts)
     context.shown = [(row.root, row.id) for row in rows[:shown]]
     cursor = _cursor(rows[shown - 1]) if 0 < shown < len(rows) else None

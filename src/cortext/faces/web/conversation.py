@@ -24,7 +24,7 @@ from cortext.services.cost.report import row_cost
 from cortext.services.library.damage import damage_note, problem_of
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.library.forks import Fork, family
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, placed
 from cortext.services.library.windows import Ask, Window, Windows
 from cortext.services.text.masking import mask_messages, mask_session
 from cortext.services.text.threads import StoredThread
@@ -159,6 +159,7 @@ def _frame(services: Library, row: Row, branch: int) -> dict[str, Any]:
         "title": shown(row.name),
         "tool": tools.title(row.tool),
         "place": short_path(row.project) if row.project else services.label(row.root),
+        "left": shown(placed([row])[0].place),
         "here": address(row),
         "branch": branch,
         "ago": clock.ago(row.last_active),

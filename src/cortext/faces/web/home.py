@@ -76,6 +76,7 @@ class Card(NamedTuple):
     summary: str
     tool: str
     project: str
+    place: str
     ago: str
     matches: list[Hit]
 
@@ -184,8 +185,8 @@ def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) ->
     project = short_path(row.project) if row.project else services.label(row.root)
     summary = shown(row.summary)[:600].partition("\n")[0] if not matches else ""
     link = matches[0].link if matches else address(row)
-    title = shown(row.name)
-    return Card(row, link, title, summary, tools.title(row.tool), project, ago(row.last_active), matches)
+    title, place = shown(row.name), shown(row.place)
+    return Card(row, link, title, summary, tools.title(row.tool), project, place, ago(row.last_active), matches)
 
 
 def _why(match: Match) -> str:

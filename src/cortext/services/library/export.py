@@ -16,6 +16,7 @@ from cortext.safety import terminal
 from cortext.safety.languages import markdown
 from cortext.services.library.damage import problem_of
 from cortext.services.library.json_views import message_json, row_of, session_json
+from cortext.services.library.listing import placed
 from cortext.services.library.stores import Found
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
 
@@ -82,7 +83,8 @@ def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False
 
 def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
-    row = session_json(row_of(found.session, found.root, found.named_store.kind))
+    (placed_row,) = placed([row_of(found.session, found.root, found.named_store.kind)])
+    row = session_json(placed_row)
     checked = first_turn_of(found.session.extra)
     row |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
     problem = problem_of(found)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cortext.errors import UsageError
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.order import tag_name
-from cortext.services.library.listing import Listing, Row, incomplete_line
+from cortext.services.library.listing import Listing, Row, incomplete_line, placed
 from cortext.services.library.search import Match, Search
 from cortext.services.library.search_times import timestamps
 
@@ -177,7 +177,7 @@ class Finder:
             starred=True if STARRED in flags else None,
             archived=ARCHIVED in flags,
         )
-        return [Entry(row) for row in rows]
+        return [Entry(row) for row in placed(rows)]
 
     def _searched(self, question: Question, limit: int) -> list[Entry]:
         if self._search is None:

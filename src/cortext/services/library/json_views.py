@@ -16,7 +16,7 @@ from cortext.store.base import Trashed
 Json = dict[str, Any]
 
 
-def session_json(row: Row, place: str = "") -> Json:
+def session_json(row: Row) -> Json:
     """Return a session as JSON; `damage` only if there is any, `place` only if it left the work tree."""
     fields: Json = {
         "id": row.id,
@@ -38,7 +38,7 @@ def session_json(row: Row, place: str = "") -> Json:
         "starred": bool(row.starred),
         "archived": bool(row.archived),
     }
-    fields |= {"place": place} if place else {}
+    fields |= {"place": row.place} if row.place else {}
     return {**fields, "damage": row.damage} if row.damage else fields
 
 

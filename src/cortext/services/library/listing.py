@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter, itemgetter
@@ -67,6 +67,7 @@ class Listing:
         self.servers = {server.root: server for server in servers}
         self.labels = labels
         self.scan_due = False
+        self._places: dict[Key, str] | None = None
         # With `partial`, a server that does not answer is left out and its error is kept here, by its address.
         self.partial = False
         self.missing: dict[str, StoreUnreachable] = {}
@@ -157,6 +158,7 @@ class Listing:
 
         A `quick` one, for a process that asks all the time, sees less of what others change: see `SessionIndex`.
         """
+        self._places = None
         self.scan_due = self._index.refresh(self.sources.values(), progress, quick=quick)
 
     def refresh_all(self) -> None:
@@ -166,6 +168,16 @@ class Listing:
     def rows(self, **wanted: Unpack[Wanted]) -> list[Row]:
         """Return the sessions with these properties, the newest first."""
         return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, **wanted)))
+
+    def places(self) -> dict[Key, str]:
+        """Return where git has the sessions that left their work tree as a whole, by store and id.
+
+        Git is only asked if there are some, and then once after a refresh. For a few sessions, use `placed`.
+        """
+        if self._places is None:
+            roots = [root for root, source in self.sources.items() if source.copies is not None]
+            self._places = _places_of([(root, *pair) for root in roots for pair in self._index.outside(root)])
+        return self._places
 
     def named(self, wanted: str, shown: Sequence[Key] | None = None) -> list[Row]:
         """Return the sessions among which a name is looked up, the newest first; `shown` is what the last list showed.
@@ -380,6 +392,26 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
+
+
+def placed(rows: Iterable[Row], known: Mapping[Key, str] | None = None) -> list[Row]:
+    """Return the rows; those of sessions that left their work tree as a whole have their `place`.
+
+    Git is only asked if one is read from outside its store, and then once for all sessions of a workspace; not at all
+    with the places that are `known` (`Listing.places`).
+    """
+    rows = list(rows)
+    outside = [row for row in rows if row.path and not row.path.startswith(row.root + os.sep)]
+    found = _places_of([(row.root, row.id, row.path) for row in outside]) if known is None else known
+    return [row._replace(place=found.get((row.root, row.id), "")) for row in rows] if found else rows
+
+
+def _places_of(outside: Sequence[tuple[str, str, str]]) -> dict[Key, str]:
+    if not outside:
+        return {}
+    from cortext.services.workspace.left import places_of
+
+    return places_of(outside)
 
 
 def incomplete_line(missing: Iterable[str], *, is_current: bool = True, damaged: int = 0) -> str:

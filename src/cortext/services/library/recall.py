@@ -18,7 +18,7 @@ from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Key, Resolver
 from cortext.services.library.search import Found, Match, Search
 from cortext.services.text.clip import clip
@@ -186,7 +186,7 @@ class Recall:
         """Return the session with a number or an id; of clones, the one in this workspace, else the newest."""
         see = "list_sessions or search_sessions"
         names = Resolver(self._listing.named(wanted, shown), workspace, shown, newest_clone=True, see=see)
-        return names.resolve(clip(wanted.strip(), LONGEST_NAME), words=False)
+        return placed([names.resolve(clip(wanted.strip(), LONGEST_NAME), words=False)])[0]
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
         """Yield every message from a number on, with its text as a model may read it."""

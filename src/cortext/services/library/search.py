@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cortext.index.search.engine import Engine
@@ -17,7 +17,7 @@ from cortext.model.message import Message
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.left_out import LeftOut
-from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing, placed
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
 from cortext.services.library.search_times import check_filters
@@ -214,7 +214,7 @@ class Search:
             found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
             return _merged(found, self._served(query, limit, per_session, exact, leave_out, among), limit)
 
-        return self._or_unquoted(self._parsed(text, filters), asked, exact=exact)
+        return _placed(self._or_unquoted(self._parsed(text, filters), asked, exact=exact))
 
     def messages(
         self,
@@ -231,9 +231,10 @@ class Search:
         if fresh:
             self.refresh(meaning=not exact)
         query = self._parsed(text, filters)
-        return self._or_unquoted(
+        found = self._or_unquoted(
             query, lambda query: self._messages(query, limit, per_session, leave_out, exact=exact), exact=exact
         )
+        return _placed(found)
 
     def _messages(
         self, query: Query, limit: int, per_session: int, leave_out: Collection[str], *, exact: bool
@@ -511,6 +512,11 @@ def _merged(local: list[Found], served: list[Found], limit: int) -> list[Found]:
     scaled = [item._replace(score=round(item.score / best * top, 4)) for item in served]
     scaled.sort(key=lambda item: item.score, reverse=True)
     return sorted([*local, *scaled], key=lambda item: item.score, reverse=True)[:limit]
+
+
+def _placed(found: Sequence[Found]) -> list[Found]:
+    rows = placed(item.session for item in found)
+    return [item._replace(session=row) for item, row in zip(found, rows, strict=True)]
 
 
 def hit_json(row: Row, match: Match, *, nearest: bool = False) -> Json:

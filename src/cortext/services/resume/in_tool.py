@@ -19,7 +19,7 @@ from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
-from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing, placed
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
@@ -104,7 +104,7 @@ class ChatResumer:
         """Return the conversations to list, and remember their numbers until the next list."""
         shown = list(islice(self._without_requests(self.resumable()), LISTED))
         chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
-        return shown
+        return placed(shown)
 
     def _without_requests(self, rows: Iterable[Row]) -> Iterable[Row]:
         """Leave out chats that only asked for a conversation or stopped one."""
@@ -227,7 +227,8 @@ def list_text(shown: list[Row], total: int) -> str:
     lines = ["Here are your resumable conversations:", ""]
     for number, row in enumerate(shown, 1):
         lines.append(_field(f"{number}. [{row.type or row.kind}] {row.name}"))
-        lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {_field(row.status)}")
+        status = " | ".join(_field(text) for text in (row.status, row.place) if text)
+        lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {status}")
         if row.summary:
             lines.append(f"   Summary: {clip(_field(row.summary), 200)}")
         lines.append("")

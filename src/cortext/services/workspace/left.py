@@ -15,14 +15,13 @@ from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.model.amounts import amount
 from cortext.model.ids import slug
-from cortext.services.library.resolve import by_id, raise_ambiguous
+from cortext.services.library.resolve import Key, by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.repository import common_folder, top_of, work_trees
 from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import CONVERSATIONS, REPOSITORY, SESSION, in_folder
 
 if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing
     from cortext.services.workspace.git import Git
     from cortext.store.files.safety_copies import SafetyCopies
 
@@ -230,14 +229,21 @@ def bring_back(stores: Iterable[NamedStore], wanted: str, here: str) -> tuple[Na
     return None
 
 
-def places_of(listing: Listing) -> dict[tuple[str, str], str]:
-    """Return where git has the listed sessions that left their work tree as a whole, by store and id."""
-    found: dict[tuple[str, str], str] = {}
-    for root, source in listing.sources.items():
-        if source.copies is None:
+def places_of(outside: Iterable[tuple[str, str, str]]) -> dict[Key, str]:
+    """Return where git has those of these sessions that left their work tree as a whole, by store and id.
+
+    Given are the store, the id and the path of sessions that are read from outside their store.
+    """
+    by_root: dict[str, list[tuple[str, str]]] = {}
+    for root, name, path in outside:
+        by_root.setdefault(root, []).append((name, path))
+    found: dict[Key, str] = {}
+    for root, sessions in by_root.items():
+        kept = copied(root)
+        if kept is None:
             continue
-        paths = dict(listing.index.outside(root))
-        inside = {name: source.copies.in_tree(path) for name, path in paths.items()}
+        below = kept.folder + os.sep
+        inside = {name: root + path[len(kept.folder) :] for name, path in sessions if path.startswith(below)}
         gone = {name: path for name, path in inside.items() if not os.path.exists(os.path.join(path, SESSION))}
         where = places(root, gone.values())
         found |= {(root, name): where[path] for name, path in gone.items()}
@@ -274,7 +280,7 @@ def note_stashed(root: str, path: str) -> None:
         return  # the message matters more
 
 
-def note(places: dict[tuple[str, str], str]) -> list[str]:
+def note(places: dict[Key, str]) -> list[str]:
     """Return what a list says about sessions that left their work tree."""
     if not places:
         return []

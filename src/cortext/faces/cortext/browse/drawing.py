@@ -57,6 +57,7 @@ def _facts(row: Row) -> str:
         row.type or row.kind,
         row.tool or row.agent,
         row.status,
+        row.place,
         row.last_active[:10],
         amount(row.message_count, "message"),
         *(f"#{tag}" for tag in row.tag_names),

@@ -29,6 +29,7 @@ _PLAIN: dict[str, Callable[[Row], str]] = {
     "project": lambda row: row.project or "-",
     "star": lambda row: "★" if row.starred else "-",
     "tags": lambda row: shown_tags(row.tags) or "-",
+    "place": lambda row: row.place or "-",
 }
 NAMES = (*_PLAIN, "workspace", CALLS, COST)
 _NUMBERS = ("messages", "tokens", CALLS, COST)

@@ -49,11 +49,12 @@ def print_notices() -> None:
 
 def _left(listing: Listing) -> list[str]:
     """Return a note about sessions that git took out of their work tree."""
-    if not any(source.copies and listing.index.outside(root) for root, source in listing.sources.items()):
+    places = listing.places()
+    if not places:
         return []
-    from cortext.services.workspace.left import note, places_of
+    from cortext.services.workspace.left import note
 
-    return note(places_of(listing))
+    return note(places)
 
 
 def _without_workspace(here: str) -> list[str]:

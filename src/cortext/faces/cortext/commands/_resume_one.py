@@ -24,7 +24,7 @@ from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_list as shown
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
@@ -159,7 +159,7 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
     from cortext.faces.cortext.browse.picker import pick
 
     chosen = pick(
-        matches,
+        placed(matches, listing.places()),
         lambda rows, text: Resolver(rows).candidates(text),
         stores.folder,
         stores.workspace,
@@ -172,10 +172,9 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
 
 def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
     """Print the matches as a list to choose from by number."""
-    for number, row in enumerate(matches[:MOST_MATCHES], 1):
-        facts = (
-            f"{row.shown_type} · {clock.ago(row.last_active)} · {row.id} in {listing.labels.get(row.root, row.root)}"
-        )
+    for number, row in enumerate(placed(matches[:MOST_MATCHES], listing.places()), 1):
+        where = f"{row.id} in {listing.labels.get(row.root, row.root)}"
+        facts = " · ".join(filter(None, (row.shown_type, clock.ago(row.last_active), where, row.place)))
         print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
     if len(matches) > MOST_MATCHES:
         print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)

@@ -15,12 +15,12 @@ from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, Several, count_or_none
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, folded, rows_of_screen
-from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
+from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.services.library.listing import Listing, Row, Wanted
+from cortext.services.library.listing import Listing, Row, Wanted, placed
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
@@ -30,6 +30,7 @@ SHOWN = (
     "root",
 )  # fmt: skip
 NO_SESSIONS = "No sessions yet. Try `cortext import` or `cortext demo`."
+LONGEST_PLACE = 30  # columns of the place of a session that left its work tree
 OTHER_LINES = 4  # of the screen: the headings, what is not shown, a note, and the prompt
 
 
@@ -70,9 +71,9 @@ def run(arguments: list[str]) -> int:
         "asking": options.all,
     }
     if options.json or names:
-        rows = listing.rows(**wanted)
+        rows = placed(listing.rows(**wanted), listing.places())
         if options.json:
-            print_rows(rows, listing)
+            print_rows(rows)
             return _report_missing(listing)
         if names and rows:
             print(own_table(rows, names, listing, stores.prices))
@@ -110,14 +111,12 @@ def _fitting(count: int) -> int:
     return count if not rows_of_screen() or count <= room + 1 else room
 
 
-def print_rows(rows: list[Row], listing: Listing) -> None:
+def print_rows(rows: list[Row]) -> None:
     """Print a JSON array of sessions."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.json_views import session_json
-    from cortext.services.workspace.left import places_of
 
-    places = places_of(listing)
-    print_json([session_json(row, places.get((row.root, row.id), "")) for row in rows])
+    print_json([session_json(row) for row in rows])
 
 
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:
@@ -165,6 +164,9 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
         Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]
+    if places := listing.places():
+        left = [cut(places.get(key, ""), LONGEST_PLACE) for key in zip(roots, ids, strict=True)]
+        table_columns += [Column("PLACE", left, rank=2, style="yellow")] if any(left) else []
     if any(tags):
         table_columns.append(Column("TAGS", map_values(shown_tags, tags), rank=7, style="magenta"))
     if len(set(roots)) > 1:

@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, placed
 from cortext.wiring import tools
 
 
@@ -129,14 +129,15 @@ def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
     if options.json:
         from cortext.faces.cortext.commands.list_ import print_rows
 
-        print_rows(rows, listing)
+        print_rows(placed(rows, listing.places()))
     elif not rows and not listing.missing:
         print(_nothing_found(options))
     elif rows:
         print("Conversations that you can resume:\n")
-        for number, row in enumerate(rows, 1):
+        for number, row in enumerate(placed(rows, listing.places()), 1):
             print(f"{number}. [{terminal.line(row.shown_type)}] {paint(terminal.line(row.name), 'bold')}")
-            print(f"   Last active: {clock.ago(row.last_active)} | Status: {terminal.line(row.status)}")
+            status = terminal.line(" | ".join(filter(None, (row.status, row.place))))
+            print(f"   Last active: {clock.ago(row.last_active)} | Status: {status}")
             if row.summary:
                 print(f"   Summary: {terminal.line(row.summary)}")
             print()

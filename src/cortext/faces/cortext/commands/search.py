@@ -95,7 +95,7 @@ def print_found(found: Sequence[Found]) -> None:
         row = item.session
         before = f"{number}. "
         print(before + paint(folded(terminal.line(row.name), first=len(before), indent=len(INDENT)), "bold"))
-        facts = [row.id, row.type or row.kind, row.tool, row.status, clock.ago(row.last_active)]
+        facts = [row.id, row.type or row.kind, row.tool, row.status, row.place, clock.ago(row.last_active)]
         details = terminal.line(" · ".join(fact for fact in facts if fact))
         print("   " + paint(folded(details, first=3, indent=len(INDENT)), "dim"))
         for match in item.matches:

@@ -22,6 +22,8 @@ from cortext.model.order import order_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.damage import problem_of
+from cortext.services.library.json_views import row_of
+from cortext.services.library.listing import placed
 from cortext.services.library.stores import Found
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -72,6 +74,7 @@ def run(arguments: list[str]) -> int:
             session.id,
             session.type,
             session.shown_status,
+            placed([row_of(session, found.root, found.named_store.kind)])[0].place,
             amount(session.message_count, "message"),
             f"last active {clock.ago(session.last_active)}",
         ]
