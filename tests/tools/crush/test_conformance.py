@@ -165,3 +165,17 @@ def test_subagents_are_asides_summaries_are_no_messages_and_a_reply_may_be_unfin
     assert (reading.about.title, reading.about.model) == ("Counting herons", "gpt-5")
     calls = [part for message in messages.values() for part in message.parts_of("tool_call")]
     assert [(call.name, call.input) for call in calls] == [("bash", {"command": "ls"})]
+
+
+@pytest.mark.req("TRUE-05")
+def test_a_session_whose_parent_is_gone_is_read_as_one_of_its_own(tmp_path: Path) -> None:
+    samples = CrushSamples()
+    samples.save(tmp_path)
+    (path,) = tmp_path.rglob("crush.db")
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE sessions SET parent_session_id = 'gone' WHERE coalesce(parent_session_id, '') = ''")
+    tool = samples.tool(tmp_path)
+
+    (found,) = tool.transcripts()
+
+    assert [(message.role, message.text) for message in tool.read(found)] == list(samples.messages)

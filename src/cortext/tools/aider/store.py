@@ -27,7 +27,8 @@ from cortext.model import clock
 from cortext.model.message import USER
 from cortext.tools.aider.history import STARTED, blocks
 from cortext.tools.base import Counts, Leftover, Transcript
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.folders import entries
+from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.written import list_path
 
@@ -115,9 +116,14 @@ class AiderStore:
         return _history_paths(self._projects([head.project for head in heads if head is not None]))
 
     def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
-        """Yield the histories that do not begin as one does; of our own, those whose first line is damaged."""
-        begun = (*self._own_paths(), *(path for path in self.histories() if not _is_history(path)))
-        return unlisted(begun, listed, "Aider")
+        """Yield the histories that do not begin as one does or have another name; of our own, every one not listed."""
+        histories = self.histories()
+        folders = {os.path.dirname(history) for history in histories}  # a folder in one of them is another project
+        beside = (path for history in histories for path in renamed(history, histories))
+        others = (path for path in beside if os.path.dirname(path) in folders)
+        own = (os.path.join(self.folder, entry.name) for entry in entries(self.folder) if entry.is_file())
+        odd = (path for path in histories if not _is_history(path))
+        return unlisted(dict.fromkeys((*sorted(own), *odd, *others)), listed, "Aider")
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the conversation in this file; None if it has several."""

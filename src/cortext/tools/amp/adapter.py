@@ -16,7 +16,7 @@ from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder, output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
 from cortext.tools.shared.folders import changed_below
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
@@ -89,8 +89,8 @@ class Amp(LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other documents among the threads."""
-        return unlisted(files_below(self.folder, (".json",)), listed, self.title)
+        """Yield the other files among the threads."""
+        return unlisted_below(self.folder, listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all threads."""

@@ -31,7 +31,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import dashed, entries, is_uuid, utf16_units
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 _SUFFIX = ".jsonl"
+# What Claude Code keeps beside the sessions of a project, and in the folder of a session that it has deleted.
+_COMPANIONS = (
+    *("*/agent-*.jsonl", "*/sessions-index.json", "*/bridge-pointer.json", "*/memory/", "*/tiny_memory/", "*/bagel/"),
+    *("*/cloud-snapshots/", "*/connector-downloads/", "*/*/subagents/", "*/*/tool-results/", "*/*/session-memory/"),
+    *("*/*/workflows/", "*/*/mcp-tasks/", "*/*/*.cast"),
+)
 _LONGEST_FOLDER = 200
 _LONGEST_CONTEXT = 10_000  # UTF-16 units; of a longer hook answer the model gets only a preview
 _TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "PreToolUse"))
@@ -144,12 +150,14 @@ class ClaudeCode(SettingsFiles, LocalTool):
         return self._transcript(key, path, "") if key else None
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other files of lines beside the sessions, without those of subagents."""
-        for folder in entries(self._projects):
-            names = (entry.name for entry in entries(folder.path))
-            paths = [os.path.join(folder.path, name) for name in sorted(names) if name.endswith(_SUFFIX)]
-            own = (path for path in paths if not os.path.basename(path).startswith("agent-"))
-            yield from unlisted(own, listed, self.title)
+        """Yield the other files beside the sessions, without those that belong to one."""
+        begun = {transcript.path.removesuffix(_SUFFIX) for transcript in listed}
+
+        def belongs(path: str) -> bool:  # whatever is in the folder of a session is kept with it
+            steps = os.path.relpath(path, self._projects).split(os.sep)
+            return len(steps) > 2 and os.path.join(self._projects, *steps[:2]) in begun
+
+        return unlisted_below(self._projects, listed, self.title, _COMPANIONS, belongs)
 
     def watched(self) -> Watch:
         """Return the folder of all projects."""

@@ -13,7 +13,7 @@ from glob import glob
 from cortext.tools.base import Detected, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
-from cortext.tools.shared.leftovers import described
+from cortext.tools.shared.leftovers import described, renamed, unlisted
 from cortext.tools.shared.local import LocalTool
 
 HISTORY = "api_conversation_history.json"
@@ -50,13 +50,17 @@ class Cline(BundleTool, LocalTool):
                     yield found
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the folders of tasks without a file of a known name."""
+        """Yield the folders of tasks without a file of a known name, and such files by other names."""
         known = {os.path.dirname(transcript.path) for transcript in listed}
         for folder in self._folders():
             for path in sorted(glob(os.path.join(folder, "*", ""))):
                 task = path.rstrip(os.sep)
                 if task not in known and os.listdir(task):
                     yield Leftover(task, f"not recognised as a task of {self.title}: it is {described(task)}")
+                names = (HISTORY, OLD_HISTORY, SHOWN, ITEM, os.path.basename(task) + MESSAGES)
+                paths = [os.path.join(task, name) for name in names]
+                others = {other for path in paths for other in renamed(path, paths)} if task in known else ()
+                yield from unlisted(sorted(others), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folders of all tasks."""

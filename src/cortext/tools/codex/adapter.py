@@ -33,7 +33,7 @@ from cortext.tools.base import (
 from cortext.tools.codex import compressed
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import Program, check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -123,8 +123,9 @@ class Codex(SettingsFiles, LocalTool):
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the files among the threads that are no pages of one; the first versions kept documents."""
-        found = [path for top in (self.archive, self.sessions) for path in files_below(top, ("",))]
-        return unlisted((path for path in found if codex_pages.from_name(path) is None), listed, self.title)
+        pages = {page.path for page in self._all_pages()}
+        for folder in (self.archive, self.sessions):
+            yield from unlisted_below(folder, listed, self.title, is_companion=pages.__contains__)
 
     def watched(self) -> Watch:
         """Return the folder of all threads; what is archived does not change."""

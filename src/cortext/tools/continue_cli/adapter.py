@@ -15,7 +15,7 @@ from cortext.model.turns import Change
 from cortext.tools.base import Counts, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files
 from cortext.tools.shared.folders import changed_below
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ class Continue(LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other documents among the sessions."""
-        return unlisted(session_files(self._folder), listed, self.title)
+        """Yield the other files among the sessions, without the list of them."""
+        return unlisted_below(self._folder, listed, self.title, ("sessions.json",))
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +14,7 @@ from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.hooks import all_hooks_off, text_of
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -26,6 +25,11 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 _EVENTS_FILE = "events.jsonl"
+# What Copilot keeps beside the events of a session.
+_COMPANIONS = (
+    *("*/workspace.yaml", "*/plan.md", "*/vscode.metadata.json", "*/session.db", "*/checkpoints/", "*/files/"),
+    *("*/research/", "*/rewind-snapshots/", "*/rewind-file-snapshots/"),
+)
 _KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
@@ -95,9 +99,8 @@ class Copilot(SettingsFiles, LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other logs of events; older versions kept a file for each session."""
-        found = files_below(self._sessions, (_EVENTS_FILE,))
-        return unlisted([*found, *glob(os.path.join(self._sessions, "*.jsonl"))], listed, self.title)
+        """Yield the other files among the sessions; older versions kept a file of events for each."""
+        return unlisted_below(self._sessions, listed, self.title, _COMPANIONS)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.leftovers import Tables, described, is_empty
+from cortext.tools.shared.leftovers import Tables, described, is_empty, renamed, unlisted
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
@@ -28,7 +28,18 @@ WITH RECURSIVE family(id) AS (
 _SESSIONS = """
 SELECT sessions.id, sessions.updated_at, count(messages.id), max(messages.updated_at)
 FROM sessions JOIN messages ON messages.session_id = sessions.id
-WHERE coalesce(sessions.parent_session_id, '') = '' GROUP BY sessions.id
+WHERE {roots} GROUP BY sessions.id
+"""
+# A session whose parent is missing counts as a root.
+_ROOTS = """
+coalesce(sessions.parent_session_id, '') = '' OR sessions.parent_session_id NOT IN (SELECT id FROM sessions)
+"""
+_STRAYS = """
+WITH RECURSIVE family(id) AS (
+    SELECT id FROM sessions WHERE {roots}
+    UNION SELECT sessions.id FROM sessions JOIN family ON sessions.parent_session_id = family.id
+)
+SELECT count(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM family WHERE family.id = session_id)
 """
 _MESSAGES = """
 SELECT messages.* FROM family JOIN messages ON messages.session_id = family.id
@@ -49,7 +60,9 @@ class Crush(WatchedRowTool, LocalTool):
         "sessions": ("id", "parent_session_id", "updated_at"),
         "messages": ("id", "session_id", "role", "parts", "created_at", "updated_at"),
     }
-    bookkeeping = ("files", "read_files")
+    bookkeeping = ("files", "read_files", "goose_db_version")
+    beside = ("crush.json",)
+    strays = (_STRAYS.format(roots=_ROOTS),)
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the databases of the projects that Crush lists, and of the one that was asked for."""
@@ -64,6 +77,8 @@ class Crush(WatchedRowTool, LocalTool):
         items = field(read_object(self._list), "projects")
         if not is_empty(self._list) and not (isinstance(items, list) and all(word(item, "path") for item in items)):
             yield Leftover(self._list, f"the list of projects cannot be read: it is {described(self._list)}")
+        if not os.path.exists(self._list):
+            yield from unlisted(renamed(self._list), listed, self.title)
 
     @property
     def _list(self) -> str:
@@ -87,7 +102,7 @@ class Crush(WatchedRowTool, LocalTool):
         project = self._folders().get(folder, "")
         if not project and os.path.basename(folder) == _FOLDER:
             project = os.path.dirname(folder)
-        for key, changed, size, last in database.execute(_SESSIONS):
+        for key, changed, size, last in database.execute(_SESSIONS.format(roots=_ROOTS)):
             yield Transcript(
                 tool=self.name,
                 key=text_of(key),

@@ -16,7 +16,7 @@ from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import ForeignLines, note
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.reading import WholeReading
@@ -73,8 +73,8 @@ class Droid(LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other files of lines among the sessions."""
-        return unlisted(files_below(self.folder, (_ENDING,)), listed, self.title)
+        """Yield the other files among the sessions, without the settings of each."""
+        return unlisted_below(self.folder, listed, self.title, ("*.settings.json", "*/*.settings.json"))
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

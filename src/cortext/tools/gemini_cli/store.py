@@ -18,10 +18,11 @@ import msgspec
 from cortext.io import files as fsio
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.folders import entries
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.leftovers import unlisted, unlisted_below
 
 TOOL = "gemini"
 _NAME = re.compile(r"session-.+-([0-9A-Za-z]{8})\.jsonl?")
+_STRAY = re.compile(r"session-.*\.json")  # how the name of one begins that is not in `chats`
 _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]+)"')
 _PROJECT_HASH = re.compile(rb'"projectHash"\s*:\s*"([0-9a-f]*)"')
 _KIND = re.compile(rb'"kind"\s*:\s*"subagent"')
@@ -123,14 +124,22 @@ class GeminiStore:
         """Yield the files among the chats that are neither a session nor a second file of one."""
         listed = list(listed)
         keys = {transcript.key for transcript in listed}
+        agents = {agent for transcript in listed for agent in self.agents(transcript.path, transcript.key)}
+
+        def belongs(path: str) -> bool:
+            head = read_head(path)
+            return path in agents or (head is not None and (head.side_agent or (head.key in keys and is_chat(path))))
+
+        def is_chat(path: str) -> bool:  # directly in a folder of chats, so that a second file of a session is expected
+            return os.path.basename(os.path.dirname(path)) == "chats"
+
         for slug in self._slugs():
-            chats = os.path.join(self.chats_root, slug, "chats")
-            for left in unlisted(
-                sorted(entry.path for entry in entries(chats) if entry.is_file()), listed, "Gemini CLI"
-            ):
-                head = read_head(left.path)
-                if head is None or not (head.side_agent or head.key in keys):
-                    yield left
+            folder = os.path.join(self.chats_root, slug)
+            yield from unlisted_below(os.path.join(folder, "chats"), listed, "Gemini CLI", (), belongs)
+            others = [other.path for other in entries(folder) if other.name != "chats"]
+            others += [file.path for other in others for file in entries(other)]
+            sessions = (path for path in sorted(others) if _STRAY.match(os.path.basename(path)))
+            yield from unlisted((path for path in sessions if os.path.isfile(path)), listed, "Gemini CLI")
 
     def path_of(self, project: str, key: str) -> str:
         """Return the path of a session of this project; empty if there is none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.leftovers import Tables, files_below, unlisted
+from cortext.tools.shared.leftovers import Tables, unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
@@ -22,6 +22,7 @@ SELECT sessions.id, working_dir, updated_at, count(messages.id), max(messages.id
 FROM sessions JOIN messages ON messages.session_id = sessions.id {only} GROUP BY sessions.id
 """
 _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id"
+_STRAYS = "SELECT count(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = session_id)"
 _LINES = ".jsonl"
 
 
@@ -40,6 +41,7 @@ class Goose(WatchedRowTool, LocalTool):
         "messages": ("id", "session_id", "role", "content_json", "created_timestamp"),
     }
     bookkeeping = ("schema_version",)
+    strays = (_STRAYS,)
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)
@@ -82,12 +84,16 @@ class Goose(WatchedRowTool, LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the tables that are not read, and the files of lines that are no session."""
-        yield from super().leftovers(listed)
-        keys = {transcript.key for transcript in listed}
-        for left in unlisted(files_below(self.folder, (_LINES,)), listed, self.title):
-            if os.path.basename(left.path).removesuffix(_LINES) not in keys:  # else the database has taken it over
-                yield left
+        """Yield what the database has beside its sessions, and the files that are no session."""
+        found = list(super().leftovers(listed))
+        keys, told = {transcript.key for transcript in listed}, {left.path for left in found}
+
+        def is_known(path: str) -> bool:  # the database has taken over files of lines
+            name = os.path.basename(path)
+            return path in told or (name.endswith(_LINES) and name.removesuffix(_LINES) in keys)
+
+        yield from found
+        yield from unlisted_below(self.folder, listed, self.title, (self.database_name, "*.backup"), is_known)
 
     def watched(self) -> Watch:
         """Return the database, and the folder of the files."""

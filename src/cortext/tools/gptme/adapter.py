@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from cortext.io.batch import Later
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.gptme.store import LOG, TOOL, GptmeStore, folder_of, is_compacted, settings_of
+from cortext.tools.gptme.store import COMPANIONS, TOOL, GptmeStore, folder_of, is_compacted, settings_of
 from cortext.tools.shared.folders import changed_below
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 
@@ -63,9 +63,8 @@ class Gptme(LocalTool):
         return self._store.transcript_at(path)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other logs among the conversations."""
-        names = os.listdir(self._store.logs) if os.path.isdir(self._store.logs) else ()
-        return unlisted((os.path.join(self._store.logs, name, LOG) for name in sorted(names)), listed, self.title)
+        """Yield the other files among the conversations, without what belongs to one."""
+        return unlisted_below(self._store.logs, listed, self.title, COMPANIONS)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -24,6 +24,13 @@ TOOL = "gptme"
 LOG = "conversation.jsonl"
 SETTINGS = "config.toml"
 LOSSLESS = "lossless.jsonl"
+# What gptme keeps beside a conversation.
+COMPANIONS = (
+    *(f"*/{SETTINGS}", f"*/{LOSSLESS}", "*/events.jsonl", "*/control.jsonl", "*/progress.jsonl", "*/RESUME.md"),
+    *("*/conv-checkpoints.jsonl", "*/lesson-emissions.jsonl", "*/phase0-shadow.jsonl*", "*/model_selection_trace.json"),
+    *("*/prompt-queue-closed", "*/tui.log", "*/attachments/", "*/branches/", "*/files/", "*/tool-outputs/"),
+    *("*/views/", "*/workspace/"),
+)
 KEY = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ACTIVE_VIEW = os.path.join("views", ".current")
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
-from cortext.tools.kimi_code.store import LOG, TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
+from cortext.tools.kimi_code.store import COMPANIONS, TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.settings import SettingsFiles
 
@@ -52,9 +52,9 @@ class KimiCode(SettingsFiles, LocalTool):
         return transcript_at(path)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the main agents' logs that belong to no session."""
-        logs = files_below(self._store.sessions, (LOG,))
-        return unlisted((log for log in logs if f"{os.sep}main{os.sep}" in log), listed, self.title)
+        """Yield the other files among the sessions, without what belongs to one."""
+        logs = {log for transcript in listed for log in agents_of(transcript.path).values()}
+        return unlisted_below(self._store.sessions, listed, self.title, COMPANIONS, logs.__contains__)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

@@ -20,6 +20,11 @@ from cortext.tools.kimi_code.records import State
 
 TOOL = "kimi"
 LOG = "wire.jsonl"
+# What Kimi Code keeps beside the logs of a session's agents.
+COMPANIONS = (
+    *("*/*/state.json", "*/*/metadata.json", "*/*/session-meta*", "*/*/notify/", "*/*/logs/", "*/*/media-originals/"),
+    *("*/*/attachments/", "*/*/agents/*/tasks/", "*/*/agents/*/cron/", "*/*/agents/*/blobs/", "*/*/agents/*/plans/"),
+)
 KEY = re.compile(r"session_[0-9A-Za-z-]{8,64}")
 _FIRST = re.compile(rb'\s*\{\s*"type"\s*:\s*"metadata"\s*,[^\n]{0,200}"protocol_version"')
 _state = msgspec.json.Decoder(State)

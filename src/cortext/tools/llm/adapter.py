@@ -39,10 +39,24 @@ WITH RECURSIVE chain(hash, depth) AS (
 )
 """
 _PARTS = """
-SELECT messages.hash, messages.role, parts.type, parts.text, parts.payload
+SELECT messages.hash, messages.role, messages.parent_hash, parts.message_hash, parts.type, parts.text, parts.payload
 FROM chain JOIN messages ON messages.hash = chain.hash LEFT JOIN parts ON parts.message_hash = messages.hash
 ORDER BY chain.depth DESC, parts.position
 """
+_STRAYS = (
+    """
+WITH RECURSIVE chain(hash) AS (
+    SELECT tip_message_hash FROM threads
+    UNION SELECT messages.parent_hash FROM chain JOIN messages ON messages.hash = chain.hash
+)
+SELECT count(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM chain WHERE chain.hash = messages.hash)
+""",
+    """
+SELECT count(DISTINCT coalesce(message_hash, rowid)) FROM parts
+WHERE NOT EXISTS (SELECT 1 FROM messages WHERE messages.hash = message_hash)
+""",
+    "SELECT count(*) FROM responses WHERE conversation_id IS NULL",
+)
 _FRAGMENTS = """
 SELECT DISTINCT fragments.id, fragments.content FROM chain JOIN parts ON parts.message_hash = chain.hash
 JOIN part_fragments ON part_fragments.part_id = parts.id JOIN fragments ON fragments.id = part_fragments.fragment_id
@@ -84,8 +98,11 @@ class Llm(WatchedRowTool, LocalTool):
     }
     bookkeeping = (
         *("fragment_aliases", "system_fragments", "prompt_attachments", "tools", "tool_responses"),
-        *("tool_instances", "tool_results_attachments", "schemas", "logs"),
+        *("tool_instances", "tool_results_attachments", "schemas", "log", "logs"),
+        *("turn_tools", "turn_fragments", "turn_search", "tool_instantiations", "embeddings", "collections"),
     )
+    beside = ("embeddings.db",)
+    strays = _STRAYS
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths where the log may be: the variable of the program, on Linux, on macOS."""

@@ -42,14 +42,20 @@ class LlmReading(RowReading):
         self._turns: dict[str, Row] = {}  # by the message that ends it, or that it answers
 
     def __iter__(self) -> Iterator[Message]:
+        kinds = set()
         for (kind, identity), group in groupby(self.pieces(), _group):
             rows = [piece.values for piece in group]
             if kind == "part":
+                if kind not in kinds and rows[0].get("parent_hash") is not None:
+                    self.damaged("missing messages", f"what was said before {identity}")
                 yield from self.each([(identity, rows)], lambda found: self._messages(*found))
             elif kind == "response":
                 yield from self.each(rows, lambda row: messages_of(row, self._builder))
             else:
                 self._remember(kind, rows)
+            kinds.add(kind)
+        if "turn" in kinds and "part" not in kinds:
+            self.damaged("missing messages", "the last message is not there, which names all others")
 
     def _remember(self, kind: str, rows: list[Row]) -> None:
         for row in rows:
@@ -107,8 +113,8 @@ class LlmReading(RowReading):
                 yield self._attachment(attached, reference)
         elif kind == "attachment":
             yield self._attachment(field(values, "attachment"), reference)
-        elif kind:
-            note(self.counts.unknown, f"part {kind}")
+        elif row.get("message_hash") is not None:  # else a message without any part
+            note(self.counts.unknown, f"part {kind or 'without a type'}")
 
     def _resolved(self, values: Object) -> str:
         """Return a text that borrows from fragments: files or pages that were given with a prompt."""

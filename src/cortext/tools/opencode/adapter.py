@@ -27,9 +27,9 @@ from cortext.tools.base import (
 )
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
-from cortext.tools.opencode.store import BOOKKEEPING, TABLES, Folders, exists, is_key, transcripts
+from cortext.tools.opencode.store import BOOKKEEPING, TABLES, Folders, exists, is_key, keys_in, strays, transcripts
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.leftovers import files_below, table_leftovers
+from cortext.tools.shared.leftovers import files_below, is_empty, renamed, stray_messages, table_leftovers, unlisted
 from cortext.tools.shared.settings import SettingsFiles
 from cortext.tools.shared.sqlite import DAMAGED_DATABASE, is_database
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cortext.tools.opencode.version2 import Version2
     from cortext.tools.shared.installer import Config
 
+_PIECES = ("message/", "part/", "share/")  # what belongs to a session, beside the sessions of the oldest versions
 # The kind of event for each name that our plugin reports.
 _EVENTS = {
     "session.created": "started",
@@ -119,13 +120,15 @@ class OpenCode(SettingsFiles):
         return has(transcript.path, transcript.key)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the tables that are not read, and the documents of versions before the database that are not in it."""
+        """Yield what the databases have that is not read, other ones, and documents of versions before the database."""
         for path in self.folders.databases:
             yield from table_leftovers(path, TABLES, BOOKKEEPING)
-        known = {transcript.key for transcript in listed}
-        for path in files_below(os.path.join(self.folders.data, "storage", "session"), (".json",)):
-            key = os.path.basename(path).removesuffix(".json")
-            if is_key(key) and key not in known:
+            yield from stray_messages(path, strays(path))
+        others = renamed(os.path.join(self.folders.data, "opencode.db"), self.folders.databases)
+        yield from unlisted(others, listed, self.title)
+        known = {key for path in self.folders.databases for key in keys_in(path)}
+        for path in files_below(os.path.join(self.folders.data, "storage", "session"), _PIECES):
+            if os.path.basename(path).removesuffix(".json") not in known and not is_empty(path):
                 yield Leftover(path, "OpenCode has not moved this session into its database, which is what is read")
 
     def transcript_at(self, path: str) -> Transcript | None:

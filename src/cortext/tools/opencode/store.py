@@ -40,7 +40,17 @@ FROM family JOIN session ON session.id = family.id JOIN session root ON root.id 
 GROUP BY family.root
 """
 )
-
+# Statements that count the messages of no session that is listed: its row is missing, or two are each other's parent.
+_STRAYS = """
+WITH RECURSIVE every(id, parent_id) AS ({sessions}), family(id) AS (
+    SELECT id FROM every WHERE parent_id IS NULL OR parent_id NOT IN (SELECT id FROM every)
+    UNION SELECT every.id FROM every JOIN family ON every.parent_id = family.id
+)
+SELECT count(*) FROM {messages} WHERE NOT EXISTS (SELECT 1 FROM family WHERE family.id = session_id)
+"""
+_STRAY_PARTS = """
+SELECT count(DISTINCT message_id) FROM part WHERE NOT EXISTS (SELECT 1 FROM message WHERE message.id = message_id)
+"""
 
 # Tables that are read, with the columns that this needs, and those that hold OpenCode's own affairs.
 TABLES = {
@@ -80,6 +90,34 @@ class Folders:
         """The databases that exist: the one that OpenCode uses by default, and those of its other channels."""
         others = sorted(glob(os.path.join(glob_escape(self.data), "opencode*.db")))
         return [path for path in dict.fromkeys([self.database, *others]) if os.path.exists(path)]
+
+
+def _every_session(database: sqlite3.Connection) -> str:
+    """Return the query for all sessions of a database, those of side agents and of both versions."""
+    tables = [name for name in ("session", "session_v2") if {"id", "parent_id"} <= columns(database, name)]
+    return " UNION ".join(f"SELECT id, parent_id FROM {name}" for name in tables) or "SELECT NULL, NULL"
+
+
+def keys_in(path: str) -> set[str]:
+    """Return the ids of all sessions of a database, those of side agents too; none if it cannot be read."""
+    try:
+        with connection(path) as database:
+            return {text_of(row[0]) for row in database.execute(_every_session(database))}
+    except sqlite3.Error:
+        return set()
+
+
+def strays(path: str) -> list[str]:
+    """Return the statements that count the messages of a database which belong to no session that is listed."""
+    try:
+        with connection(path) as database:
+            sessions = _every_session(database)
+    except sqlite3.Error:
+        return []
+    return [
+        _STRAY_PARTS,
+        *(_STRAYS.format(sessions=sessions, messages=name) for name in ("message", "session_message")),
+    ]
 
 
 class SessionRow(NamedTuple):

@@ -10,12 +10,14 @@ from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import step_below
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.leftovers import unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.values import word
 
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 _STATE = "base_state.json"
+# What OpenHands keeps beside the events of a conversation.
+_COMPANIONS = ("*/meta.json", "*/TASKS.json", "*/*.md", "*/bash_events/", "*/observations/")
 
 
 class OpenHands(BundleTool, LocalTool):
@@ -62,10 +64,14 @@ class OpenHands(BundleTool, LocalTool):
         )
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the folders of conversations without an event of a known name."""
-        names = sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else ()
-        states = (os.path.join(self.folder, name, _STATE) for name in names)
-        return unlisted(states, listed, self.title)
+        """Yield the other files among the conversations, without the events of those that are listed."""
+        folders = {os.path.join(os.path.dirname(transcript.path), "events") for transcript in listed}
+
+        def is_event(path: str) -> bool:
+            folder, name = os.path.split(path)
+            return folder in folders and _EVENT.fullmatch(name) is not None
+
+        return unlisted_below(self.folder, listed, self.title, _COMPANIONS, is_event)
 
     def watched(self) -> Watch:
         """Return the folder of all conversations."""

@@ -29,7 +29,7 @@ from cortext.tools.base import (
 from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import files_below, unlisted, unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 
@@ -125,8 +125,10 @@ class Pi(LocalTool):
         return file_transcript(self.name, header.id, path) if header is not None else None
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other files of lines among the sessions."""
-        return unlisted(files_below(self._sessions, (".jsonl",)), listed, self.title)
+        """Yield the other files among the sessions; in a folder that the user chose, those of lines."""
+        if not self._chosen_folder:
+            return unlisted_below(self._sessions, listed, self.title)
+        return unlisted((path for path in files_below(self._sessions) if ".jsonl" in path), listed, self.title)
 
     def watched(self) -> Watch:
         """Return the folder of all sessions."""

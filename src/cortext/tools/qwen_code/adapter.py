@@ -25,7 +25,7 @@ from cortext.tools.base import (
 )
 from cortext.tools.shared.folders import changed_below, dashed, entries, file_transcript, is_uuid
 from cortext.tools.shared.hooks import additional_context, all_hooks_off, event_of, text_of
-from cortext.tools.shared.leftovers import files_below, unlisted
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.settings import SettingsFiles
@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from cortext.tools.shared.installer import Config
 
 _SUFFIX = ".jsonl"
+# What Qwen Code keeps beside the sessions of a project.
+_COMPANIONS = (
+    *("*/chats/*.runtime.json", "*/chats/*.worktree.json", "*/chats/*.pr.json", "*/chats/*.ledger.jsonl"),
+    *("*/subagents/", "*/tool-results/", "*/workflows/", "*/diagnostics/", "*/memory/", "*/*.json", "*/*.md"),
+)
 _KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
@@ -101,8 +106,8 @@ class QwenCode(SettingsFiles, LocalTool):
         return file_transcript(self.name, key, path) if key else None
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the other files of lines among the sessions."""
-        return unlisted(files_below(self._projects, (".jsonl",)), listed, self.title)
+        """Yield the other files among the sessions."""
+        return unlisted_below(self._projects, listed, self.title, _COMPANIONS)
 
     def watched(self) -> Watch:
         """Return the folder of all projects."""

@@ -9,37 +9,86 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from cortext.io import files as fsio
+from cortext.model.amounts import amount
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared import jsonc
+from cortext.tools.shared.folders import entries
 from cortext.tools.shared.lines import concatenated_values
 from cortext.tools.shared.sqlite import columns, connection, is_database
 
 _BEGIN = 1 << 16
 _SHOWN = 6  # fields or tables of a description
-# Tables with these words in their name or columns may hold conversations; others are the program's own affair.
-_SPEAKING = re.compile(
-    r"session|message|conversation|thread|chat|turn|prompt|response|event|transcript|bubble|composer", re.IGNORECASE
-)
 # Endings of transcripts in any tool's store; what else a tool keeps beside them is never a conversation of its own.
 _ENDINGS = (".json", ".jsonl", ".jsonl.zst", ".db", ".sqlite", ".sqlite3", ".vscdb", ".zip")
 _RECORD = re.compile(rb'"(?:role|messages?|(?:session|conversation|thread)_?id|mapping)"\s*:', re.IGNORECASE)
 _TABLE = re.compile(r"(?:messages?|sessions?|conversations?|threads?|chats?)(?:_v?\d+)?", re.IGNORECASE)
+_NAMED = 100  # files that are named one by one; the others are counted
+_LOOKED_AT = 100_000  # files below a folder: listing more would take seconds
+_WORKING = re.compile(r".*\.tmp\b.*|.*(\.lock|-wal|-shm|-journal)")  # files of a program at work, and of SQLite
+# Columns of other types hold no text; SQLite accepts any name of a type, and none.
+_WORDLESS = re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC|BOOL|DATE|TIME", re.IGNORECASE)
+_DATABASES = (".db", ".sqlite", ".vscdb")
 _INTERNAL = re.compile(r"sqlite_.*|.*_fts\d?(_\w+)?|_?\w*migrations?\w*", re.IGNORECASE)
 
 Tables = Mapping[str, Iterable[str]]  # the columns that an adapter needs of each table that it knows
 
 
 def unlisted(paths: Iterable[str], listed: Iterable[Transcript], title: str) -> Iterator[Leftover]:
-    """Yield the files that are not among the transcripts, except for empty ones: nothing can be lost in those."""
+    """Yield the files that are not among the transcripts, except for empty ones: nothing can be lost in those.
+
+    If there are very many, the first are named, and the others counted.
+    """
     known = {transcript.path for transcript in listed}
-    for path in paths:
-        if path not in known and not is_empty(path):
-            yield Leftover(path, f"not recognised as a conversation of {title}: it is {described(path)}")
+    left = (path for path in paths if path not in known and not is_empty(path))
+    for path in islice(left, _NAMED):
+        yield Leftover(path, f"not recognised as a conversation of {title}: it is {described(path)}")
+    if rest := list(left):
+        count = amount(len(rest), "more file")
+        yield Leftover(os.path.dirname(rest[0]), f"{count}, here and below, not recognised as conversations of {title}")
+
+
+def unlisted_below(
+    folder: str,
+    listed: Iterable[Transcript],
+    title: str,
+    companions: Sequence[str] = (),
+    is_companion: Callable[[str], bool] = lambda path: False,
+) -> Iterator[Leftover]:
+    """Yield every file below the folder of a tool's sessions that is neither a transcript nor a known companion.
+
+    `companions` says what else the program writes there, as patterns relative to the folder: `*` stands for a part of
+    one name, and one that ends in `/` for a folder with everything in it. `is_companion` decides where no pattern can.
+    """
+    files = files_below(folder, companions)
+    first = list(islice(files, _LOOKED_AT))
+    yield from unlisted((path for path in first if not is_companion(path)), listed, title)
+    if next(files, None) is not None:
+        yield Leftover(folder, f"it has more than {_LOOKED_AT} files; only these were looked at")
+
+
+def renamed(path: str, known: Iterable[str] = ()) -> Iterator[str]:
+    """Yield the files in a folder with other things that may be this one by another name, without those that are known.
+
+    Such a file has its stem in the name, or is a database like it, or has its name and is in a subfolder.
+    """
+    folder, name = os.path.split(path)
+    stem, ending = os.path.splitext(name)
+    passed = set(known)
+    for entry in sorted(entries(folder), key=lambda entry: entry.name):
+        if entry.is_dir(follow_symlinks=False):
+            inner = os.path.join(entry.path, name)
+            if not entry.name.startswith(".") and inner not in passed and os.path.isfile(inner):
+                yield inner
+        elif entry.path in passed or _WORKING.fullmatch(entry.name):
+            continue
+        elif stem in entry.name or (ending in _DATABASES and is_database(entry.path)):
+            yield entry.path
 
 
 def is_empty(path: str) -> bool:
@@ -50,12 +99,16 @@ def is_empty(path: str) -> bool:
         return True
 
 
-def files_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
-    """Yield the files below a folder whose names have one of these endings, in order; no hidden and temporary ones."""
+def files_below(folder: str, companions: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the files below a folder in order; no companions, see `unlisted_below`, no hidden and temporary ones."""
+    known = re.compile("|".join("[^/]*".join(map(re.escape, text.split("*"))) for text in companions) or "(?!)")
+    begin = len(os.path.join(folder, ""))
     for top, folders, names in os.walk(folder):
-        folders.sort()
-        found = (name for name in sorted(names) if name.endswith(endings) and not name.endswith((".tmp", ".lock")))
-        yield from (os.path.join(top, name) for name in found if not name.startswith("."))
+        below = os.path.join(top, "")[begin:]
+        folders[:] = sorted(name for name in folders if name[0] != "." and not known.fullmatch(f"{below}{name}/"))
+        for name in sorted(names):
+            if name[0] != "." and not _WORKING.fullmatch(name) and not known.fullmatch(below + name):
+                yield os.path.join(top, name)
 
 
 def described(path: str) -> str:
@@ -174,29 +227,44 @@ def tables_of(database: sqlite3.Connection) -> list[str]:
 
 
 def table_leftovers(path: str, known: Tables, bookkeeping: Iterable[str] = ()) -> Iterator[Leftover]:
-    """Yield the tables of a database that are not known and may hold conversations, and what the known ones lack.
+    """Yield the tables of a database that are not known and have text, and what the known ones lack.
 
     `bookkeeping` are tables that are known and not read. A database that cannot be read is listed as a transcript.
     """
     try:
         with connection(path) as database:
             found = tables_of(database)
-            missing = [set(needed) for name, needed in known.items() if needed and name not in found]
             for name in found:
                 has = columns(database, name)
                 wanting = sorted(set(known.get(name, ())) - has)
                 if wanting:
                     yield Leftover(path, f"its table {name} has no column {', '.join(wanting)}")
-                if name in known or name in bookkeeping:
-                    continue
-                # It may hold a conversation if it is spoken of, or if it looks like a known table by another name.
-                is_speaking = any(map(_SPEAKING.search, (name, *has))) or any(needed <= has for needed in missing)
-                if is_speaking and (count := _rows(database, name)):
+                # Any other text may be what was said, whatever the table is called.
+                is_other = name not in known and name not in bookkeeping and _has_text(database, name)
+                if is_other and (count := _rows(database, name)):
                     yield Leftover(path, f"its table {name} ({count} rows) is of a kind that is not known yet")
             if found and not any(name in known for name in found):
                 yield Leftover(path, f"none of the tables that are known is in it: it has {_some(found)}")
     except sqlite3.Error:
         return
+
+
+def stray_messages(path: str, statements: Iterable[str]) -> Iterator[Leftover]:
+    """Yield that messages in a database belong to no conversation that is listed, as these statements count them."""
+    for statement in statements:
+        try:
+            with connection(path) as database:
+                count = int(database.execute(statement).fetchone()[0])
+        except sqlite3.Error:
+            continue  # a table is missing, which is told of the tables
+        if count:
+            yield Leftover(path, f"it has {amount(count, 'message')} of no conversation that is listed")
+
+
+def _has_text(database: sqlite3.Connection, table: str) -> bool:
+    """Whether a column of a table may hold text."""
+    types = database.execute("SELECT type FROM pragma_table_info(?)", (table,))
+    return any(not _WORDLESS.search(declared or "") for (declared,) in types)
 
 
 def _rows(database: sqlite3.Connection, table: str) -> int:

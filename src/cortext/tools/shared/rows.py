@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.leftovers import Tables, table_leftovers
+from cortext.tools.shared.leftovers import Tables, renamed, stray_messages, table_leftovers, unlisted
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import DAMAGED_DATABASE, connection, is_database, text_of
@@ -21,9 +21,12 @@ _ERROR = "error"  # the kind of the only piece of a database that cannot be read
 class RowTool(BundleTool):
     """An adapter for conversations in databases. A subclass knows where they are and what their tables mean."""
 
+    title: str
     database_name: str  # of the files
     tables: ClassVar[Tables]  # those that are read, with the columns that each needs
     bookkeeping: Sequence[str] = ()  # tables that are known and not read
+    beside: Sequence[str] = ()  # files of similar names that the program keeps in the same folder, and databases
+    strays: Sequence[str] = ()  # statements that count the messages of no conversation that is listed
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the paths of the tool's databases; some may not exist."""
@@ -48,10 +51,15 @@ class RowTool(BundleTool):
                     yield found
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
-        """Yield the tables that may hold conversations and are not those that are read."""
-        for path in self.databases():
+        """Yield what may hold conversations and is not read: tables, messages of none, databases by other names."""
+        paths = list(self.databases())
+        for path in paths:
             if os.path.exists(path):
                 yield from table_leftovers(path, self.tables, self.bookkeeping)
+                yield from stray_messages(path, self.strays)
+            beside = (os.path.join(os.path.dirname(path), name) for name in self.beside)
+            known = [*paths, *(other for other in beside if not (other.endswith(".json") and is_database(other)))]
+            yield from unlisted(renamed(path, known), listed, self.title)
 
     def transcripts_in(self, path: str) -> Iterator[Transcript]:
         """Yield every conversation of a database, wherever it is. A damaged one is this tool's if it has the name."""

@@ -19,7 +19,7 @@ from cortext.io.inside import inside
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.folders import is_uuid, step_below
-from cortext.tools.shared.leftovers import described, is_empty
+from cortext.tools.shared.leftovers import described, is_empty, unlisted_below
 from cortext.tools.shared.values import valid_fields
 from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
 
@@ -30,6 +30,13 @@ _LARGEST = 1 << 31
 _STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
 _VIBE_2 = "session_"
 _OTHERS = ("active", "plugins")  # folders beside the sessions in which Vibe keeps no conversation
+# What Vibe keeps there, and the files of a session itself: whether they can be read is checked session by session.
+_COMPANIONS = (
+    *(f"{folder}/" for folder in _OTHERS),
+    *(f"{_VIBE_2}*/{name}" for name in (META, LINES, "attachments/", "agents/")),
+    *(f"unified/*/{name}" for name in (CURRENT, META, "scheduled-loops.json", "attachments/", "tool-results/")),
+    *("unified/*/chunks/*.json", "unified/*/journal/*.jsonl", "unified/*/generations/*/*.json"),
+)
 
 Contents = dict[str, bytes]
 
@@ -101,7 +108,9 @@ class VibeStore:
                     yield transcript
 
     def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
-        """Yield the folders that are no session that can be read, without those of subagents."""
+        """Yield what is no session that can be read, without those of subagents."""
+        listed = list(listed)
+        yield from unlisted_below(self.root, listed, "Mistral Vibe", _COMPANIONS)
         for name in _listed(self.root):
             folder = os.path.join(self.root, name)
             is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.unified
