@@ -259,3 +259,65 @@ def test_a_copy_of_the_whole_database_is_a_collection(tmp_path: Path) -> None:
     (found,) = samples.tool(tmp_path).transcripts_in(str(backup))
 
     assert (found.key, found.project) == (KEY, "")
+
+
+def changed(home: Path, *statements: str) -> list[str]:
+    """Store the conversation, change the database, and return what is told of it beside the transcripts."""
+    samples = CursorSamples()
+    samples.save(home)
+    with closing(sqlite3.connect(home / samples.user / "globalStorage/state.vscdb")) as database, database:
+        for statement in statements:
+            database.execute(statement)
+    tool = samples.tool(home)
+    return [left.why for left in tool.leftovers(list(tool.transcripts()))]
+
+
+STRAY = "it has 7 messages of no conversation that is listed"
+
+
+@pytest.mark.req("TRUE-05")
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        (
+            "UPDATE cursorDiskKV SET value = replace(value, 'fullConversationHeadersOnly', 'conversationHeaders')",
+            ["1 record of conversations without a field of messages that is known", STRAY],
+        ),
+        (
+            "UPDATE cursorDiskKV SET key = replace(key, 'composerData:', 'composerDataV2:')",
+            [STRAY, "its keys composerDataV2: (2 rows) are of a kind that is not known yet"],
+        ),
+        (
+            "UPDATE cursorDiskKV SET key = replace(key, 'bubbleId:', 'bubble2:')",
+            ["its keys bubble2: (8 rows) are of a kind that is not known yet"],
+        ),
+        (
+            """INSERT INTO cursorDiskKV VALUES ('conversation:1', '{"messages": [{"role": "user"}]}')""",
+            ["its keys conversation: (1 row) are of a kind that is not known yet"],
+        ),
+        (
+            f"INSERT INTO cursorDiskKV VALUES ('talk:1', '{'Herons stand in the reeds. ' * 20}')",
+            ["its keys talk: (1 row) are of a kind that is not known yet"],
+        ),
+        ('INSERT INTO cursorDiskKV VALUES (\'agentKv:blob:1\', \'{"role": "user", "content": "Hi"}\')', []),
+        ('INSERT INTO cursorDiskKV VALUES (\'rowHeights:1\', \'{"heights": [7, 8], "text": ""}\')', []),
+        (f"INSERT INTO cursorDiskKV VALUES ('cache:1', '{'ab' * 400}')", []),
+        (
+            'INSERT INTO ItemTable VALUES (\'chat.v2\', \'{"tabs":[{"bubbles":[{"text":"Hi"}]}]}\')',
+            ["its item chat.v2 is of a kind that is not known yet"],
+        ),
+        (f"INSERT INTO ItemTable VALUES ('{CHATS}', 'not JSON')", [f"its item {CHATS} is not JSON"]),
+        ("INSERT INTO ItemTable VALUES ('colors', '{\"conversation\":[]}')", []),
+    ],
+)
+def test_keys_and_records_that_may_hold_what_was_said_are_told(tmp_path: Path, statement: str, told: list[str]) -> None:
+    assert changed(tmp_path, statement) == told
+
+
+@pytest.mark.req("TRUE-05")
+def test_a_conversation_without_any_of_its_messages_is_damaged(tmp_path: Path) -> None:
+    changed(tmp_path, "DELETE FROM cursorDiskKV WHERE key LIKE 'bubbleId:%'")
+
+    messages, reading = read(CursorSamples().tool(tmp_path))
+
+    assert messages == [] and sum(reading.counts.damaged.values()) == 1

@@ -6,10 +6,11 @@ message (`bubbleId:ID:MESSAGE`). Older versions kept them in the database of eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.leftovers import Tables
 from cortext.tools.shared.local import LocalTool
@@ -28,6 +29,7 @@ class Cursor(RowTool, LocalTool):
     command = "cursor"
     database_name = "state.vscdb"
     proof = "samples"
+    beside = ("state.vscdb.backup",)
     tables: ClassVar[Tables] = {"cursorDiskKV": ("key", "value"), "ItemTable": ("key", "value")}
 
     def databases(self, project: str | None = None) -> Iterable[str]:
@@ -36,6 +38,15 @@ class Cursor(RowTool, LocalTool):
         from cortext.tools.shared.vscode import user_folders
 
         return [path for user in user_folders(self.home, self.environ, ("Cursor",)) for path in databases_in(user)]
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the tables, and in those that are known the keys and records, that may hold what was said."""
+        from cortext.tools.cursor.unread import leftovers_in
+
+        yield from super().leftovers(listed)
+        for path in self.databases():
+            if os.path.exists(path):
+                yield from leftovers_in(path, {found.key for found in listed if found.path == path})
 
     def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
         """Yield the conversations of one database."""

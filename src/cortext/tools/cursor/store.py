@@ -18,8 +18,8 @@ from cortext.tools.shared.values import objects, word
 from cortext.tools.shared.vscode import folder_of_workspace
 
 _FILE = "state.vscdb"
-_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
-_COMPOSERS = "composer.composerData"
+CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+COMPOSERS = "composer.composerData"
 
 _CONVERSATIONS = """
 SELECT key, CAST(value AS BLOB) FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'
@@ -105,8 +105,12 @@ def rows(database: sqlite3.Connection, key: str) -> Iterator[Piece]:
         found = list(query(database, "conversation", _VALUE, (f"composerData:{key}",)))
         if found:
             yield from found
-            for header in objects(object_of(text_of(found[0].values["value"])), "fullConversationHeadersOnly"):
-                yield from query(database, "message", _VALUE, (f"bubbleId:{key}:{word(header, 'bubbleId')}",))
+            headers = objects(object_of(text_of(found[0].values["value"])), "fullConversationHeadersOnly")
+            names = [f"bubbleId:{key}:{word(header, 'bubbleId')}" for header in headers]
+            if names and not any(database.execute(_LENGTH, (name,)).fetchone() for name in names):
+                yield Piece("message", {"key": "the rows of all messages"})  # one without a value is counted as damage
+            for name in names:
+                yield from query(database, "message", _VALUE, (name,))
             return
     record = _old(database).get(key)
     if record is not None:
@@ -116,10 +120,10 @@ def rows(database: sqlite3.Connection, key: str) -> Iterator[Piece]:
 def _old(database: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Return the conversations that are complete in the database of a project, by id."""
     found = {}
-    for chat in objects(_item(database, _CHATS), "tabs"):
+    for chat in objects(_item(database, CHATS), "tabs"):
         if word(chat, "tabId") and objects(chat, "bubbles"):
             found[word(chat, "tabId")] = chat
-    for composer in objects(_item(database, _COMPOSERS), "allComposers"):
+    for composer in objects(_item(database, COMPOSERS), "allComposers"):
         if word(composer, "composerId") and objects(composer, "conversation"):
             found[word(composer, "composerId")] = composer
     return found
@@ -145,7 +149,7 @@ def _projects(user: str) -> dict[str, str]:
             continue
         try:
             with connection(path) as database:
-                listed = _item(database, _COMPOSERS)
+                listed = _item(database, COMPOSERS)
         except sqlite3.Error:
             continue  # its own listing reports it
         found.update((word(composer, "composerId"), project) for composer in objects(listed, "allComposers"))
