@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from argparse import ArgumentParser
 
@@ -41,10 +42,10 @@ def run(arguments: list[str]) -> int:
     tools = all_tools()
     endangered = {item.tool: item for item in Rescue(stores_for().capture, tools).warnings}
     rows = overview(tools, failed)
+    alarms: dict[str, list[str]] = {}
+    for alarm in uncaptured.alarms():
+        alarms.setdefault(alarm.tool, []).append(alarm.text)
     if options.json:
-        alarms: dict[str, list[str]] = {}
-        for alarm in uncaptured.alarms():
-            alarms.setdefault(alarm.tool, []).append(alarm.text)
         listed = [
             {
                 **msgspec.to_builtins(row),
@@ -66,14 +67,14 @@ def run(arguments: list[str]) -> int:
         ]
         heads = ("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS", "SUPPORTED", "FROM/TO")
         print(table(heads, lines, styles=("cyan",)))
-    if others := ", ".join(row.name for row in rows if row not in here):
+    if others := ", ".join(row.name for row in rows if row not in here and row.name not in alarms):
         print(f"Not installed, and without conversations here: {others}")
     if pairs := [row.pairs for row in rows if row.pairs is not None]:
         passed, run, date = sum(p.passed_to for p in pairs), sum(p.run_to for p in pairs), max(p.date for p in pairs)
         possible = sum("resume" in row.supported for row in rows) ** 2
         print(f"Resumed from one tool in another by test: {run} of {possible} pairs, {passed} passed, last on {date}")
-    for alarm in uncaptured.alarms():
-        print(f"{paint('!', 'yellow')} {terminal.line(alarm.text)}")
+    for text in itertools.chain.from_iterable(alarms.values()):
+        print(f"{paint('!', 'yellow')} {terminal.line(text)}")
     for item in endangered.values():
         print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
     return 0
