@@ -15,6 +15,7 @@ import pytest
 from tests.tools.codex import corpus as codex
 from tests.tools.codex.test_pages import save_rewound_thread, squeeze
 from tests.tools.gemini_cli import corpus as gemini
+from tests.tools.opencode import corpus as opencode
 from tests.tools.opencode.test_version2 import SPOKEN as SPOKEN_IN_OPENCODE
 from tests.tools.opencode.test_version2 import upgraded
 from tests.tools.vibe import samples as vibe
@@ -39,6 +40,7 @@ from cortext.wiring.stores import Stores
 pytestmark = pytest.mark.req("TRUE-05")
 
 Before = Callable[[pytest.MonkeyPatch], None]
+ASKED, ANSWERED = "How many herons?", "Two herons."
 UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
@@ -79,6 +81,18 @@ def only_version_1(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(opencode_adapter, "TABLES", known)
 
 
+def opencode_database(home: Path) -> None:
+    corpus = opencode.Corpus(home / ".local/share/opencode/opencode.db")
+    corpus.session()
+    corpus.user(ASKED)
+    corpus.assistant(ANSWERED)
+    corpus.close()
+
+
+def only_documents_of_opencode(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(opencode_store.Folders, "databases", property(lambda folders: []))
+
+
 def vibe_3(home: Path) -> None:
     vibe.save_unified(home, vibe.JOURNAL)
 
@@ -100,6 +114,12 @@ CHANGES: dict[
     "Codex, pages of a thread": (codex_rewound, only_first_pages, Codex, ["two-b"]),
     "Codex, compressed pages": (codex_compressed, without_library, Codex, [text for _, text in codex.EVERYDAY]),
     "OpenCode 1 to 2": (opencode_2, only_version_1, OpenCode, [text for _, text in SPOKEN_IN_OPENCODE]),
+    "OpenCode, files to a database": (
+        opencode_database,
+        only_documents_of_opencode,
+        OpenCode,
+        [ASKED, ANSWERED],
+    ),
     "Vibe 2 to 3": (vibe_3, only_vibe_2, Vibe, [text for _, text in vibe.SPOKEN]),
 }
 
