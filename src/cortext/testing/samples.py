@@ -20,6 +20,9 @@ class Samples(ABC):
     unknown: Sequence[bytes] = ()  # records of kinds that the adapter does not know
     broken: Sequence[bytes] = ()  # records that cannot be read, in addition to those that the suite tries itself
 
+    # Whether the folder of the conversation is the tool's own. In a project, a subfolder is another one's affair.
+    has_folder = True
+
     # Settings files of users, path in the project → text. Each set gets our entries, and is then restored byte by byte.
     settings: Sequence[Mapping[str, str]] = ()
     # Settings that the tool itself would reject. The adapter names the file in an error and changes nothing.

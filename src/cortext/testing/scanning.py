@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from cortext.tools.shared.sqlite import is_database
 CONTENTS = (b"not JSON at all", b"\xff\xfe\xfd\n", b'{"half": "a rec', b"[" * 5_000, b"null", b"{}", b"[7]", b"\0" * 64)
 VALUES: tuple[Any, ...] = (None, 0.5, "x", {}, [7])
 _DEEPEST = 3
+_KEYS = re.compile(r"(^|_)(id|key|hash|role|type)$")  # columns that tie a row to others, or say what it is
 
 
 class ScanningConformance(Conformance):
@@ -55,7 +58,31 @@ class ScanningConformance(Conformance):
     def test_a_renamed_table_or_column_is_never_passed_over(self, home: Path, tool: TranscriptSource) -> None:
         for path in self._files(home, tool):
             for statement in _renames(path) if is_database(str(path)) else ():
-                self._check(home, tool, path, partial(_execute, statement), statement)
+                self._check(home, tool, path, partial(_execute, statement, ()), statement)
+
+    def test_a_file_by_another_name_is_never_passed_over(self, home: Path, tool: TranscriptSource) -> None:
+        files, complete = self._files(home, tool), len(_messages(account_of(tool)))
+        for path in files:
+            moved = (f"new/{path.name}",) if self.samples.has_folder else ()
+            for name in (*_other_names(path.name), *moved):
+                self._check(home, tool, path, partial(_move, path.parent / name), name, complete)
+
+    def test_a_row_with_another_key_is_never_passed_over(self, home: Path, tool: TranscriptSource) -> None:
+        files, complete = self._files(home, tool), len(_messages(account_of(tool)))
+        for path in files:
+            for statement, values in _garbled(path) if is_database(str(path)) else ():
+                self._check(home, tool, path, partial(_execute, statement, values), f"{statement} {values}", complete)
+
+    def test_an_unknown_table_is_never_passed_over(self, home: Path, tool: TranscriptSource) -> None:
+        for path in self._files(home, tool):
+            if not is_database(str(path)):
+                continue
+            with closing(sqlite3.connect(path)) as database, database:
+                database.execute("CREATE TABLE talk (id TEXT, said_by TEXT, words TEXT)")
+            before = account_of(tool)
+            _execute("INSERT INTO talk VALUES ('1', 'user', 'How many herons?')", (), path)
+
+            assert len(account_of(tool)) > len(before), path
 
     def _files(self, home: Path, tool: TranscriptSource) -> list[Path]:
         """Store the conversation; return the files that it consists of."""
@@ -66,14 +93,24 @@ class ScanningConformance(Conformance):
         return sorted(path for path in home.rglob("*") if path.is_file() and path not in before)
 
     def _check(
-        self, home: Path, tool: TranscriptSource, path: Path, change: Callable[[Path], object], name: str
+        self,
+        home: Path,
+        tool: TranscriptSource,
+        path: Path,
+        change: Callable[[Path], object],
+        name: str,
+        complete: int = 1,
     ) -> None:
-        """Change a file, check that the conversation is read or the loss is told, and restore the file."""
-        original = path.read_bytes()
+        """Change a file, check that this many messages are read or the loss is told, and restore the file."""
+        original, others = path.read_bytes(), set(home.rglob("*"))
         try:
             change(path)
-            assert account_of(tool), f"{path.relative_to(home)} with {name}: neither read nor told"
+            said = account_of(tool)
+            is_told = len(_messages(said)) >= complete or len(said) > len(_messages(said))
+            assert is_told, f"{path.relative_to(home)} with {name}: neither read nor told"
         finally:
+            for created in sorted(set(home.rglob("*")) - others, reverse=True):
+                created.rmdir() if created.is_dir() else created.unlink()
             for file in (path, *(path.with_name(path.name + log) for log in ("-wal", "-shm"))):
                 file.unlink(missing_ok=True)
             path.write_bytes(original)
@@ -92,6 +129,18 @@ def account_of(tool: TranscriptSource) -> list[Any]:
     except (CortextError, OSError) as error:  # an import reports it
         said.append(error)
     return said
+
+
+def _messages(said: list[Any]) -> list[Any]:
+    """Return the messages of an account."""
+    return [item for item in said if isinstance(item, tuple)]
+
+
+def _other_names(name: str) -> Iterator[str]:
+    """Yield the names that another version may give to a file."""
+    stem, dot, _ = name.rpartition(".")
+    yield from (f"{name}.zst", f"{name}2", f"v3-{name}")
+    yield from (f"{stem}.{ending}" for ending in ("json", "jsonl", "db") if dot and stem and f"{stem}.{ending}" != name)
 
 
 def _odd(value: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -117,11 +166,31 @@ def _renames(path: Path) -> Iterator[str]:
                 yield f'ALTER TABLE "{table}" RENAME COLUMN "{row[1]}" TO "{row[1]}_next"'
 
 
+def _garbled(path: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the changes that break what ties one row to others, or says what it is."""
+    with closing(sqlite3.connect(path)) as database:
+        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for table in tables:
+            if table.startswith("sqlite_"):
+                continue
+            ends = database.execute(f'SELECT min(rowid), max(rowid) FROM "{table}" HAVING count(*)').fetchone()
+            for row in database.execute(f'PRAGMA table_info("{table}")').fetchall():
+                if not _KEYS.search(row[1]) or (row[5] and "INT" in row[2]):  # a number of the row itself
+                    continue
+                for number, odd in product(sorted(set(ends or ())), (None, "x")):
+                    yield f'UPDATE OR IGNORE "{table}" SET "{row[1]}" = ? WHERE rowid = ?', (odd, number)
+
+
+def _move(target: Path, path: Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    path.rename(target)
+
+
 def _write(data: bytes, path: Path) -> None:
     path.write_bytes(data)
 
 
-def _execute(sql: str, path: Path) -> None:
+def _execute(sql: str, values: tuple[Any, ...], path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA legacy_alter_table = ON")
-        database.execute(sql)
+        database.execute(sql, values)

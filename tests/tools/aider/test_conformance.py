@@ -31,6 +31,7 @@ PIECES = (
 
 
 class AiderSamples(Samples):
+    has_folder = False
     records = len(PIECES)
     messages = (
         ("user", "Read note.txt\n\n覚えて 🦩"),
