@@ -88,6 +88,19 @@ def test_a_tool_that_ends_at_once_with_an_error_is_reported(env: dict[str, str],
     assert f"claude-{KEYS[0]} is kept as it was" in line and "--ai" in line
 
 
+@pytest.mark.req("TRUE-02", "FLOW-03")
+@pytest.mark.parametrize("last", ['rm "$file"', ': > "$file"', 'echo "{}" >> "$file"'], ids=["gone", "empty", "grown"])
+def test_what_a_tool_has_lost_is_told_when_it_ends(env: dict[str, str], tmp_path: Path, last: str) -> None:
+    spoil = f'for file in "$HOME"/.claude/projects/*/*.jsonl; do {last}; done'
+    script = f'#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\n{spoil}\nexit 7\n'
+    (tmp_path / "bin" / "claude").write_text(script)
+    done = cortext("resume", f"claude-{KEYS[0]}", "--ai", "claude", cwd=tmp_path, env=env)
+    assert done.code == 7, "the tool's own exit status"
+    is_lost = "echo" not in last
+    assert ("held only 0 of" in done.err and "--into claude" in done.err) == is_lost
+    assert ("held only 0 of" in cortext("list", cwd=tmp_path).err) == is_lost
+
+
 def test_the_program_that_waits_is_small() -> None:
     source = Path(supervise.__file__).read_text(encoding="utf-8")
     assert "cortext." not in source, "only the standard library: it is run without our packages"

@@ -153,7 +153,7 @@ STARTS = {
     "faces/cortext/commands/_resume_one.py": "an AI tool, word by word: the plan's arguments",
     "faces/cortext/commands/demo.py": "git, in a folder that the demo makes",
     "faces/cortext/commands/refresh.py": "our own program, with constant words",
-    "faces/cortext/supervise.py": "ps, with constant words",
+    "faces/cortext/supervise.py": "ps, with constant words; our own program, with a tool and a session of it",
     "faces/html/bounded.py": "Python itself, with constant words; the text is on standard input",
     "faces/terminal/talk/pager.py": "the user's pager, with the text on standard input",
     "llm/cli.py": "an AI tool, word by word; the conversation is on standard input",

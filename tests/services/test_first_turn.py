@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from cortext.config import folders
+from cortext.model import clock
 from cortext.model.first_turn import FirstTurn
 from cortext.services.capture import first_turns
 from cortext.services.library.stores import Found
@@ -20,6 +23,7 @@ from tests.support.cli import cortext
 KEY = "0f3c9d2e-1111-4222-8333-444455556660"
 SAID = [("user", "How many herons?"), ("assistant", "Seventeen."), ("user", "And storks?"), ("assistant", "Three.")]
 NEXT = [("user", "And cranes?"), ("assistant", "None.")]
+_FIRST = "the first line"
 
 
 @pytest.fixture
@@ -30,6 +34,22 @@ def file(home: Path, tmp_path: Path) -> Path:
     path.write_text(_lines(tmp_path, SAID), encoding="utf-8")
     assert cortext("import", cwd=tmp_path).code == 0
     return path
+
+
+def _leave(file: Path, left: str | None, *, is_old: bool = True) -> None:
+    """Leave this of the transcript, None: not even the file; a while ago, or just now."""
+    if left is None:
+        file.unlink()
+    else:
+        text = file.read_text(encoding="utf-8").splitlines(keepends=True)[0] if left == _FIRST else left
+        file.write_text(text, encoding="utf-8")
+    if is_old:
+        _set_back(file if left is not None else file.parent)
+
+
+def _set_back(path: Path) -> None:
+    moment = time.time() - 60
+    os.utime(path, (moment, moment))
 
 
 def _lines(project: Path, said: list[tuple[str, str]], start: int = 0) -> str:
@@ -123,6 +143,88 @@ def test_a_compaction_or_a_rewind_is_no_loss(file: Path, tmp_path: Path) -> None
     assert cortext("sync", cwd=tmp_path).err == ""
     checked = _checked(tmp_path)
     assert checked is not None and (checked["messages"], checked["held"]) == (4, 4)
+
+
+@pytest.mark.req("TRUE-02")
+def test_a_loss_beside_a_damaged_line_is_told(file: Path, tmp_path: Path) -> None:
+    _hand_over(tmp_path)
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text(lines[0] + '{"type":"user","mess\n' + _lines(tmp_path, NEXT, start=8), encoding="utf-8")
+    assert "held only 1 of 4 after the first turn" in cortext("sync", cwd=tmp_path).err
+
+
+@pytest.mark.req("TRUE-02")
+def test_a_whole_session_with_a_damaged_line_is_not_marked_as_checked(file: Path, tmp_path: Path) -> None:
+    _hand_over(tmp_path)
+    file.write_text(_lines(tmp_path, SAID) + "{\n" + _lines(tmp_path, NEXT, start=4), encoding="utf-8")
+    assert "held only" not in cortext("sync", cwd=tmp_path).err
+    assert _checked(tmp_path) is None
+
+
+@pytest.mark.req("TRUE-02", "FLOW-03")
+@pytest.mark.parametrize("left", ["", _FIRST, None], ids=["empty", "shorter", "gone"])
+@pytest.mark.parametrize("command", ["sync", "list", "doctor"])
+def test_a_loss_without_an_answer_is_told(file: Path, tmp_path: Path, command: str, left: str | None) -> None:
+    _hand_over(tmp_path)
+    _leave(file, left)
+    told = f"held only {int(left == _FIRST)} of 4 when it had been opened, and nothing in it says why"
+    done = cortext(command, cwd=tmp_path)
+    assert (
+        told in " ".join((done.out + done.err).split()) and f"restore claude-{KEY} --into claude" in done.out + done.err
+    )
+    assert cortext("sync", cwd=tmp_path).code == 0
+    checked = _checked(tmp_path)
+    assert checked is not None and checked["answered"] is False
+
+    restored = cortext("restore", f"claude-{KEY}", "--into", "claude", "--json", cwd=tmp_path)
+    assert restored.code == 0, restored.err
+    (written,) = file.parents[1].rglob(f"{restored.json['key']}.jsonl")
+    assert all(text in written.read_text(encoding="utf-8") for _, text in SAID)
+    assert cortext("doctor", cwd=tmp_path).code == 0
+
+
+@pytest.mark.req("TRUE-02")
+@pytest.mark.parametrize("left", ["", _FIRST, None], ids=["empty", "shorter", "gone"])
+def test_a_session_that_is_being_written_is_not_judged_yet(file: Path, tmp_path: Path, left: str | None) -> None:
+    _hand_over(tmp_path)
+    before = file.read_text(encoding="utf-8")
+    _leave(file, left, is_old=False)
+    assert "held only" not in cortext("sync", cwd=tmp_path).err
+    file.write_text(before, encoding="utf-8")
+    _set_back(file)
+    assert "held only" not in cortext("sync", cwd=tmp_path).err + cortext("list", cwd=tmp_path).err
+
+
+@pytest.mark.req("TRUE-02")
+def test_a_smaller_file_with_the_same_messages_is_no_loss(file: Path, tmp_path: Path) -> None:
+    _hand_over(tmp_path)
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    kept = [{name: value for name, value in line.items() if name != "cwd"} for line in lines]
+    before = file.stat().st_size
+    _leave(file, "".join(json.dumps(line) + "\n" for line in kept))
+    assert file.stat().st_size < before
+    assert "held only" not in cortext("sync", cwd=tmp_path).err + cortext("list", cwd=tmp_path).err
+
+
+@pytest.mark.req("TRUE-02")
+def test_a_session_that_nobody_continued_may_be_deleted_later(file: Path, tmp_path: Path) -> None:
+    """Claude Code deletes what is older than a month."""
+    _hand_over(tmp_path)
+    _leave(file, None)
+    (path,) = Path(folders.state(), "handed-over").glob("*/record.json")
+    record = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**record, "at": clock.from_epoch(time.time() - 100_000)}), encoding="utf-8")
+    assert "held only" not in cortext("sync", cwd=tmp_path).err + cortext("list", cwd=tmp_path).err
+
+
+@pytest.mark.req("TRUE-02")
+@pytest.mark.parametrize(("text", "held"), [("Three. Or four.", 4), ("[gone]", 3)], ids=["continued", "replaced"])
+def test_only_a_continued_last_message_counts_as_held(file: Path, tmp_path: Path, text: str, held: int) -> None:
+    _hand_over(tmp_path)
+    file.write_text(_lines(tmp_path, [*SAID[:3], ("assistant", text), *NEXT]), encoding="utf-8")
+    assert (f"held only {held} of 4" in cortext("sync", cwd=tmp_path).err) == (held < 4)
+    checked = _checked(tmp_path)
+    assert checked is not None and checked["held"] == held
 
 
 @pytest.mark.req("TRUE-02", "FLOW-03")

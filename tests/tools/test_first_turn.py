@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.desk import Desk
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, Reply
 from tests.support.screen import Screen
 from tests.tools.codex.test_real import ask
 from tests.tools.test_resume_flows import OPENCODE_MODEL, opencode_server
@@ -68,6 +69,27 @@ def test_a_session_that_its_program_overwrites_is_told_and_put_back(
     written = tool.files_of(restored.json["key"]).read_text(encoding="utf-8")
     assert "remember the number 4711" in written and "the heron stands still" in written
     assert "nothing in it says why" not in desk.cortext("list", cwd=folder).err
+
+
+@pytest.mark.req("TRUE-02")
+@pytest.mark.parametrize("desk", ["continue"], indirect=True)
+def test_a_session_that_is_overwritten_without_an_answer_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Continue stores the session that it has not read as soon as the user's message is sent."""
+    folder = desk.project("p")
+    key = _handed_over(desk, "continue", folder, monkeypatch)
+    tool = desk.tools["continue"]
+    before = tool.files_of(key).stat().st_size
+    desk.server.push(Reply(text="Never.", hold=threading.Event()))
+    with Screen(desk.home.parent, tool.interactive("What now", resume=key), desk.env, folder):
+        desk.server.wait_for_hold()
+    assert tool.files_of(key).stat().st_size < before, "the program did shorten it"
+    told = "the session in Continue held only 0 of 6 when it had been opened"
+    assert told in desk.cortext("refresh", "--ended", "continue", key, cwd=folder).err
+    assert told in desk.cortext("list", cwd=folder).err
+    restored = desk.cortext("restore", f"continue-{key}", "--into", "continue", "--json", cwd=folder)
+    assert restored.code == 0, restored.err
+    assert "the heron stands still" in tool.files_of(restored.json["key"]).read_text(encoding="utf-8")
+    assert told not in desk.cortext("list", cwd=folder).err
 
 
 @pytest.mark.req("TRUE-02")

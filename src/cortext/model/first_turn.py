@@ -9,7 +9,7 @@ import msgspec
 FIRST_TURN = "first_turn"  # the key in a session's metadata
 
 
-class FirstTurn(msgspec.Struct, kw_only=True):
+class FirstTurn(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How many of the messages that were handed over the tool's session held after the first turn."""
 
     tool: str
@@ -17,6 +17,7 @@ class FirstTurn(msgspec.Struct, kw_only=True):
     messages: int
     held: int
     at: str
+    answered: bool = True  # False if messages were gone before the model had answered
 
     @property
     def is_short(self) -> bool:
@@ -26,9 +27,9 @@ class FirstTurn(msgspec.Struct, kw_only=True):
     def sentence(self, title: str) -> str:
         """Return the result for people; `title` is the tool's."""
         if self.is_short:
+            since = "after the first turn" if self.answered else "when it had been opened"
             return (
-                f"the session in {title} held only {self.held} of {self.messages} after the first turn, "
-                "and nothing in it says why"
+                f"the session in {title} held only {self.held} of {self.messages} {since}, and nothing in it says why"
             )
         return f"the session in {title} still holds {self.held} of {self.messages} after the first turn"
 

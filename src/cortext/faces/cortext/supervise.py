@@ -2,7 +2,8 @@
 
 The tool has the terminal, and is in the process group of this program, so that Ctrl-C, Ctrl-Z and a closed terminal
 reach it as if it had been started alone. SIGTERM and SIGHUP are passed on to it and to the processes below it: several
-programs are started by a script that would leave them behind. A tool that ends at once with an error is reported.
+programs are started by a script that would leave them behind. A tool that ends at once with an error is reported. If
+the file of its session is gone at the end, or smaller than it was, a command of ours is run that says what is missing.
 
 Only the standard library is used here, and little of it.
 """
@@ -107,14 +108,26 @@ def _all() -> list[tuple[int, int]]:
 
 
 def main(words: list[str]) -> int:
-    """Wait for the process; `words` are its id, when it was started, and what to say if it fails at once."""
+    """Wait for the process; `words` are its id, when it was started, and what to say if it fails at once.
+
+    Then, if there is one to check, the file of its session, the size of that, and the command to run if it is smaller.
+    """
     process, started, hint = int(words[0]), float(words[1]), words[2]
     supervisor = Supervisor(process)
     status = supervisor.wait()
     took = time.monotonic() - started
     if status and not supervisor.told and took < AT_ONCE:
         print(f"cortext: {hint.format(status=status)}", file=sys.stderr)
+    if len(words) > 5 and not supervisor.told and _size(words[3]) < int(words[4]):
+        os.waitpid(os.posix_spawn(words[5], words[5:], os.environ), 0)
     return 128 + supervisor.told if supervisor.told else status
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
 from cortext.index.database import is_unwritable
 from cortext.io import batch as newfiles
 from cortext.model import clock
-from cortext.model.first_turn import FIRST_TURN
+from cortext.model.first_turn import FIRST_TURN, first_turn_of
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
 from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
@@ -202,6 +202,22 @@ class Capture:
         store.update(session_id, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
         if result.is_short:
             self.alarms.append(first_turns.alarm(record, tool.title))
+
+    def check_smaller(self, tool_of: Callable[[str], TranscriptSource]) -> None:
+        """Record and tell what tools have lost of what was handed over to them, if no transcript of it is captured."""
+        first_turns.judge_smaller(tool_of)
+        for record in first_turns.shortened():
+            named_store, result = self.store_at(record.root), record.result
+            if named_store is None or result is None:
+                continue
+            try:
+                before = first_turn_of(named_store.store.get(record.session).extra)
+                if before is not None and before.at >= result.at:
+                    continue
+                named_store.store.update(record.session, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
+                self.alarms.append(first_turns.alarm(record, tool_of(record.tool).title))
+            except CortextError:
+                continue  # its session is gone, or held by another process; `list` and `doctor` tell it
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False

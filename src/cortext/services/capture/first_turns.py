@@ -2,16 +2,18 @@
 
 A program may shorten a session while it opens it. So a small record of what the session holds is kept in the state
 folder when a conversation is handed over, with a copy of the file if it is the tool's own. The capture that sees the
-first turn compares. If nothing is missing, or the tool's records say that the user or the tool shortened it, the record
-goes; else it stays, with the copy, and `list` and `doctor` show it until the conversation is handed over or put back.
+first turn compares. If the file is gone or smaller than it was, the end of the resume and, for a day, `list`, `doctor`,
+`sync` and `watch` do, too. If nothing is missing, or the tool's records say that the user or the tool shortened it, the
+record goes; else it stays, with the copy, and is shown until the conversation is handed over or put back.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -28,6 +30,25 @@ MOST = 200  # records: an older one is of a session that nobody continued
 _RECORD = "record.json"
 _LARGEST = 1 << 28
 _COMPLETED_LATER = 3  # of the last messages, a tool may add what was missing when it opens them
+_OPENED_S = 86_400.0  # a session that is shortened later, without an answer, was not shortened by the resume
+_WRITTEN_S = 5.0  # a file that changed since may be in the middle of being written
+
+
+class Late(msgspec.Struct, frozen=True):
+    """One of the last messages: what must still be there of it if a tool has added to it."""
+
+    contents: str  # its digest among those that are counted
+    length: int  # of its text
+    text: str  # the digest of that
+    calls: int
+    results: int
+
+    def is_continued_by(self, message: Message) -> bool:
+        """Whether a message begins as this one did, and has no fewer calls and results."""
+        has_parts = (
+            len(message.parts_of(TOOL_CALL)) >= self.calls and len(message.parts_of(TOOL_RESULT)) >= self.results
+        )
+        return has_parts and _digest(_text_of(message)[: self.length]) == self.text
 
 
 class Record(msgspec.Struct, kw_only=True):
@@ -42,6 +63,11 @@ class Record(msgspec.Struct, kw_only=True):
     counted: list[tuple[str, str]]
     rewinds: int = 0  # how often the user had taken messages back before
     others: list[tuple[str, str]] = []  # what the receipt does not count, such as our own block
+    late: dict[str, Late] = {}  # the last of what is counted, by the digest of the id
+    path: str = ""
+    size: int = 0
+    project: str = ""
+    at: str = ""
     result: FirstTurn | None = None  # only if messages were missing
 
 
@@ -55,9 +81,11 @@ def keep(
     """
     forget_of(tool.name, root, session)
     counted, others, calls = [], [], 0
+    late: deque[tuple[str, Late]] = deque(maxlen=_COMPLETED_LATER)
     for message in tool.read(transcript):
         if _counts(message, carried):
             counted.append(_digests(message))
+            late.append(_late(message))
             calls += len(message.parts_of(TOOL_CALL))
         else:
             others.append(_digests(message))
@@ -75,6 +103,11 @@ def keep(
         rewinds=_rewinds(tool, transcript),
         counted=counted,
         others=others,
+        late=dict(late),
+        path=transcript.path,
+        size=os.stat(transcript.path).st_size,
+        project=transcript.project,
+        at=clock.now(),
     )
     _store(record)
     _keep_newest()
@@ -87,28 +120,98 @@ def _counts(message: Message, carried: Collection[str] | None) -> bool:
 
 
 def judge(tool: TranscriptSource, transcript: Transcript) -> tuple[Record, FirstTurn] | None:
-    """Return the result for a session that was handed to a tool, once a turn was held in it; None before, and after.
+    """Return the result for a session that was handed to a tool: once a turn was held in it, or it is shorter.
 
-    None as well if the tool's records say that the user or the tool shortened it, or cannot be read as a whole.
+    None before and after, if the tool's records say that the user or the tool shortened it, and if nothing is missing
+    in a session that cannot be read as a whole.
     """
-    record = _load(os.path.join(_folder(tool.name, transcript.key), _RECORD))
-    if record is None or record.result is not None or (record.tool, record.key) != (tool.name, transcript.key):
+    record = record_of(tool.name, transcript.key)
+    return _judge(record, tool, transcript) if record is not None else None
+
+
+def _judge(
+    record: Record, tool: TranscriptSource, transcript: Transcript | None, *, has_ended: bool = False
+) -> tuple[Record, FirstTurn] | None:
+    """Judge a session, of which the tool has no transcript any more if that is None.
+
+    Without an answer, one that is shorter may be in the middle of being written, unless the tool `has_ended`.
+    """
+    path, missing, has_turn, is_damaged = record.path, record.messages, False, False
+    if transcript is not None:
+        path, reading = transcript.path, tool.read(transcript)
+        missing, has_turn = _compare(record, reading)
+        is_damaged = bool(reading.counts.damaged)
+    if not has_turn and not (missing and (has_ended or (_is_recent(record) and _is_settled(path)))):
         return None
-    reading = tool.read(transcript)
-    missing, has_turn = _compare(record, reading)
-    if reading.counts.damaged or not has_turn:
+    if is_damaged and not missing:
         return None
-    if missing and _says_why(tool, transcript, record.rewinds):
-        forget(tool.name, transcript.key)
+    if missing and transcript is not None and _says_why(tool, transcript, record.rewinds):
+        if has_turn:
+            forget(record.tool, record.key)
         return None
-    held = record.messages - missing
-    result = FirstTurn(tool=tool.name, key=transcript.key, messages=record.messages, held=held, at=clock.now())
+    result = FirstTurn(
+        tool=record.tool,
+        key=record.key,
+        messages=record.messages,
+        held=record.messages - missing,
+        at=clock.now(),
+        answered=has_turn,
+    )
     if result.is_short:
         record.result = result
         _store(record)
     else:
-        forget(tool.name, transcript.key)
+        forget(record.tool, record.key)
     return record, result
+
+
+def judge_smaller(tool_of: Callable[[str], TranscriptSource]) -> None:
+    """Judge what was handed over lately and whose file is gone or smaller: no capture may see that."""
+    for record in _all():
+        if record.result is None and _is_recent(record) and _is_smaller(record):
+            _judge_quietly(record, tool_of)
+
+
+def judge_ended(tool_of: Callable[[str], TranscriptSource], tool: str, key: str) -> None:
+    """Judge a session that the tool has just closed."""
+    record = record_of(tool, key)
+    if record is not None:
+        _judge_quietly(record, tool_of, has_ended=True)
+
+
+def _judge_quietly(record: Record, tool_of: Callable[[str], TranscriptSource], *, has_ended: bool = False) -> None:
+    try:
+        tool = tool_of(record.tool)
+        listed = tool.transcripts(record.project or None)
+        transcript = next((item for item in listed if item.key == record.key), None)
+        if transcript is not None or _is_smaller(record):
+            _judge(record, tool, transcript, has_ended=has_ended)
+    except Exception:  # noqa: BLE001 (another package's adapter may raise anything; what cannot be read is told elsewhere)
+        return
+
+
+def _is_recent(record: Record) -> bool:
+    return record.at > clock.from_epoch(time.time() - _OPENED_S)
+
+
+def _is_settled(path: str) -> bool:
+    """Whether a file, or the folder that it is gone from, has not changed for a while."""
+    while not os.path.lexists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    try:
+        return os.path.getmtime(path) < time.time() - _WRITTEN_S
+    except OSError:
+        return False  # it has just gone
+
+
+def _is_smaller(record: Record) -> bool:
+    """Whether the file of what was handed over is gone, or smaller than it was."""
+    try:
+        return bool(record.path) and os.stat(record.path).st_size < record.size
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
 
 
 def _compare(record: Record, messages: Iterable[Message]) -> tuple[int, bool]:
@@ -116,20 +219,19 @@ def _compare(record: Record, messages: Iterable[Message]) -> tuple[int, bool]:
     left = Counter(digest for _, digest in record.counted)
     others = Counter(digest for _, digest in record.others)
     ids = {identity for identity, _ in (*record.counted, *record.others)}
-    late = dict(record.counted[-_COMPLETED_LATER:])
-    seen, has_turn = set(), False
+    continued, has_turn = [], False
     for message in messages:
         identity, digest = _digests(message)
-        seen.add(identity)
+        late = record.late.get(identity)
         if left[digest]:
             left[digest] -= 1
         elif others[digest]:
             others[digest] -= 1
+        elif late is not None and late.is_continued_by(message):
+            continued.append(late.contents)
         elif message.role == ASSISTANT and identity not in ids:
             has_turn = True
-    for identity, digest in late.items():
-        if left[digest] and identity in seen:
-            left[digest] -= 1
+    left -= Counter(continued)  # never below zero
     return left.total(), has_turn
 
 
@@ -146,8 +248,18 @@ def _rewinds(tool: TranscriptSource, transcript: Transcript) -> int:
 
 def _digests(message: Message) -> tuple[str, str]:
     calls, results = len(message.parts_of(TOOL_CALL)), len(message.parts_of(TOOL_RESULT))
-    contents = f"{message.role}\0{' '.join(message.text.split())}\0{calls}\0{results}"
+    contents = f"{message.role}\0{_text_of(message)}\0{calls}\0{results}"
     return _digest(message.id), _digest(contents)
+
+
+def _late(message: Message) -> tuple[str, Late]:
+    identity, contents = _digests(message)
+    text, calls, results = _text_of(message), len(message.parts_of(TOOL_CALL)), len(message.parts_of(TOOL_RESULT))
+    return identity, Late(contents, len(text), _digest(text), calls, results)
+
+
+def _text_of(message: Message) -> str:
+    return " ".join(message.text.split())
 
 
 def _digest(text: str) -> str:
@@ -203,6 +315,13 @@ def copy_of(tool: str, key: str) -> str:
     """Return the copy that was made of a tool's own file before the tool opened it; empty if there is none."""
     path = os.path.join(_folder(tool, key), NATIVE)
     return path if os.path.isfile(path) else ""
+
+
+def record_of(tool: str, key: str) -> Record | None:
+    """Return the record of a tool's session that was handed over and is not judged yet; None if there is none."""
+    record = _load(os.path.join(_folder(tool, key), _RECORD))
+    is_waiting = record is not None and record.result is None and (record.tool, record.key) == (tool, key)
+    return record if is_waiting else None
 
 
 def _store(record: Record) -> None:

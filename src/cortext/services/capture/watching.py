@@ -77,6 +77,7 @@ class Watching:
         self._capture(capture, work, reports)
         if is_all:
             uncaptured.forget_missing()
+            capture.check_smaller({tool.name: tool for tool in tools}.__getitem__)
             capture.grown |= self._grown
             self._grown = {}
         else:

@@ -11,12 +11,14 @@ from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
+from cortext.services.capture import first_turns
 from cortext.services.capture.rescue import Rescue
 from cortext.services.workspace.doctor import UNREACHABLE, StoreReport, examine, purge_findings, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
 from cortext.wiring.stores import WORKSPACE, Stores
+from cortext.wiring.tools import tool as tool_of
 from cortext.wiring.tools import tools as all_tools
 
 
@@ -33,6 +35,7 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
         examined.append(examine(store, full=full, away=away))
         if store.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(store, tools, PROGRAM)
+    first_turns.judge_smaller(tool_of)
     examined += uncaptured_findings()
     rescue = Rescue(stores.capture, tools)
     examined += purge_findings(rescue.warnings, rescue.notes)

@@ -80,6 +80,7 @@ def _not_captured() -> list[str]:
 
 def _shortened() -> list[str]:
     """Return a note about conversations that a tool no longer holds as they were handed over."""
+    first_turns.judge_smaller(tools.tool)
     found = first_turns.shortened()
     if len(found) > 1:
         return [f"{len(found)} conversations were shortened by the tool they were resumed in: see `cortext doctor`"]

@@ -16,12 +16,14 @@ import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.cortext.commands.refresh import ENDED, command
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
+from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row, placed
@@ -100,7 +102,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     try:
         _print_receipt(plan)
         _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
-        _start(launch.argv, launch.cwd, launch.env, _failure(plan, tool.title))
+        _start(launch.argv, launch.cwd, launch.env, [_failure(plan, tool.title), *_at_the_end(tool.name, plan.key)])
     except OSError as error:
         handing.take_back()
         take_back(plan, tool, capture)
@@ -194,10 +196,16 @@ def _confirm_reopening(chosen: Found) -> bool:
     )
 
 
-def _start(argv: list[str], folder: str, added: dict[str, str], failure: str) -> NoReturn:
+def _at_the_end(tool: str, key: str) -> list[str]:
+    """Return the file that must not have become smaller when the tool ends, its size, and what to run if it has."""
+    record = first_turns.record_of(tool, key)
+    return [record.path, str(record.size), *command(ENDED, tool, key)] if record is not None else []
+
+
+def _start(argv: list[str], folder: str, added: dict[str, str], words: Sequence[str]) -> NoReturn:
     """Start the tool, which takes over the terminal, and become the small program that waits for it.
 
-    Raise OSError if it cannot be started. `failure` is what to say if it ends at once with an error.
+    Raise OSError if it cannot be started. `words` are what that program does at the end: see its `main`.
     """
     from cortext.faces.cortext import supervise
 
@@ -214,7 +222,7 @@ def _start(argv: list[str], folder: str, added: dict[str, str], failure: str) ->
     except OSError:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
-    words = [str(process), str(time.monotonic()), failure]
+    words = [str(process), str(time.monotonic()), *words]
     with suppress(OSError):
         os.execv(sys.executable, [sys.executable, "-I", "-S", supervise.__file__, *words])
     sys.exit(supervise.main(words))

@@ -94,6 +94,7 @@ def run(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_missing()
+    capture.check_smaller(tools.tool)
     record_repositories(capture.home, stores.listing().index)
     for line in [*([capture.trouble] if capture.trouble else []), *capture.alarms, *save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
