@@ -14,7 +14,7 @@ from tests.tools.codex.test_real import ask
 from tests.tools.test_resume_flows import OPENCODE_MODEL, opencode_server
 
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN, carry_out, make_plan
+from cortext.services.resume.handover import NEW, OWN, carry_out, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -27,7 +27,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
         yield Desk(tmp_path, server, [request.param])
 
 
-def _handed_over(desk: Desk, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def _handed_over(desk: Desk, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, how: str = OWN) -> str:
     """Hold a conversation in a program, and hand its own session over as it is; return that session's id."""
     desk.talk(name, folder)
     assert desk.cortext("import", "--from", name, cwd=folder).code == 0
@@ -37,7 +37,7 @@ def _handed_over(desk: Desk, name: str, folder: Path, monkeypatch: pytest.Monkey
     named_store = stores.home_store()
     (session,) = named_store.store.sessions()
     plan = make_plan(Found(named_store, session), tool, project=str(folder))
-    assert plan.how == OWN
+    assert plan.how == how
     carry_out(plan, Found(named_store, session), tool, stores.capture())
     return plan.key
 
@@ -90,6 +90,21 @@ def test_a_session_that_is_overwritten_without_an_answer_is_told(desk: Desk, mon
     assert restored.code == 0, restored.err
     assert "the heron stands still" in tool.files_of(restored.json["key"]).read_text(encoding="utf-8")
     assert told not in desk.cortext("list", cwd=folder).err
+
+
+@pytest.mark.heavy_tool
+@pytest.mark.req("TRUE-02")
+@pytest.mark.parametrize("desk", ["gptme"], indirect=True)
+def test_an_undo_in_gptme_is_no_loss(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = desk.project("p")
+    key = _handed_over(desk, "gptme", folder, monkeypatch, how=NEW)  # its own was held without a terminal
+    tool = desk.tools["gptme"]
+    log = tool.files_of(key) / "conversation.jsonl"
+    before = log.stat().st_size
+    assert tool.run("/undo 2", cwd=folder, resume=key).returncode == 0
+    assert log.stat().st_size < before, "the program did shorten it"
+    assert desk.cortext("refresh", "--ended", "gptme", key, cwd=folder).err == ""
+    assert "first_turn" not in desk.cortext("show", "1", "--json", cwd=folder).json
 
 
 @pytest.mark.req("TRUE-02")

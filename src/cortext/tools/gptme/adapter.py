@@ -98,6 +98,13 @@ class Gptme(LocalTool):
 
         return withheld(transcript)
 
+    def rewinds(self, transcript: Transcript) -> int:
+        """Return how many earlier states gptme has set aside, because the user undid or edited messages."""
+        try:
+            return len(os.listdir(os.path.join(folder_of(transcript.path), "branches")))
+        except OSError:
+            return 0
+
     def refusal(self, transcript: Transcript) -> str:
         """Return why gptme would end at once, or after the next answer, in a session with these settings.
 
