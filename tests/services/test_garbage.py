@@ -256,7 +256,7 @@ def test_a_transcript_without_a_readable_record_is_kept(tmp_path: Path) -> None:
     path = folder / "0b5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
     path.write_bytes(b'{"type":"user","message":{"content":"torn\n')
     done = cortext("import", cwd=tmp_path, env={"HOME": str(tmp_path)})
-    assert done.code == 0 and "not JSON × 1" in done.out
+    assert done.code == 3 and "not JSON × 1" in done.out
     kept = tmp_path / ".local" / "share" / "cortext" / "home" / "unread" / f"claude-{path.stem}" / "native"
     assert kept.read_bytes() == path.read_bytes()
 

@@ -52,9 +52,9 @@ def workspace_findings(
         )
     set_up = [tool for tool in tools if isinstance(tool, Installer) and tool.name in manifest.tools]
     try:
-        calls = settings_of(named_store.root, only_reads=True).workspace.hints_before_commands
+        calls = settings_of(named_store.root).workspace.hints_before_commands
     except CortextError as error:
-        yield warn(error.message, error.hint)
+        yield warn(error.message, error.hint or "correct or remove that file")
         return
     for tool in set_up:
         if tool.detect() is not None:
