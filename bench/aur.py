@@ -56,7 +56,7 @@ def store_of(home: str) -> SpawnStore:
 def fill(home: str, count: int) -> None:
     """Create sessions of two turns over many days; most completed, some interrupted."""
     store = store_of(home)
-    with mock.patch("os.fsync"), mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
+    with mock.patch("os.fsync"), mock.patch("cortext.io.durable.Calls.fsync", staticmethod(lambda _: None)):
         for number in range(count):
             day = f"20{24 + number // 336 % 3}-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00Z"
             status = "active" if number % 10 == 0 else "completed"

@@ -52,7 +52,7 @@ def fill(folder: str, count: int) -> None:
     os.makedirs(os.path.join(folder, ".workspace"))
     store = WorkspaceStore(folder)
     # Used for this run only, so it need not survive a power cut.
-    with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
+    with mock.patch("cortext.io.durable.Calls.fsync", staticmethod(lambda _: None)):
         _fill(store, count)
 
 

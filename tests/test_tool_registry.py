@@ -63,10 +63,10 @@ class Notes:
         return Reading(transcript.path)
 
     def copy(self, transcript, target, later=None):
-        from cortext.io import batch
+        from cortext.io import new_files
 
-        batch.ensure_folder(os.path.dirname(target), later)
-        batch.mirror_file(transcript.path, target, later)
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(transcript.path, target, later)
 """
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from tests.alfred.conftest import Desk
 
 
@@ -16,7 +16,7 @@ def test_a_turn_touches_its_own_session_only(desk: Desk, monkeypatch: pytest.Mon
     desk.fill("sess_mine", 6)
     desk.say("the first turn fills the caches")
     opened: list[str] = []
-    real_open, real_scan = fsio.calls.open, os.scandir
+    real_open, real_scan = durable.calls.open, os.scandir
 
     def counting_open(path: Any, *arguments: Any) -> int:
         opened.append(os.fspath(path))
@@ -26,7 +26,7 @@ def test_a_turn_touches_its_own_session_only(desk: Desk, monkeypatch: pytest.Mon
         assert "sessions" not in str(path), "a turn listed the folder of the sessions"
         return real_scan(path)
 
-    monkeypatch.setattr(fsio.calls, "open", counting_open)
+    monkeypatch.setattr(durable.calls, "open", counting_open)
     monkeypatch.setattr(os, "scandir", no_scan)
     desk.say("one")
     before = len(opened)

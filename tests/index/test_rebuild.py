@@ -21,15 +21,15 @@ import pytest
 from cortext.errors import WriteFailed
 from cortext.index.search import clusters, generation, keyword_writer, meaning, state, update
 from cortext.index.search.keyword_writer import KeywordWriter
-from cortext.io import files as fsio
+from cortext.io import durable
 from tests.index.world import World, answers
 
 ROOT = Path(__file__).parents[2]
 ASKED = ("heron river", "engine number", '"stands still"', "bird*")
 SESSIONS = 3
 STEPS = (
-    (fsio, "replace_file"),
-    (fsio, "remove"),
+    (durable, "replace_file"),
+    (durable, "remove"),
     (keyword_writer.KeywordWriter, "commit"),
     (state.State, "commit"),
 )

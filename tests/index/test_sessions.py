@@ -16,7 +16,7 @@ from cortext.index import sessions as sessions_module
 from cortext.index.database import connect
 from cortext.index.refresh import StoreSource
 from cortext.index.sessions import Row, SessionIndex
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
@@ -198,7 +198,7 @@ def test_the_sessions_of_a_removed_store_leave_the_list(world: World) -> None:
 @pytest.mark.req("FIND-03")
 def test_the_writers_notes_stay_short_and_lose_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "FEW", 0)
-    monkeypatch.setattr(fsio, "HINTS", 20)
+    monkeypatch.setattr(durable, "HINTS", 20)
     for number in range(12):
         world.rows()
         world.store.append("b", Message(role="user", content=f"more {number}"))

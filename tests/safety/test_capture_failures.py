@@ -393,10 +393,10 @@ def test_a_named_transcript_without_a_readable_message_is_an_error(home: Path) -
 
 
 def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
-    """Reading goes through fsio (regular files only, opened without waiting), except for our own and kernel files."""
+    """Reading goes through `io.durable` (regular files, opened without waiting), except for our own and kernel files."""
     source = Path(__file__).parents[2] / "src" / "cortext"
     allowed = {
-        "io/files.py",
+        "io/durable.py",
         "io/locks.py",
         "distribution.py",
         "faces/cortext/supervise.py",
@@ -419,7 +419,7 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
             whole = ours = False
             if isinstance(node.func, ast.Attribute):
                 whole = node.func.attr in ("read_text", "read_bytes")
-                ours = isinstance(node.func.value, ast.Name) and node.func.value.id == "fsio"
+                ours = isinstance(node.func.value, ast.Name) and node.func.value.id == "durable"
             if (plain and not any(word.arg == "opener" for word in node.keywords)) or (whole and not ours):
                 found.append(f"{path.relative_to(source)}:{node.lineno}")
     packaged = {

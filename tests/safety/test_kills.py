@@ -49,10 +49,10 @@ def conversation(home: Path, folder: Path) -> tuple[Path, str]:
 
 INTERRUPT = """
 import os, sys
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.faces.cortext.main import main
 
-class Calls(fsio.Calls):
+class Calls(durable.Calls):
     left = int(sys.argv.pop(1))
 
     def write(self, descriptor, data):
@@ -62,7 +62,7 @@ class Calls(fsio.Calls):
             raise KeyboardInterrupt
         return os.write(descriptor, data)
 
-fsio.calls = Calls()
+durable.calls = Calls()
 main()
 """
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 
-class NoFlush(fsio.Calls):
+class NoFlush(durable.Calls):
     """The system calls of the stores, without flushing."""
 
     @staticmethod
@@ -18,4 +18,4 @@ class NoFlush(fsio.Calls):
 @pytest.fixture
 def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable fsync, for tests of file contents: they run ten times faster. The crash tests test the flushes."""
-    monkeypatch.setattr(fsio, "calls", NoFlush())
+    monkeypatch.setattr(durable, "calls", NoFlush())

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFailed
-from cortext.io import batch as newfiles
+from cortext.io import new_files
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
 from cortext.store.capabilities import Published
@@ -53,7 +53,7 @@ def build(bulk: FileBulk, name: str) -> None:
     first, *rest = messages(name)
     draft.write([[first], rest])
     draft.finish(new(name), Change(title="last", summary="summary"))
-    newfiles.mirror_file(TRANSCRIPT, draft.copy, draft.later)
+    new_files.mirror_file(TRANSCRIPT, draft.copy, draft.later)
     bulk.ready(draft)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from cortext.errors import DamagedData, WriteFailed
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE
 from tests.store.conformance.kit import fields_of_each
@@ -259,7 +259,7 @@ def test_repeating_an_interrupted_repair_quarantines_the_bytes_once(
         raise WriteFailed("disk full")
 
     with monkeypatch.context() as full_disk:
-        full_disk.setattr(fsio, "replace_file", fail)
+        full_disk.setattr(durable, "replace_file", fail)
         with pytest.raises(WriteFailed):
             store.repair(ID)
     assert log.read_bytes() == raw

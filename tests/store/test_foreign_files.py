@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.session import AgentConfig, Change, Session
 from cortext.store.files.chat import ChatStore
@@ -239,7 +239,7 @@ def test_unknown_fields_of_messages_survive_a_compaction(foreign: Callable[[Path
 def snapshots_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Return a list that grows by a copy of the store before each replacement of a file, as a crash would leave it."""
     snapshots: list[Path] = []
-    replace = fsio.replace_file
+    replace = durable.replace_file
 
     def copy_and_replace(path: str, blocks: Any, **options: Any) -> None:
         target = root.parent / f"{root.name}-snapshot{len(snapshots)}"
@@ -247,7 +247,7 @@ def snapshots_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatc
         snapshots.append(target)
         replace(path, blocks, **options)
 
-    monkeypatch.setattr(fsio, "replace_file", copy_and_replace)
+    monkeypatch.setattr(durable, "replace_file", copy_and_replace)
     return snapshots
 
 
@@ -351,7 +351,7 @@ def test_sessions_may_be_on_another_file_system_than_the_control_folder(
             raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
         os.rename(source, target)
 
-    monkeypatch.setattr(fsio.calls, "rename", rename)
+    monkeypatch.setattr(durable.calls, "rename", rename)
     store = kind(str(tmp_path))
     store.create(Session(id=ID))
     store.append(ID, Message(role="user", content="kept"))

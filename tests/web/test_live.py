@@ -55,7 +55,7 @@ def talk(request: pytest.FixtureRequest, tmp_path: Path, home: Path) -> ClaudeTa
     talk = ClaudeTalk(project, real_time=True)
     talk.say("How many herons are there?", "Seventeen.")
     store = WorkspaceStore(Stores(str(project)).location("home").root)
-    with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
+    with mock.patch("cortext.io.durable.Calls.fsync", staticmethod(lambda _: None)):
         for number in range(request.param):
             at = f"2025-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00.000Z"
             name = f"{number:04}-plan-topic"

@@ -126,7 +126,7 @@ def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, m
 
 KILLED = """
 import os, signal, sys
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.faces.cortext.main import main
 rename, left = os.rename, [int(sys.argv.pop(1))]
 def killed(*paths):
@@ -134,7 +134,7 @@ def killed(*paths):
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
     rename(*paths)
-fsio.calls.rename = killed
+durable.calls.rename = killed
 main()
 """
 

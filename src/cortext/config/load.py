@@ -16,7 +16,7 @@ import msgspec
 from cortext.config.folders import checked_workspace_file, user_file, workspace_file
 from cortext.config.schema import SETTINGS, Setting, Settings, Value
 from cortext.errors import ConfigError, UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety.addresses import is_address
 
 Table = TypeVar("Table", bound=msgspec.Struct)
@@ -134,7 +134,7 @@ def _read(path: str) -> dict[str, Any]:
     try:
         if not os.path.lexists(path):
             return {}
-        raw = fsio.read_file(path)
+        raw = durable.read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:

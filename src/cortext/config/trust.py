@@ -12,7 +12,7 @@ from cortext.config import folders
 from cortext.config.load import load
 from cortext.config.schema import Settings
 from cortext.errors import UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 
 
 def settings_of(workspace: str, *, only_reads: bool = False) -> Settings:
@@ -23,7 +23,7 @@ def settings_of(workspace: str, *, only_reads: bool = False) -> Settings:
 def is_trusted(workspace: str) -> bool:
     """Whether the user trusts the settings of this workspace as they are now."""
     try:
-        fingerprints = fsio.read_text(_trusted_file(), "surrogateescape").split("\n")
+        fingerprints = durable.read_text(_trusted_file(), "surrogateescape").split("\n")
         return _fingerprint(workspace) in fingerprints
     except (OSError, UnsafePath):
         return False
@@ -31,14 +31,14 @@ def is_trusted(workspace: str) -> bool:
 
 def trust(workspace: str) -> None:
     """Store that the user trusts the settings of this workspace as they are now."""
-    fsio.ensure_folder(folders.data())
-    fsio.append_once(_trusted_file(), _fingerprint(workspace).encode("utf-8", "surrogateescape") + b"\n")
+    durable.ensure_folder(folders.data())
+    durable.append_once(_trusted_file(), _fingerprint(workspace).encode("utf-8", "surrogateescape") + b"\n")
 
 
 def _fingerprint(workspace: str) -> str:
     """Return the hash of the settings file and the folder, as one line."""
     try:
-        digest = hashlib.sha256(fsio.read_file(folders.checked_workspace_file(workspace))).hexdigest()
+        digest = hashlib.sha256(durable.read_file(folders.checked_workspace_file(workspace))).hexdigest()
     except OSError:
         digest = "none"
     return f"{digest} {workspace}"

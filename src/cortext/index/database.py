@@ -7,7 +7,7 @@ import sqlite3
 import stat
 
 from cortext.errors import WriteFailed
-from cortext.io import files as fsio
+from cortext.io import durable
 
 SCHEMA = 14
 _REFUSED = (
@@ -99,7 +99,7 @@ def connect(folder: str) -> Database:
     """
     path = os.path.join(folder, "catalogue.db")
     try:
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         try:
             return _open(path)
         except sqlite3.DatabaseError as error:
@@ -126,7 +126,7 @@ def make_private(path: str) -> None:
             if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):  # SQLite would only say that it cannot open it
                 raise sqlite3.DatabaseError(f"{name} is not a file")
             if mode & 0o077:
-                os.chmod(name, fsio.FILE_MODE)
+                os.chmod(name, durable.FILE_MODE)
         except FileNotFoundError:
             if name == path:
                 _make_empty(path)
@@ -136,11 +136,11 @@ def make_private(path: str) -> None:
 
 def _make_empty(path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, fsio.FILE_MODE)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
     except OSError:
         return  # another process was faster, or it cannot be created: SQLite reports that
     try:
-        os.fchmod(descriptor, fsio.FILE_MODE)  # the umask may have removed bits
+        os.fchmod(descriptor, durable.FILE_MODE)  # the umask may have removed bits
     finally:
         os.close(descriptor)
 
@@ -158,9 +158,9 @@ def recreate(folder: str) -> Database:
 def _remove(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         if os.path.isdir(path + suffix):
-            fsio.remove_tree(path + suffix)
+            durable.remove_tree(path + suffix)
         else:
-            fsio.remove(path + suffix)
+            durable.remove(path + suffix)
 
 
 def is_unwritable(error: sqlite3.DatabaseError) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from cortext.errors import CortextError, UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.inside import inside
 from cortext.model import asking
 from cortext.model.ids import is_id
@@ -125,12 +125,12 @@ class Refresh:
 
         try:
             # The workspace may be a stranger's: never follow a link out of it.
-            descriptor = fsio.open_file(inside(self.source.root, path), os.O_RDONLY)
+            descriptor = durable.open_file(inside(self.source.root, path), os.O_RDONLY)
         except (FileNotFoundError, UnsafePath):
             return nothing
         with os.fdopen(descriptor, "rb") as file:
             file.seek(offset)
-            raw = file.read(2 * fsio.HINTS)
+            raw = file.read(2 * durable.HINTS)
         whole = raw.rfind(b"\n") + 1
         return offset + whole, set(filter(is_id, raw[:whole].decode("ascii", "replace").split("\n")))
 

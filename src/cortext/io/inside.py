@@ -6,7 +6,7 @@ real path first. A link that stays inside the workspace is followed, and the fil
 so the link stays; a link that leads out is refused, and so is any path into `.git`, whose settings are the user's own
 and may contain passwords. Sessions are stricter (`store.folders`): no links at all.
 
-A link created between the check and the use is only noticed at the end of the path (`fsio.open_file`): whoever can
+A link created between the check and the use is only noticed at the end of the path (`durable.open_file`): whoever can
 write into the workspace at that moment can change its files anyway.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 
 from cortext.errors import UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LARGEST = 16 << 20  # bytes of a settings file, a prompt or a template
 
@@ -66,7 +66,7 @@ def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
     """Return the content of a workspace file, or None if it is missing; raise UnsafePath if it is not a plain file."""
     real = inside(root, path)
     try:
-        descriptor = fsio.open_file(real, os.O_RDONLY)
+        descriptor = durable.open_file(real, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
@@ -77,7 +77,7 @@ def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
                 kept="it was not read, and nothing was changed",
                 hint="shorten or remove it",
             )
-        return b"".join(fsio.read_blocks(descriptor, 0, size))
+        return b"".join(durable.read_blocks(descriptor, 0, size))
     finally:
         os.close(descriptor)
 
@@ -85,10 +85,10 @@ def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
 def write(root: str, path: str, contents: bytes) -> None:
     """Replace a file of this workspace atomically; its folder is created if it is missing."""
     real = inside(root, path)
-    fsio.ensure_folder(os.path.dirname(real))
-    fsio.replace_file(real, [contents])
+    durable.ensure_folder(os.path.dirname(real))
+    durable.replace_file(real, [contents])
 
 
 def remove(root: str, path: str) -> None:
     """Remove a file of this workspace; it is not an error if it is missing."""
-    fsio.remove(inside(root, path))
+    durable.remove(inside(root, path))

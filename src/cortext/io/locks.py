@@ -1,4 +1,4 @@
-"""Locks: one writer at a time, and who it is. Every system call goes through `fsio.calls`."""
+"""Locks: one writer at a time, and who it is. Every system call goes through `durable.calls`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from cortext.errors import SessionBusy
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 
 
@@ -78,7 +78,7 @@ def holder_died(path: str) -> bool:
 def _last_holder(path: str) -> Holder | None:
     """Return who holds this lock, or died holding it; None if it was released."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
@@ -127,22 +127,22 @@ class Lock:
         try:
             return self._try(make)
         except OSError as error:
-            raise fsio.write_failed(error, self.path, "nothing was changed") from error
+            raise durable.write_failed(error, self.path, "nothing was changed") from error
 
     def _try(self, make: bool) -> bool:
         made = False
         try:
-            descriptor = fsio.open_file(self.path, os.O_RDWR)
+            descriptor = durable.open_file(self.path, os.O_RDWR)
         except FileNotFoundError:
             if not make:
                 return False
-            fsio.ensure_folder(os.path.dirname(self.path))
-            descriptor = fsio.open_file(self.path, os.O_RDWR | os.O_CREAT)
+            durable.ensure_folder(os.path.dirname(self.path))
+            descriptor = durable.open_file(self.path, os.O_RDWR | os.O_CREAT)
             made = True
         try:
             if made:
-                fsio.calls.fchmod(descriptor, fsio.FILE_MODE)
-            fsio.calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                durable.calls.fchmod(descriptor, durable.FILE_MODE)
+            durable.calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The lock file may have been removed between our open and our flock: then this lock is worthless.
             if os.fstat(descriptor).st_nlink == 0:
                 raise FileNotFoundError
@@ -150,7 +150,7 @@ class Lock:
             self._note(_own_record() + clock.now().encode("ascii"))
         except BaseException as error:
             self._descriptor = -1
-            fsio.close_file(descriptor)
+            durable.close_file(descriptor)
             if isinstance(error, (BlockingIOError, FileNotFoundError)):
                 return False
             raise
@@ -158,7 +158,7 @@ class Lock:
 
     def _note(self, words: bytes) -> bool:
         try:
-            fsio.calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
+            durable.calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
         except OSError:
             return False  # a full disk must not prevent locking; only the holder's name is lost
         return True
@@ -169,17 +169,17 @@ class Lock:
             return
         if not self._note(b"free"):
             try:
-                fsio.calls.ftruncate(self._descriptor, 0)  # the file must not name us as the holder any longer
+                durable.calls.ftruncate(self._descriptor, 0)  # the file must not name us as the holder any longer
             except OSError:
                 pass
-        fsio.close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
+        durable.close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
         self._descriptor = -1
 
     def sweep(self) -> None:
         """Remove the lock file along with the session that it belonged to, then release the lock."""
         if self._descriptor >= 0:
             try:
-                fsio.calls.unlink(self.path)
+                durable.calls.unlink(self.path)
             except OSError:
                 pass  # a surplus lock file does no harm
         self.release()

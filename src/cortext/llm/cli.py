@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cortext.errors import NoModel, UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.llm import cli_prompt
 from cortext.llm.base import Done, Event, Note, Request
 from cortext.llm.connection import Gathered, Limits
@@ -109,7 +109,7 @@ class CliModel:
                 start.clean_up()
 
     def _start(self, request: Request) -> Run:
-        fsio.ensure_folder(self._scratch)
+        durable.ensure_folder(self._scratch)
         return self._program.ask(
             Question(
                 name=self.name,

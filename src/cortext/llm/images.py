@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LARGEST = 5_000_000  # bytes; the smallest limit of all providers
 
@@ -24,7 +24,7 @@ def read(ref: str) -> tuple[str, bytes] | None:
     if not os.path.isabs(ref) or "\0" in ref:
         return None
     try:
-        data = fsio.read_file(ref, LARGEST)
+        data = durable.read_file(ref, LARGEST)
     except OSError:
         return None
     kind = kind_of(data)

@@ -20,7 +20,7 @@ import msgspec
 from cortext.config.schema import Settings
 from cortext.errors import CortextError, StoreUnreachable, UsageError
 from cortext.index.catalogue import Entry
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.session import Change, Origin
@@ -296,7 +296,7 @@ class Hook:
         transcript = find_transcript(self.tool, self.event)
         if transcript is None:
             if self.event.path and os.path.lexists(self.event.path):
-                os.close(fsio.plain_file(self.event.path))  # raises an error if the file cannot be opened
+                os.close(durable.plain_file(self.event.path))  # raises an error if the file cannot be opened
             return 0
         added = self.capture.capture(self.tool, transcript).added
         from cortext.services.capture import uncaptured

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.store.base import Reading

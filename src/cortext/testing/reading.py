@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from cortext.errors import CortextError
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.model.message import ASSISTANT, ROLES, Message
 from cortext.services.capture.copies import copies_of
 from cortext.testing.samples import LineSamples, Samples

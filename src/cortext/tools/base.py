@@ -29,7 +29,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.model.headless import Headless
 from cortext.model.message import Message
 from cortext.model.turns import Turns
@@ -243,8 +243,8 @@ class TranscriptSource(Protocol):
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Copy the transcript unchanged, so that it can be restored. The target's folder exists.
 
-        Copying a transcript that grew to the same target again writes only what is new (see `io.batch`). With `later`
-        this is the first copy, and the caller flushes it to disk.
+        Copying a transcript that grew to the same target again writes only what is new (see `io.new_files`).
+        With `later` this is the first copy, and the caller flushes it to disk.
         """
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from cortext.config import folders
 from cortext.errors import ConfigError
 from cortext.index.background_jobs import BackgroundJobs
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 from cortext.model.ids import chat_name
 from cortext.services.assistant.chat_claims import ChatClaims
 from cortext.services.assistant.context import ContextBuilder
@@ -116,7 +115,7 @@ def _own_prompt(path: str) -> str:
     if not path:
         return ""
     try:
-        return fsio.read_text(os.path.expanduser(path))
+        return durable.read_text(os.path.expanduser(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"cannot read chat.prompt_file {path}: {error}", hint="check that the file exists and is UTF-8"

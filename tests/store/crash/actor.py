@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cortext.errors import NotFound
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
@@ -133,12 +133,12 @@ class Actor:
         """Act as another program that writes these bytes, flushes them, and ends."""
 
         def write() -> list[Any]:
-            descriptor = fsio.calls.open(files_of(self.store).log, os.O_WRONLY | os.O_APPEND)
+            descriptor = durable.calls.open(files_of(self.store).log, os.O_WRONLY | os.O_APPEND)
             try:
-                fsio.write_all(descriptor, junk)
-                fsio.calls.fsync(descriptor)
+                durable.write_all(descriptor, junk)
+                durable.calls.fsync(descriptor)
             finally:
-                fsio.calls.close(descriptor)
+                durable.calls.close(descriptor)
             return []
 
         self._do("tear", [junk.decode("latin-1")], write)

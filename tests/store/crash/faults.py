@@ -1,4 +1,4 @@
-"""Replacements for `fsio.calls` that count system calls, or kill, fail or shorten a single one."""
+"""Replacements for `durable.calls` that count system calls, or kill, fail or shorten a single one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
-KERNEL = fsio.Calls()
+KERNEL = durable.Calls()
 # These calls do not change the content of a session.
 HARMLESS = frozenset({"close", "flock", "chmod", "fchmod"})
 WRITES = frozenset({"write", "pwrite"})
@@ -46,7 +46,7 @@ class Counting:
             return self.call(name, *args)
 
     def call(self, name: str, *args: Any) -> Any:
-        """Execute one call of fsio; one that counts goes through `act`."""
+        """Execute one call of durable; one that counts goes through `act`."""
         if not self.counts(name, args):
             return self.real(name, *args)
         self.names.append(name)
@@ -199,10 +199,10 @@ class ShortWrites(Counting):
 
 @contextmanager
 def installed(calls: Any) -> Iterator[Any]:
-    """Route every system call of fsio through `calls` within the `with` block."""
-    before = fsio.calls
-    fsio.calls = calls
+    """Route every system call of durable through `calls` within the `with` block."""
+    before = durable.calls
+    durable.calls = calls
     try:
         yield calls
     finally:
-        fsio.calls = before
+        durable.calls = before

@@ -17,7 +17,7 @@ from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.runners import Tool, make_tool
 from tests.tools import homes
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Launch
@@ -60,7 +60,7 @@ class World:
         program.chmod(0o755)
         for path, contents in self.tool.files([THINK], [str(program)]).items():
             (self.project / path).parent.mkdir(parents=True, exist_ok=True)
-            fsio.replace_file(str(self.project / path), [contents])
+            durable.replace_file(str(self.project / path), [contents])
         self.tool.install_settings(str(self.project), [str(program)])
 
     def reported(self) -> list[dict[str, Any]]:

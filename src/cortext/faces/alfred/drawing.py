@@ -8,7 +8,7 @@ import sys
 from cortext.errors import UsageError
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety import terminal
 from cortext.services.assistant.commands import Answer, Hit
 
@@ -28,7 +28,7 @@ def show(answer: Answer) -> None:
         path = os.path.abspath(os.path.expanduser(answer.name))
         if os.path.lexists(path):
             raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name: /export OTHER-NAME")
-        fsio.replace_file(path, [answer.document.encode("utf-8", "surrogateescape")])
+        durable.replace_file(path, [answer.document.encode("utf-8", "surrogateescape")])
         print(terminal.line(f"{answer.text} Written to {path}"))
     elif answer.text:
         print(terminal.block(answer.text))

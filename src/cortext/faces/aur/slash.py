@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.pager import page
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, USER, Message, marks_of, thread
@@ -216,7 +216,7 @@ def _write(context: Context, argument: str, example: str, text: str, turns: int)
         answer = answer_to(f"{terminal.line(path)} exists. Overwrite it? [y/N] ") if context.live else ""
         if answer.strip().lower() not in ("y", "yes"):
             raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name")
-    fsio.replace_file(path, [text.encode("utf-8", "replace")])
+    durable.replace_file(path, [text.encode("utf-8", "replace")])
     print(terminal.line(f"Wrote {amount(turns, 'turn')} to {path}"))
 
 

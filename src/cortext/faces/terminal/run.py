@@ -53,7 +53,7 @@ def _as_cortext_error(error: Exception) -> CortextError:
             return NotFound(
                 "the current folder no longer exists", kept="nothing was changed", hint="cd to another folder"
             )
-        if not isinstance(error.filename, (str, bytes)):  # fsio reports failed writes to files, with their names
+        if not isinstance(error.filename, (str, bytes)):  # durable reports failed writes to files, with their names
             return WriteFailed(f"cannot write the output: {error.strerror or error}", kept=OUTPUT_LOST, hint=FREE_SPACE)
         return WriteFailed(
             f"{os.fsdecode(error.filename)}: {error.strerror or error}",

@@ -25,7 +25,7 @@ from cortext.faces.web.app import application
 from cortext.faces.web.connections import WAITING, Connection
 from cortext.faces.web.library import Library
 from cortext.faces.web.security import Access
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LOOPBACK = "127.0.0.1"
 NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -66,7 +66,7 @@ def serve(
         library.close()
         listening.close()
         with contextlib.suppress(CortextError, OSError):
-            fsio.remove(private)
+            durable.remove(private)
     return 0
 
 
@@ -141,10 +141,10 @@ def _open(address: str, path: str) -> None:
     folder = os.path.dirname(path)
     page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={escape(address)}">'
     try:
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         for name in os.listdir(folder):  # of servers that were killed
-            fsio.remove(os.path.join(folder, name))
-        fsio.replace_file(path, [page.encode()])
+            durable.remove(os.path.join(folder, name))
+        durable.replace_file(path, [page.encode()])
         if not webbrowser.open(f"file://{path}"):
             print("No browser could be opened: open the address yourself.", file=sys.stderr)
     except Exception as error:

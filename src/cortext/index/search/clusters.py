@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.vectors import centroid_file
-from cortext.io import files as fsio
+from cortext.io import durable
 
 Floats = NDArray[np.float32]
 
@@ -58,5 +58,5 @@ def save(folder: str, centroids: Floats) -> int:
     number = int.from_bytes(os.urandom(6), "big")
     raw = io.BytesIO()
     np.save(raw, centroids)
-    fsio.replace_file(centroid_file(folder, number), [raw.getvalue()])
+    durable.replace_file(centroid_file(folder, number), [raw.getvalue()])
     return number

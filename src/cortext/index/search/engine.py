@@ -25,8 +25,7 @@ from cortext.index.search.query import Query
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
 from cortext.index.sessions import SessionIndex
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
@@ -44,7 +43,7 @@ def _index_folder(cache: str) -> str:
 
     try:
         fallback = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
-        fsio.ensure_folder(fallback)
+        durable.ensure_folder(fallback)
         status = os.lstat(fallback)
     except (OSError, WriteFailed):
         return usual  # the first write reports why it is impossible
@@ -75,17 +74,17 @@ class Engine:
 
     def _named(self, pointer: str) -> str:
         try:
-            name = fsio.read_text(os.path.join(self.folder, pointer), "replace").strip()
+            name = durable.read_text(os.path.join(self.folder, pointer), "replace").strip()
         except (FileNotFoundError, NotADirectoryError):
             return ""
         folder = os.path.join(self.folder, os.path.basename(name))
         return folder if name.startswith(f"{SCHEMA}-") and os.path.isdir(folder) else ""
 
     def _point(self, pointer: str, folder: str) -> None:
-        fsio.replace_file(os.path.join(self.folder, pointer), [os.path.basename(folder).encode("ascii") + b"\n"])
+        durable.replace_file(os.path.join(self.folder, pointer), [os.path.basename(folder).encode("ascii") + b"\n"])
 
     def _new_folder(self) -> str:
-        fsio.ensure_folder(self.folder)
+        durable.ensure_folder(self.folder)
         return os.path.join(self.folder, f"{SCHEMA}-{os.urandom(6).hex()}")
 
     def generation(self) -> Generation | None:
@@ -172,7 +171,7 @@ class Engine:
         for pointer in pointers:
             path = os.path.join(self.folder, pointer)
             if os.path.exists(path):
-                fsio.remove(path)
+                durable.remove(path)
 
     def rebuild(self, listed: SessionIndex, progress: Progress | None = None, *, wait: float = 5.0) -> None:
         """Build a new index next to the old one, then switch to it. An interrupted rebuild is continued."""
@@ -197,7 +196,7 @@ class Engine:
         finally:
             made.close()
         self._point("current", made.folder)
-        fsio.remove(os.path.join(self.folder, "next"))
+        durable.remove(os.path.join(self.folder, "next"))
 
     def clear(self) -> None:
         """Delete the index; the next query recreates it."""
@@ -260,10 +259,10 @@ class Engine:
         for old in generation.state.models():
             if old != name:  # every message has a vector of the new model: the old ones are obsolete
                 generation.state.forget_model(old)
-                fsio.remove_tree(generation.meaning(old).folder)
+                durable.remove_tree(generation.meaning(old).folder)
 
     def _lock(self, wait: float) -> locks.Lock | None:
-        fsio.ensure_folder(self.folder)
+        durable.ensure_folder(self.folder)
         lock = locks.Lock(os.path.join(self.folder, "lock"))
         try:
             lock.acquire(wait, "the search index")
@@ -277,7 +276,7 @@ class Engine:
         with os.scandir(self.folder) as entries:
             for entry in list(entries):
                 if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
-                    fsio.remove_tree(entry.path)
+                    durable.remove_tree(entry.path)
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from cortext.index.database import is_unwritable, locked
 from cortext.index.search.keywords import Keywords
 from cortext.index.search.state import State
 from cortext.index.search.wordlist import WordList
-from cortext.io import files as fsio
+from cortext.io import durable
 
 if TYPE_CHECKING:
     from cortext.index.search.meaning import Meaning
@@ -41,7 +41,7 @@ class Generation:
     """A search index in its own folder."""
 
     def __init__(self, folder: str) -> None:
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         self.folder = folder
         self.state = State(folder)
         self.words = WordList(folder)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import tantivy
 
 from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, SIGNS, clean
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 
 NAME_PLACE = 1 << 40  # the place of a session's name, far beyond every message
@@ -61,7 +61,7 @@ class Keywords:
     """The index in this folder, created if there is none."""
 
     def __init__(self, folder: str) -> None:
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         self.folder = folder
         self.schema = _schema()
         self.words, self.plain, ready = _analyzers()
@@ -131,13 +131,13 @@ class Keywords:
         for entry in os.scandir(self.folder):
             try:
                 if entry.stat(follow_symlinks=False).st_mode & PRIVATE:
-                    os.chmod(entry.path, fsio.FILE_MODE)
+                    os.chmod(entry.path, durable.FILE_MODE)
             except OSError:
                 continue  # merged away meanwhile, or not ours
 
     def stamp(self) -> str:
         """Return tantivy's operation counter at its last commit, which shows whether a commit was made."""
-        return str(json.loads(fsio.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
+        return str(json.loads(durable.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
 
     def size(self) -> int:
         """Return the size on disk in bytes."""

@@ -23,7 +23,7 @@ from cortext.index.search.state import State
 from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.words import searchable
 from cortext.index.sessions import SessionIndex
-from cortext.io import files as fsio
+from cortext.io import durable
 
 Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
 
@@ -77,7 +77,7 @@ class Meaning:
         progress: Progress | None = None,
     ) -> None:
         """Make the missing vectors; the caller holds the lock."""
-        fsio.ensure_folder(self.folder)
+        durable.ensure_folder(self.folder)
         self._sweep()
         missing = self._state.to_embed(self.model)
         total = sum(end - first for _, _, _, first, end in missing)
@@ -181,7 +181,7 @@ class Meaning:
         with os.scandir(self.folder) as entries:
             for entry in list(entries):
                 if entry.name not in named and entry.name != f"centroids-{current}.npy":
-                    fsio.remove(entry.path)
+                    durable.remove(entry.path)
 
 
 class _Making:

@@ -11,7 +11,7 @@ from itertools import islice
 
 from cortext.errors import CortextError
 from cortext.index.refresh import StoreSource
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import BLOCK
 from cortext.model.message import Message
 from cortext.store.files import layout_paths
@@ -99,7 +99,7 @@ class Picking:
         log = f"{path}/{files[0]}" if files[0] else path
         try:
             self._folders.setdefault(source.root, source.folders()).check(os.path.dirname(log))
-            descriptor = fsio.open_file(log, os.O_RDONLY)
+            descriptor = durable.open_file(log, os.O_RDONLY)
         except (CortextError, OSError):
             return {}
         found: dict[int, Message] = {}

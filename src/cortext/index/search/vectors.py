@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
-from cortext.io import files as fsio
+from cortext.io import durable
 
 Floats = NDArray[np.float32]
 Owners = NDArray[np.uint64]
@@ -68,14 +68,14 @@ def write(
         for start in range(0, len(order), WRITTEN):
             yield packed[order[start : start + WRITTEN]].tobytes()
 
-    fsio.replace_file(path, pieces())
+    durable.replace_file(path, pieces())
 
 
 class Segment:
     """A file of vectors, mapped into memory."""
 
     def __init__(self, path: str) -> None:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             if os.fstat(file.fileno()).st_size < _HEAD.size:
                 raise ValueError(f"{path} is not a vector file")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 NAME = "words.txt"
 SLACK = 1 << 20  # bytes of duplicates that are tolerated
@@ -29,7 +29,7 @@ class WordList:
         """Append words; called by the one writer. A torn end is harmless: every batch begins on a new line."""
         batch = "\n".join(words)
         if batch:
-            fsio.append_once(self._path, f"\n{batch}\n".encode())
+            durable.append_once(self._path, f"\n{batch}\n".encode())
 
     def tidy(self, before: int) -> int:
         """Remove duplicates if the list has doubled since it had `before` bytes. Return its size for the next call."""
@@ -41,7 +41,7 @@ class WordList:
             return before or size
         distinct = sorted(set(self._all().split(b"\n")) - {b""})
         words = b"\n" + b"\n".join(distinct) + b"\n"
-        fsio.replace_file(self._path, [words])
+        durable.replace_file(self._path, [words])
         return len(words)
 
     def holding(self, piece: str, *, begins: bool = False, most: int = 24) -> list[str]:
@@ -87,7 +87,7 @@ class WordList:
         try:
             status = os.stat(self._path)
             if (status.st_ino, status.st_size) != self._read:
-                with open(self._path, "rb", opener=fsio.plain_file) as file:
+                with open(self._path, "rb", opener=durable.plain_file) as file:
                     self._words = file.read()
                 self._read = (status.st_ino, status.st_size)
         except FileNotFoundError:

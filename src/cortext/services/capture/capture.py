@@ -18,7 +18,7 @@ import msgspec
 from cortext.errors import CortextError, SessionExists, SessionNotFound
 from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
 from cortext.index.database import is_unwritable
-from cortext.io import batch as newfiles
+from cortext.io import new_files
 from cortext.model import clock
 from cortext.model.first_turn import FIRST_TURN, first_turn_of
 from cortext.model.ids import is_id, slug
@@ -399,7 +399,7 @@ class Capture:
         """Copy a transcript that made no session."""
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
-            newfiles.ensure_folder(folder, None)
+            new_files.ensure_folder(folder, None)
             tool.copy(transcript, os.path.join(folder, NATIVE))
         except (CortextError, OSError):
             pass  # the error of the transcript itself is reported

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.store.files.layout_paths import NATIVE, earlier_copy, native_copy
 from cortext.tools.base import Transcript, TranscriptSource
 
@@ -25,22 +24,22 @@ def copy(tool: TranscriptSource, transcript: Transcript, path: str) -> None:
     _set_aside(transcript.path, path)
     tool.copy(transcript, native_copy(path))
     earlier = earlier_copy(path)
-    if os.path.isfile(earlier) and newfiles.is_continued(native_copy(path), earlier):
-        fsio.remove_tree(os.path.dirname(earlier))  # all of it is in the newest copy
+    if os.path.isfile(earlier) and new_files.is_continued(native_copy(path), earlier):
+        durable.remove_tree(os.path.dirname(earlier))  # all of it is in the newest copy
 
 
 def _set_aside(source: str, path: str) -> None:
     """Set the copy in a session's folder aside, unless the tool's file continues it or a larger copy is kept."""
     copy, earlier = native_copy(path), earlier_copy(path)
-    if not os.path.isfile(copy) or newfiles.is_continued(source, copy):
+    if not os.path.isfile(copy) or new_files.is_continued(source, copy):
         return
     folder, aside = os.path.dirname(copy), os.path.dirname(earlier)
     if os.path.exists(earlier):
         if os.path.getsize(copy) < os.path.getsize(earlier):
             return
-        fsio.remove_tree(aside)
-    fsio.ensure_folder(aside)
+        durable.remove_tree(aside)
+    durable.ensure_folder(aside)
     # The copy itself is the last: if this process is killed before, the next capture moves the rest.
     beside = sorted(name for name in os.listdir(folder) if name.startswith(f"{NATIVE}."))
     for name in (*beside, NATIVE):
-        fsio.move(os.path.join(folder, name), os.path.join(aside, name))
+        durable.move(os.path.join(folder, name), os.path.join(aside, name))

@@ -19,7 +19,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.first_turn import FirstTurn
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
@@ -90,7 +90,7 @@ def keep(
         else:
             others.append(_digests(message))
     folder = _folder(tool.name, transcript.key)
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     if carried is not None:
         tool.copy(transcript, os.path.join(folder, NATIVE))
     record = Record(
@@ -297,7 +297,7 @@ def forget(tool: str, key: str) -> None:
     """Remove the record of a tool's session, with the copy."""
     folder = _folder(tool, key)
     if os.path.lexists(folder):
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────
@@ -325,12 +325,12 @@ def record_of(tool: str, key: str) -> Record | None:
 
 
 def _store(record: Record) -> None:
-    fsio.replace_file(os.path.join(_folder(record.tool, record.key), _RECORD), [msgspec.json.encode(record)])
+    durable.replace_file(os.path.join(_folder(record.tool, record.key), _RECORD), [msgspec.json.encode(record)])
 
 
 def _load(path: str) -> Record | None:
     try:
-        return msgspec.json.decode(fsio.read_file(path, _LARGEST), type=Record)
+        return msgspec.json.decode(durable.read_file(path, _LARGEST), type=Record)
     except (OSError, CortextError, msgspec.MsgspecError):
         return None
 
@@ -354,4 +354,4 @@ def _keep_newest() -> None:
     if len(names) > MOST:
         paths = sorted((os.path.join(_top(), name) for name in names), key=os.path.getmtime)
         for path in paths[: len(names) - MOST]:
-            fsio.remove_tree(path)
+            durable.remove_tree(path)

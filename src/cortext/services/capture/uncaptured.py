@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
 
@@ -119,10 +119,10 @@ def record(
         failure = Failure(tool, key, path, since, why, kind, before.version if before else version, reader())
         fields = {name: getattr(failure, name) for name in Failure.__slots__}
         if before is None or any(getattr(before, name) != fields[name] for name in ("why", "path", "kind", "cortext")):
-            fsio.ensure_folder(_folder())
-            fsio.replace_file(file, [json.dumps(fields).encode("ascii")])
+            durable.ensure_folder(_folder())
+            durable.replace_file(file, [json.dumps(fields).encode("ascii")])
         if hook and (before is None or before.why != why):
-            fsio.replace_file(_notice_path(), [failure.text.encode("utf-8", "replace")])
+            durable.replace_file(_notice_path(), [failure.text.encode("utf-8", "replace")])
     except (OSError, CortextError):
         pass  # a full disk is reported elsewhere
 
@@ -175,7 +175,7 @@ def settle(tool: str, listed: Iterable[Transcript], leftovers: Iterable[str] | N
 def pop_notice() -> str:
     """Return the failure of a hook since the last command, once; an empty string if there is none."""
     try:
-        text = fsio.read_text(_notice_path(), "replace")
+        text = durable.read_text(_notice_path(), "replace")
     except OSError:
         return ""
     _forget(_notice_path())
@@ -192,14 +192,14 @@ def forget_missing() -> None:
 def _forget(path: str) -> None:
     try:
         if os.path.lexists(path):
-            fsio.remove(path)
+            durable.remove(path)
     except CortextError:
         pass
 
 
 def _read(path: str) -> Failure | None:
     try:
-        fields = json.loads(fsio.read_file(path, 1 << 16))
+        fields = json.loads(durable.read_file(path, 1 << 16))
         known = (str(fields[name]) for name in ("tool", "key", "path", "since", "why"))
         return Failure(*known, *(str(fields.get(name) or "") for name in ("kind", "version", "cortext")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety import languages
 from cortext.services.workspace.timer import units_folder
 
@@ -57,8 +57,8 @@ def install(program: list[str], variables: Iterable[str] = ()) -> Service:
     """
     found = service()
     values = {name: os.environ[name] for name in sorted({*_FOLDERS, *variables}) if os.environ.get(name)}
-    fsio.ensure_folder(os.path.dirname(found.path))
-    fsio.replace_file(found.path, [_launchd(program, values) if _is_macos() else _systemd(program, values)])
+    durable.ensure_folder(os.path.dirname(found.path))
+    durable.replace_file(found.path, [_launchd(program, values) if _is_macos() else _systemd(program, values)])
     if _is_macos():
         _run("launchctl", "bootout", _domain(), found.path)  # an older one; fails if there is none
         found.problem = _run("launchctl", "bootstrap", _domain(), found.path)
@@ -77,7 +77,7 @@ def uninstall() -> Service:
         found.problem = _run("launchctl", "bootout", _domain(), found.path)
     else:
         found.problem = _systemctl("disable", "--now", UNIT)
-    fsio.remove(found.path)
+    durable.remove(found.path)
     if not _is_macos() and not found.problem:
         found.problem = _systemctl("daemon-reload")
     found.installed = False

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from cortext.errors import ConfigError, NotFound
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.usage import Tokens
 
@@ -192,7 +192,7 @@ def _aliases(table: _Table) -> dict[str, str]:
 
 def _read(path: str) -> _Table:
     try:
-        raw = fsio.read_file(path, LARGEST)
+        raw = durable.read_file(path, LARGEST)
     except OSError as error:
         raise NotFound(
             f"cannot read the prices in {path}: {error.strerror or error}",

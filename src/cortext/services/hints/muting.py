@@ -8,7 +8,7 @@ import os
 import msgspec
 
 from cortext.config import folders
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.services.hints.hints import KINDS
 
 LOWERED = 0.6  # a factor for each mute: after one, only the best hints of a kind reach the bar; after two, none does
@@ -30,7 +30,7 @@ class Muted(msgspec.Struct, kw_only=True):
 def load(workspace: str) -> Muted:
     """Return what is muted in a workspace."""
     try:
-        return msgspec.json.decode(fsio.read_file(_path(workspace)), type=Muted)
+        return msgspec.json.decode(durable.read_file(_path(workspace)), type=Muted)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return Muted()
 
@@ -40,14 +40,14 @@ def mute(workspace: str, kind: str, key: str) -> float:
     muted = load(workspace)
     muted.kinds[kind] = muted.kinds.get(kind, 0) + 1
     muted.hints = [*muted.hints, key][-MOST:]
-    fsio.ensure_folder(os.path.dirname(_path(workspace)))
-    fsio.replace_file(_path(workspace), [msgspec.json.encode(muted)])
+    durable.ensure_folder(os.path.dirname(_path(workspace)))
+    durable.replace_file(_path(workspace), [msgspec.json.encode(muted)])
     return muted.weights[kind]
 
 
 def unmute(workspace: str) -> None:
     """Forget every mute."""
-    fsio.remove(_path(workspace))
+    durable.remove(_path(workspace))
 
 
 def _path(workspace: str) -> str:

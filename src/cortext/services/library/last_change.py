@@ -12,7 +12,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LARGEST = 64 << 20  # bytes
 
@@ -36,8 +36,8 @@ def remember(what: str, *, on: bool, parts: Sequence[Part]) -> bool:
     """Record a change instead of the one before; return whether that was possible."""
     path = _path(what)
     try:
-        fsio.ensure_folder(os.path.dirname(path))
-        fsio.replace_file(path, [msgspec.json.encode(LastChange(on, list(parts)))])
+        durable.ensure_folder(os.path.dirname(path))
+        durable.replace_file(path, [msgspec.json.encode(LastChange(on, list(parts)))])
     except (OSError, CortextError):
         return False
     return True
@@ -46,7 +46,7 @@ def remember(what: str, *, on: bool, parts: Sequence[Part]) -> bool:
 def recall(what: str) -> LastChange | None:
     """Return the last change of tags, stars, notes or the archive; None if there is none."""
     try:
-        return msgspec.json.decode(fsio.read_file(_path(what), LARGEST), type=LastChange)
+        return msgspec.json.decode(durable.read_file(_path(what), LARGEST), type=LastChange)
     except (OSError, CortextError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

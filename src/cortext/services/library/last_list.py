@@ -13,7 +13,7 @@ from itertools import islice
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 
 MOST_ROWS = 1_000
 VALID_SECONDS = 24 * 3600.0  # later, another terminal may have the same session number
@@ -25,12 +25,12 @@ def remember(program: str, keys: Iterable[tuple[str, str]]) -> None:
     path = _path(program)
     folder = os.path.dirname(path)
     try:
-        fsio.ensure_folder(folder)
-        fsio.replace_file(path, ["".join(lines).encode("utf-8", "surrogateescape")])
+        durable.ensure_folder(folder)
+        durable.replace_file(path, ["".join(lines).encode("utf-8", "surrogateescape")])
         oldest = time.time() - VALID_SECONDS
         for entry in os.scandir(folder):
             if entry.stat(follow_symlinks=False).st_mtime < oldest:
-                fsio.remove(entry.path)
+                durable.remove(entry.path)
     except (OSError, CortextError):
         return  # the list itself is shown; stable numbers are a convenience
 
@@ -41,7 +41,7 @@ def recall(program: str) -> list[tuple[str, str]] | None:
     try:
         if time.time() - os.stat(path).st_mtime > VALID_SECONDS:
             return None
-        lines = fsio.read_text(path, "surrogateescape").split("\n")[:-1]
+        lines = durable.read_text(path, "surrogateescape").split("\n")[:-1]
     except OSError:
         return None
     return [(root, session_id) for session_id, _, root in (line.partition(" ") for line in lines)]

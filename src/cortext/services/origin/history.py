@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cortext.errors import NotFound, UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.services.origin.lines import normalised
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.repository import is_below, top_of
@@ -68,7 +68,7 @@ class History:
     def _uncommitted(self, path: str, first: int, last: int) -> list[Line]:
         """Return the lines of a file that git does not know."""
         try:
-            lines = fsio.read_file(os.path.join(self.top, path), LARGEST).decode("utf-8", "replace").splitlines()
+            lines = durable.read_file(os.path.join(self.top, path), LARGEST).decode("utf-8", "replace").splitlines()
         except FileNotFoundError as error:
             raise NotFound(
                 f"{path} does not exist", hint="name a file that exists; --commit asks about a commit"

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety.environment import HELD_BACK, for_child, held_back
 
 _LARGEST = 1 << 20
@@ -29,15 +29,15 @@ def environment(added: dict[str, str]) -> dict[str, str]:
     held = held_back(os.environ)
     if held:
         path = os.path.join(folder, f"{os.getpid()}.json")
-        fsio.ensure_folder(folder)
-        fsio.replace_file(path, [msgspec.json.encode(held)])
+        durable.ensure_folder(folder)
+        durable.replace_file(path, [msgspec.json.encode(held)])
         environ[HELD_BACK] = path
     return environ
 
 
 def take_back() -> None:
     """Remove the file again: the tool could not be started."""
-    fsio.remove(os.path.join(_folder(), f"{os.getpid()}.json"))
+    durable.remove(os.path.join(_folder(), f"{os.getpid()}.json"))
 
 
 def adopt() -> None:
@@ -47,7 +47,7 @@ def adopt() -> None:
         return
 
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except (OSError, CortextError):
         return  # removed, because the tool that it was for has ended
     try:
@@ -77,7 +77,7 @@ def _sweep(folder: str) -> None:
     for name in names:
         number = name.removesuffix(".json")
         if number.isdigit() and not os.path.exists(f"/proc/{number}") and not _alive(int(number)):
-            fsio.remove(os.path.join(folder, name))
+            durable.remove(os.path.join(folder, name))
 
 
 def _alive(number: int) -> bool:

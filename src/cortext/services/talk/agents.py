@@ -24,7 +24,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import NotFound
-from cortext.io import files as fsio
+from cortext.io import durable
 
 DEFAULT = "assistant"
 PROJECT, USER, BUILT_IN = "project", "user", "built in"
@@ -119,7 +119,7 @@ def read_agent(path: str, source: str = USER) -> Agent:
     """Return the agent in a file; ValueError says why the file cannot be used."""
     if source == PROJECT and _has_link(path):
         raise ValueError("a symbolic link: a project's agents must be files in the project")
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES >> 10} KiB")

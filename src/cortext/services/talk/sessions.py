@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import ROLES, SYSTEM, Message, plain
 from cortext.model.session import AgentConfig, Change, Origin, Session
@@ -100,7 +100,7 @@ def damage_to_repair(store: Store, session: Session) -> list[Damage]:
 def _is_torn_turn(path: str, item: Damage) -> bool:
     beginning = b'{"type": "turn", "role": '
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             file.seek(item.offset)
             return beginning.startswith(file.read(min(item.length, len(beginning))))
     except OSError:
@@ -124,7 +124,7 @@ def damage_error(session: Session, damage: list[Damage]) -> DamagedData:
 def line_number(path: str, offset: int) -> int:
     """Return the number of the line at a byte offset, counted from 1."""
     count = 1
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         while offset > 0 and (block := file.read(min(offset, 1 << 20))):
             count += block.count(b"\n")
             offset -= len(block)
@@ -142,7 +142,7 @@ def read_turns(path: str) -> list[Message]:
     try:
         if os.path.getsize(path) > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES >> 20} MiB", kept="nothing was imported")
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             raw = file.read()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", kept="nothing was imported") from error

@@ -10,8 +10,7 @@ import os
 from collections.abc import Sequence
 
 from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
-from cortext.io import files as fsio
-from cortext.io import inside, locks
+from cortext.io import durable, inside, locks
 from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.session import Session
@@ -101,7 +100,7 @@ def _commit(
             if path.endswith(".jsonl"):
                 restore_log(target, contents)
             else:
-                fsio.replace_file(target, [contents])
+                durable.replace_file(target, [contents])
 
     ours = [os.path.join(folder, SESSION) for folder in folders]
     done = git.commit(folders, git_subject(mask(message).text), ours=ours, restore=restore, without=secret)

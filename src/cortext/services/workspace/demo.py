@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionExists
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import Message, Part
 from cortext.model.session import AgentConfig, Change, Origin, Session
@@ -92,7 +92,7 @@ def _write(workspace: str, store: Store, session_id: str, script: _Script, begin
 
 def _with_notes(session: Session, script: _Script) -> Session:
     notes = os.path.join(session.path, f"{script.conversation_type}.md")
-    fsio.replace_file(notes, [script.notes.rstrip().encode("utf-8"), b"\n"])
+    durable.replace_file(notes, [script.notes.rstrip().encode("utf-8"), b"\n"])
     return session
 
 

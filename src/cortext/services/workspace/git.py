@@ -17,13 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety.environment import for_child
 
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
 LOCK_TIMEOUT = 10.0  # seconds to wait for another git process
 STASHED = "refs/stash^3"  # untracked files are in the stash's third parent
-# Names of temporary files of `fsio.replace_file`: never committed.
+# Names of temporary files of `durable.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
 _REWRITTEN = "a git hook rewrites the files of conversations"
 
@@ -108,7 +108,7 @@ class Git:
             if restore is not None:
                 restore(path, contents)
             else:
-                fsio.replace_file(os.path.join(self.folder, path), [contents])
+                durable.replace_file(os.path.join(self.folder, path), [contents])
         if done.problem:
             if not rewritten:
                 return done

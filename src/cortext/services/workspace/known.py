@@ -7,7 +7,7 @@ import os
 from cortext.config import folders
 from cortext.config.load import load
 from cortext.errors import CortextError, NotFound, UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 
 # How the AI tools and git call us: found on PATH, so that it works on every machine that shares the repository.
 PROGRAM = ("cortext",)
@@ -105,7 +105,7 @@ def _list_file() -> str:
 def known_workspaces() -> list[str]:
     """Workspaces that were made or used on this machine and still exist, or of which git left only our copies."""
     try:
-        paths = fsio.read_text(_list_file(), "surrogateescape").split("\n")
+        paths = durable.read_text(_list_file(), "surrogateescape").split("\n")
     except OSError:
         return []
     known = [path for path in dict.fromkeys(paths) if path and is_text(path)]
@@ -120,8 +120,8 @@ def known_workspaces() -> list[str]:
 def remember_workspace(root: str) -> None:
     """Add a workspace to the list, so that `list`, `search` and `doctor` find it from everywhere."""
     if root not in known_workspaces() and "\n" not in root:
-        fsio.ensure_folder(folders.data())
-        fsio.append_once(_list_file(), os.fsencode(root) + b"\n")
+        durable.ensure_folder(folders.data())
+        durable.append_once(_list_file(), os.fsencode(root) + b"\n")
 
 
 def adopt_workspace(root: str) -> bool:
@@ -147,6 +147,6 @@ def adopt_workspace(root: str) -> bool:
 
 def _has_driver(path: str) -> bool:
     try:
-        return b'[merge "cortext"]' in fsio.read_file(path)
+        return b'[merge "cortext"]' in durable.read_file(path)
     except OSError:  # a worktree, a submodule, or no repository: git itself is asked
         return False

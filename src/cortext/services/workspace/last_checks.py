@@ -8,7 +8,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import WriteFailed
-from cortext.io import files as fsio
+from cortext.io import durable
 
 
 def last_check(root: str) -> str:
@@ -19,15 +19,15 @@ def last_check(root: str) -> str:
 def record(root: str, at: str) -> None:
     """Record that this store was undamaged at this time. A failure only means that the next run counts more."""
     try:
-        fsio.ensure_folder(folders.state())
-        fsio.replace_file(_path(), [msgspec.json.encode(_read() | {root: at})])
+        durable.ensure_folder(folders.state())
+        durable.replace_file(_path(), [msgspec.json.encode(_read() | {root: at})])
     except (OSError, WriteFailed):
         pass
 
 
 def _read() -> dict[str, str]:
     try:
-        return msgspec.json.decode(fsio.read_file(_path()), type=dict[str, str])
+        return msgspec.json.decode(durable.read_file(_path()), type=dict[str, str])
     except (OSError, msgspec.DecodeError):
         return {}
 

@@ -12,7 +12,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.amounts import amount
 from cortext.model.ids import slug
 from cortext.services.library.resolve import Key, by_id, raise_ambiguous
@@ -82,8 +82,8 @@ def _follow(moved: Copied) -> None:
     for folder, before in _records():
         if before[1:] == now[1:] and not os.path.exists(before[0]):
             try:
-                fsio.move(folder, moved.folder)
-                fsio.replace_file(os.path.join(moved.folder, REPOSITORY), [os.fsencode(moved.record)])
+                durable.move(folder, moved.folder)
+                durable.replace_file(os.path.join(moved.folder, REPOSITORY), [os.fsencode(moved.record)])
             except CortextError:
                 return  # a read-only home, or another process was faster
 
@@ -97,7 +97,7 @@ def _records() -> Iterator[tuple[str, list[str]]]:
     for name in names:
         folder = os.path.join(all_copies(), name)
         try:
-            lines = fsio.read_text(os.path.join(folder, REPOSITORY), "surrogateescape").splitlines()
+            lines = durable.read_text(os.path.join(folder, REPOSITORY), "surrogateescape").splitlines()
         except OSError:
             continue
         if len(lines) == 3:
@@ -138,9 +138,9 @@ def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
             git.added_in(new, [head, *known] if head else known, CONVERSATIONS, _MOST_SECONDS) if head and new else []
         )
         _adopt(copies, git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
-        fsio.ensure_folder(found.folder)
+        durable.ensure_folder(found.folder)
         stamp = _Seen(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
-        fsio.replace_file(os.path.join(found.folder, _Seen.NAME), [msgspec.json.encode(stamp)])
+        durable.replace_file(os.path.join(found.folder, _Seen.NAME), [msgspec.json.encode(stamp)])
     except (CortextError, OSError):
         return  # a read-only home: it is tried again
 
@@ -168,7 +168,7 @@ class _Seen(msgspec.Struct):
     @classmethod
     def of(cls, found: Copied) -> _Seen:
         try:
-            return msgspec.json.decode(fsio.read_file(os.path.join(found.folder, cls.NAME)), type=cls)
+            return msgspec.json.decode(durable.read_file(os.path.join(found.folder, cls.NAME)), type=cls)
         except (OSError, CortextError, msgspec.MsgspecError):
             return cls()
 

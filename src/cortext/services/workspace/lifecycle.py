@@ -12,7 +12,7 @@ import msgspec
 
 from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
 from cortext.model.order import ORDER
@@ -135,7 +135,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
     state = os.path.join(workspace, STATE)
-    fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
+    durable.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
 def save(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cortext.config import folders
-from cortext.io import files as fsio
+from cortext.io import durable
 
 
 def _path() -> str:
@@ -15,15 +15,15 @@ def _path() -> str:
 def add(lines: list[str]) -> None:
     """Add notices for the next command that a person runs."""
     if lines:
-        fsio.ensure_folder(folders.data())
-        fsio.append_once(_path(), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        durable.ensure_folder(folders.data())
+        durable.append_once(_path(), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
 def pop() -> list[str]:
     """Return the notices and remove them."""
     try:
-        lines = fsio.read_text(_path(), "replace").splitlines()
+        lines = durable.read_text(_path(), "replace").splitlines()
     except OSError:
         return []
-    fsio.remove(_path())
+    durable.remove(_path())
     return lines

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from cortext.io import files as fsio
-from cortext.io import inside, locks
+from cortext.io import durable, inside, locks
 from cortext.model.ids import number_of
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import Git
@@ -31,7 +30,7 @@ def reserve_number(named_store: NamedStore) -> int:
         ]
         return _highest(taken) + 1
     state = inside.inside(named_store.root, STATE)
-    fsio.ensure_folder(state, named_store.root)
+    durable.ensure_folder(state, named_store.root)
     lock = locks.Lock(os.path.join(state, LOCK))
     lock.acquire(TIMEOUT, "the number of the next conversation")
     with lock:

@@ -14,7 +14,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.session import Session
 from cortext.services.workspace.known import is_text
 from cortext.services.workspace.repository import (
@@ -90,8 +90,8 @@ class Projects:
             lines.pop(top, None)  # the last one seen is the last in the file
             lines[top] = line
             try:
-                fsio.ensure_folder(os.path.dirname(self._path))
-                fsio.append_once(self._path, msgspec.json.encode(line) + b"\n")
+                durable.ensure_folder(os.path.dirname(self._path))
+                durable.append_once(self._path, msgspec.json.encode(line) + b"\n")
             except (CortextError, OSError):
                 pass  # a read-only home: it is asked again
         return line
@@ -109,7 +109,7 @@ class Projects:
         if self._lines is None:
             self._lines = {}
             try:
-                raw = fsio.read_file(self._path).splitlines()
+                raw = durable.read_file(self._path).splitlines()
             except (CortextError, OSError):
                 return self._lines
             for text in raw:
@@ -126,7 +126,9 @@ class Projects:
     def _rewrite(self) -> None:
         """Remove outdated lines. What another process appends meanwhile is only asked again."""
         try:
-            fsio.replace_file(self._path, (msgspec.json.encode(line) + b"\n" for line in (self._lines or {}).values()))
+            durable.replace_file(
+                self._path, (msgspec.json.encode(line) + b"\n" for line in (self._lines or {}).values())
+            )
         except (CortextError, OSError):
             pass
 

@@ -13,7 +13,7 @@ from glob import escape, iglob
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 TIMEOUT = 2.0  # seconds for git to find the first commits
 MOST = 8  # first commits, and remotes, that are kept
@@ -68,9 +68,9 @@ def common_folder(top: str) -> str:
     own = os.path.join(top, ".git")
     try:
         if not os.path.isdir(own):  # a linked work tree, or a submodule
-            own = os.path.join(top, fsio.read_text(own).strip().removeprefix("gitdir: "))
+            own = os.path.join(top, durable.read_text(own).strip().removeprefix("gitdir: "))
         try:
-            shared = os.path.join(own, fsio.read_text(os.path.join(own, "commondir")).strip())
+            shared = os.path.join(own, durable.read_text(os.path.join(own, "commondir")).strip())
         except OSError:
             shared = own
     except (OSError, UnicodeDecodeError):
@@ -83,7 +83,7 @@ def work_trees(common: str) -> list[str]:
     found = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
     for path in sorted(iglob(os.path.join(escape(common), "worktrees", "*", "gitdir"))):
         try:
-            found.append(os.path.dirname(fsio.read_text(path).strip()))
+            found.append(os.path.dirname(durable.read_text(path).strip()))
         except (OSError, UnicodeDecodeError):
             continue
     return found

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from cortext.config import folders
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.base import Hooks
 
 KEPT = 30 * 86_400.0  # seconds that a chat's file is kept after its last change
@@ -48,12 +48,12 @@ def load(tool: str, key: str, workspace: str = "") -> Chat:
 def save(chat: Chat) -> None:
     """Store it. Files that were not changed for a month are removed."""
     folder = _folder()
-    fsio.ensure_folder(folder)
-    fsio.replace_file(_path(chat.tool, chat.key), [msgspec.json.encode(chat)])
+    durable.ensure_folder(folder)
+    durable.replace_file(_path(chat.tool, chat.key), [msgspec.json.encode(chat)])
     for path in _files():
         try:
             if time.time() - os.stat(path).st_mtime > KEPT:
-                fsio.remove(path)
+                durable.remove(path)
         except FileNotFoundError:  # another process cleans up, too
             continue
 
@@ -144,6 +144,6 @@ def _files() -> Iterator[str]:
 
 def _read(path: str) -> Chat | None:
     try:
-        return msgspec.json.decode(fsio.read_file(path), type=Chat)
+        return msgspec.json.decode(durable.read_file(path), type=Chat)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

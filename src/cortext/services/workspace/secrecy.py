@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from cortext.errors import UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.safety.secrets.masking import find, mask
@@ -45,7 +45,7 @@ def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
         path = os.path.join(folder, name)
         masked = mask((_contents(path) or b"").decode("utf-8", "surrogateescape"))
         if masked.findings:
-            fsio.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
+            durable.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
         for finding in masked.findings:
             kinds[finding.kind] = kinds.get(finding.kind, 0) + 1
     return kinds
@@ -83,11 +83,11 @@ def secrets_in_names(folder: str, names: Iterable[str]) -> dict[str, str]:
 def _contents(path: str) -> bytes | None:
     """Return the content of a file; empty if it was deleted or is a link, None if it is too large to check."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except (OSError, UnsafePath):  # git stores a link's target path, not the content of the target
         return b""
     try:
         size = os.fstat(descriptor).st_size
-        return b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else None
+        return b"".join(durable.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else None
     finally:
         os.close(descriptor)

@@ -15,8 +15,7 @@ import msgspec
 
 from cortext import __version__
 from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
-from cortext.io import files as fsio
-from cortext.io import inside, locks
+from cortext.io import durable, inside, locks
 from cortext.safety.paths import is_plain_name
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace import mcp_sdk, numbering, registry, types
@@ -93,7 +92,7 @@ class Setup:
             tool.install_settings(self.root, self.program, server=self.server, dry_run=True)
         self._install_settings()
         if not self.dry_run:
-            fsio.ensure_folder(inside.inside(self.root, ".workspace"))
+            durable.ensure_folder(inside.inside(self.root, ".workspace"))
         self._registry(known, added=added)
         for path, contents in wanted.items():
             self._write_file(path, contents)
@@ -264,7 +263,7 @@ class Setup:
         self.manifest.files.pop(path, None)
         if not self.dry_run:
             target = inside.inside(self.root, path)
-            fsio.remove(target)
+            durable.remove(target)
             _remove_if_empty(os.path.dirname(target), stop=self.root)
 
     def _write_block(self, name: str, lines: Sequence[str]) -> None:
@@ -406,11 +405,11 @@ def _remove_idle_state(folder: str) -> None:
     if os.path.islink(os.path.join(folder, "locks")):
         return
     if names <= _DERIVED and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
 
 
 def _remove_if_empty(folder: str, stop: str = "") -> None:
     """Remove a folder that is empty, and its parents up to but not including `stop`."""
     while folder and folder != stop and os.path.isdir(folder) and not os.listdir(folder):
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         folder = os.path.dirname(folder)

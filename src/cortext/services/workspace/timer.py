@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety import languages
 
 _SERVICE = """[Unit]
@@ -42,8 +42,8 @@ def write_timer() -> str:
     """Write this user's unit files; return the timer's path. It is not started: that is up to the user."""
     path = timer_path()
     folder = os.path.dirname(path)
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     command = languages.systemd_command([shutil.which("cortext") or "cortext", "sweep", "--quiet"])
-    fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(command=command).encode()])
-    fsio.replace_file(path, [_TIMER.encode()])
+    durable.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(command=command).encode()])
+    durable.replace_file(path, [_TIMER.encode()])
     return path

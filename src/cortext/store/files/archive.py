@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext.errors import DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model.message import Message
 from cortext.store.base import Damage
@@ -46,7 +46,7 @@ def next_seq(archive: str) -> int:
 
 def _first_message(log: str) -> StoredMessage | None:
     try:
-        descriptor = fsio.open_file(log, os.O_RDONLY)
+        descriptor = durable.open_file(log, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
@@ -84,7 +84,7 @@ def first_repeated_seq(archive: str, descriptor: int) -> int:
 def log_start(archive: str, log: str) -> tuple[int, str]:
     """Return how to read the log: its first sequence number, and the archive if that may contain the same messages."""
     try:
-        descriptor = fsio.open_file(log, os.O_RDONLY)
+        descriptor = durable.open_file(log, os.O_RDONLY)
     except FileNotFoundError:
         return next_seq(archive), archive
     try:
@@ -110,7 +110,7 @@ class ArchivedReading:
         # The log is opened before the archive: a message that a compaction moves in between is then seen in both
         # files rather than in neither.
         try:
-            descriptor = fsio.open_file(self._log, os.O_RDONLY)
+            descriptor = durable.open_file(self._log, os.O_RDONLY)
         except FileNotFoundError:
             descriptor = -1
         try:
@@ -157,7 +157,7 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
     _undo_interrupted(archive, log)
     if _has_implicit_numbers(log):
         # Numbers that depend on the position in the log would change when the archive grows: store them first.
-        fsio.replace_file(log, _remaining_lines(log, archive, set(), numbered))
+        durable.replace_file(log, _remaining_lines(log, archive, set(), numbered))
     archived = JournalReading(archive)
     count = sum(len(batch) for batch in archived.batches())
     moved: set[str] = set()
@@ -190,14 +190,14 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
             target.append_raw(batch)
     finally:
         target.close()
-    fsio.replace_file(log, _remaining_lines(log, archive, moved, numbered))
+    durable.replace_file(log, _remaining_lines(log, archive, moved, numbered))
     return len(moved)
 
 
 def _undo_interrupted(archive: str, log: str) -> None:
     """Truncate the archive to where it begins to repeat the log; what follows is in the log as well."""
     first, _ = log_start(archive, log)
-    file = fsio.AppendFile(archive)
+    file = durable.AppendFile(archive)
     try:
         offset = 0
         for _, block, length in blocks(file.descriptor, 0, file.end):
@@ -214,7 +214,7 @@ def _undo_interrupted(archive: str, log: str) -> None:
 
 def _has_implicit_numbers(log: str) -> bool:
     """Whether the line of some message lacks its sequence number or its id."""
-    descriptor = fsio.open_file(log, os.O_RDONLY)
+    descriptor = durable.open_file(log, os.O_RDONLY)
     try:
         return any(
             plain_messages(block or b"") is None for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size)
@@ -250,7 +250,7 @@ def _remaining_lines(log: str, archive: str, moved: set[str], numbered: bool) ->
 def _records(log: str, archive: str) -> Iterator[tuple[StoredMessage | None, dict[str, Any], bytes]]:
     """Return every record of the log with its line; a missing sequence number or id is added to the line."""
     last = first_seq(archive, log) - 1
-    descriptor = fsio.open_file(log, os.O_RDONLY)
+    descriptor = durable.open_file(log, os.O_RDONLY)
     try:
         for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
             for raw in split_lines(block or b""):

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionBusy, memory_not_found
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import KINDS, Fact, PendingUpdate, identity
@@ -113,10 +112,10 @@ class FileChats:
         if session_id:
             check_id(session_id)
         path = self._path(chat)
-        fsio.ensure_folder(os.path.dirname(path))
+        durable.ensure_folder(os.path.dirname(path))
         if self.trouble(chat):
-            fsio.replace_file(
-                f"{path}.damaged", [fsio.read_text(path, "surrogateescape").encode("utf-8", "surrogateescape")]
+            durable.replace_file(
+                f"{path}.damaged", [durable.read_text(path, "surrogateescape").encode("utf-8", "surrogateescape")]
             )
         fields, _ = load_fields(path)
         save_fields(path, {**fields, "session_id": session_id})
@@ -135,7 +134,7 @@ class FileUpdates:
 
     def hold(self) -> None:
         """Become the one process that serves this bot, and read what its predecessor left."""
-        fsio.ensure_folder(os.path.dirname(self._file.path))
+        durable.ensure_folder(os.path.dirname(self._file.path))
         try:
             self._lock.acquire(0, "this bot")
         except SessionBusy as error:

@@ -15,9 +15,7 @@ from contextlib import ExitStack
 import msgspec
 
 from cortext.errors import CortextError, SessionBusy, session_exists
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks, new_files
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message
@@ -61,7 +59,7 @@ class FileDraft:
 
     def __init__(self, folder: str, session_id: str, codec: MetadataCodec) -> None:
         self.session_id = session_id
-        self.later = newfiles.Later()
+        self.later = new_files.Later()
         self.created = ""
         self.flushed: Future[None] | None = None
         self.files = workspace_files(folder, session_id)
@@ -70,7 +68,7 @@ class FileDraft:
         self._log = NewLog()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        newfiles.new_file(self.files.log, map(self._log.lines, batches), self.later)
+        new_files.new_file(self.files.log, map(self._log.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -85,7 +83,7 @@ class FileDraft:
             )
         )
         metadata = encode_pretty(self._codec.encode(finished, {}))
-        newfiles.new_file(self.files.metadata, [metadata], self.later)
+        new_files.new_file(self.files.metadata, [metadata], self.later)
 
 
 class FileBulk:
@@ -103,7 +101,7 @@ class FileBulk:
         self._lock = locks.Lock(f"{self._folder}.lock")
         self._prepared = False
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def begin(self, session_id: str) -> FileDraft:
         check_id(session_id)
         if not self._prepared:
@@ -112,7 +110,7 @@ class FileBulk:
             raise session_exists(session_id)
         draft = FileDraft(self._folder, session_id, self._codec)
         self._drafts[session_id] = draft
-        newfiles.ensure_folder(os.path.dirname(draft.copy), draft.later)
+        new_files.ensure_folder(os.path.dirname(draft.copy), draft.later)
         return draft
 
     def drop(self, draft: Draft) -> None:
@@ -125,7 +123,7 @@ class FileBulk:
         finished = self._drafts[draft.session_id]
         finished.flushed = self._flusher.submit(finished.later.flush)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
         published = Published([], [], {})
         ready = list(self._flushed(published))
@@ -152,14 +150,14 @@ class FileBulk:
             try:
                 draft.flushed.result()
             except OSError as error:
-                published.failed[draft.session_id] = fsio.write_failed(error, draft.files.path, "nothing of it")
+                published.failed[draft.session_id] = durable.write_failed(error, draft.files.path, "nothing of it")
                 self.drop(draft)
             else:
                 yield draft
 
     def _move_into_place(self, drafts: list[FileDraft], published: Published) -> None:
         """Move every draft to its session's path, then make the new names durable."""
-        later = newfiles.Later()
+        later = new_files.Later()
         for draft in drafts:
             path = self._store.new_files(Session(id=draft.session_id, created_at=draft.created)).path
             # Another process may have created the session first, or an unrelated folder has this name.
@@ -168,7 +166,7 @@ class FileBulk:
                 continue
             try:
                 self._ensure_day(os.path.dirname(path))
-                fsio.move(draft.files.path, path, later.folder)
+                durable.move(draft.files.path, path, later.folder)
             except CortextError as error:
                 published.failed[draft.session_id] = error
             else:
@@ -178,7 +176,7 @@ class FileBulk:
     def _ensure_day(self, day: str) -> None:
         self._store.folders.check(day)
         if day not in self._days:
-            fsio.ensure_folder(day, self._store.root)
+            durable.ensure_folder(day, self._store.root)
             self._days.add(day)
 
     def close(self) -> None:
@@ -197,7 +195,7 @@ class FileBulk:
         self._store.ensure_control()
         self._lock.acquire(self._store.lock_timeout, "the folder for new sessions")
         self._prepared = True
-        newfiles.ensure_folder(self._folder, newfiles.Later())
+        new_files.ensure_folder(self._folder, new_files.Later())
 
     def _sweep(self) -> None:
         """Remove the folders of imports that were killed: nobody holds their locks."""
@@ -213,13 +211,13 @@ class FileBulk:
                         lock.sweep()
                 except SessionBusy:
                     continue
-            fsio.calls.rmdir(self._incoming)
+            durable.calls.rmdir(self._incoming)
         except (OSError, CortextError):
             pass  # the folder is missing, or another import is using it
 
 
 def _try_to_remove(path: str) -> None:
     try:
-        fsio.remove_tree(path)
+        durable.remove_tree(path)
     except CortextError:
         pass  # the next import removes it

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model import clock
 from cortext.model.session import Session
@@ -104,7 +104,7 @@ class ChatStore(FileStore):
         new = (session.summary, session.summary_covers, session.summary_by)
         if new == (text_field(old, "summary_text"), _covers(old), text_field(old, "by")):
             if damage and os.path.lexists(path):
-                fsio.remove(path)  # its bytes have been quarantined
+                durable.remove(path)  # its bytes have been quarantined
             return
         now = clock.now()
         new_fields = {
@@ -174,7 +174,7 @@ def _digest(raw: bytes) -> bytes:
 
 def _annotations_of(path: str) -> Iterator[tuple[bytes, dict[str, object]]]:
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 _POINTER = b"version https://git-lfs.github.com/spec/"
 _LARGEST_POINTER = 1024
@@ -18,7 +18,7 @@ _OURS, _BASE, _THEIRS, _END = BEGIN, b"||||||| ", b"=======", b">>>>>>> "
 def is_pointer(path: str) -> bool:
     """Whether a file is a pointer of Git LFS, whose content was not fetched."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec.json import Decoder
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import LONG, MAX_LINE, blocks, shortened, split_lines
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE, Damage
@@ -84,7 +84,7 @@ class JournalReading:
     def batches(self) -> Iterator[list[Message]]:
         """Return the messages in batches, one per block: faster than one by one."""
         try:
-            descriptor = fsio.open_file(self.path, os.O_RDONLY)
+            descriptor = durable.open_file(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return
         yield from self.batches_of(descriptor)

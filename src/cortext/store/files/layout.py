@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.errors import not_fetched, session_not_found
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.model.ids import check_id
@@ -151,8 +150,8 @@ class FileLayout:
         """Create the folder for locks and trash, which git ignores."""
         ignore = os.path.join(self.control, ".gitignore")
         if not os.path.exists(ignore):
-            fsio.ensure_folder(self.control)
-            fsio.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
+            durable.ensure_folder(self.control)
+            durable.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
 
     def metadata(self, files: SessionFiles) -> Session:
         """Return the session as its metadata describes it, without counts."""
@@ -233,9 +232,9 @@ class FileLayout:
         """Keep the bytes of an unreadable metadata file, which is about to be replaced."""
         path = os.path.join(os.path.dirname(files.metadata), item.file)
         if item.length > MAX_LINE:  # moved, because a copy could fill the disk
-            fsio.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
+            durable.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
             return
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
         try:
             quarantine.keep(files.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
         finally:
@@ -270,7 +269,7 @@ class FileLayout:
 def _seq_in_first_lines(path: str) -> int:
     """Return the sequence number of the first message; -1 if it has none, or is not among the first lines."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return -1
     try:

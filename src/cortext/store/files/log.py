@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from cortext.errors import InvalidMessage
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock, ids, tokens
 from cortext.model.message import Message, plain
@@ -47,7 +47,7 @@ class OpenLog:
         self._encode_line = encode_line
         self._first_seq = first_seq
         self._next_seq, self._last_id, self._end_known = 0, "", False
-        self._file = fsio.AppendFile(path)
+        self._file = durable.AppendFile(path)
         try:
             if known is not None and known.stamp == self._file.stamp():
                 if known.end != self._file.end:
@@ -78,7 +78,7 @@ class OpenLog:
             self._refresh()
         try:
             return self._append(messages)
-        except fsio.Replaced:
+        except durable.Replaced:
             self._refresh()
             return self._append(messages)
 
@@ -106,7 +106,7 @@ class OpenLog:
         self._refresh()
         try:
             self._file.append(b"".join(lines))
-        except fsio.Replaced:
+        except durable.Replaced:
             self._refresh()
             self._file.append(b"".join(lines))
 
@@ -119,7 +119,7 @@ class OpenLog:
         if self._end_known and self._file.current():
             return
         self._end_known = False
-        reopened = fsio.AppendFile(self.path)
+        reopened = durable.AppendFile(self.path)
         self._file.close()
         self._file = reopened
         self._find_end()
@@ -127,7 +127,7 @@ class OpenLog:
     def _find_end(self) -> None:
         """Quarantine a torn last line, and find the sequence number of the last message."""
         # The process that created or replaced the file may have crashed before it flushed the folder.
-        fsio.sync_folder(os.path.dirname(self.path))
+        durable.sync_folder(os.path.dirname(self.path))
         end = self._file.end
         self._next_seq, self._last_id = self._first_seq(), ""
         if end and os.pread(self._file.descriptor, 1, end - 1) != b"\n":

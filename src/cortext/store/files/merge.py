@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model.order import ORDER
 from cortext.model.order import merged as merged_events
@@ -43,7 +43,7 @@ class Line:
 def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
     """Write the merged log to `ours`; return how many messages theirs added, and the id after which they diverged."""
     merged = merge_lines(*(list(lines_of(path)) for path in (base, ours, theirs)))
-    fsio.replace_file(ours, merged.lines)
+    durable.replace_file(ours, merged.lines)
     return merged.added, merged.forked_from
 
 
@@ -81,7 +81,7 @@ def join_logs(path: str, raws: Sequence[bytes]) -> int:
     ours, missing = list(lines_of(path)), list(read_lines(raws))
     if missing:
         base = [line for line in ours if line.record is not None and line.seq < missing[0].seq]
-        fsio.replace_file(path, merge_lines(base, ours, [*base, *missing]).lines)
+        durable.replace_file(path, merge_lines(base, ours, [*base, *missing]).lines)
     return len(missing)
 
 
@@ -93,13 +93,13 @@ def restore_log(path: str, written: bytes) -> None:
     appended = [
         line for line in lines_of(path) if line.record is not None and line.key not in known and line.seq > last
     ]
-    fsio.replace_file(path, [written, *(line.raw for line in appended)])
+    durable.replace_file(path, [written, *(line.raw for line in appended)])
 
 
 def lines_of(path: str) -> Iterator[Line]:
     """Return the lines of a log; none if the file does not exist."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     try:
@@ -132,7 +132,7 @@ def read_lines(raws: Iterable[bytes]) -> Iterator[Line]:
 
 def merge_metadata(base: str, ours: str, theirs: str) -> None:
     """Write the merged metadata to `ours`; BadLine if one of the files is not metadata."""
-    fsio.replace_file(ours, [encode_pretty(merge_fields(*(_fields(path) for path in (base, ours, theirs))))])
+    durable.replace_file(ours, [encode_pretty(merge_fields(*(_fields(path) for path in (base, ours, theirs))))])
 
 
 def merge_fields(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def _merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any], n
 
 
 def _fields(path: str) -> dict[str, Any]:
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         raw = file.read(16 << 20)
     value = decode_value(raw) if raw.strip() else {}
     if not isinstance(value, dict):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE
@@ -103,14 +103,14 @@ def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
     """Return the fields of a JSON metadata file and its damage. A missing file has no fields."""
     name = os.path.basename(path)
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return {}, [Damage(name, 0, 0, METADATA, "the file is missing")]
     try:
         size = os.fstat(descriptor).st_size
         if size > MAX_METADATA:
             return {}, [Damage(name, 0, size, METADATA, f"{size:,} bytes: too large for metadata")]
-        raw = b"".join(fsio.read_blocks(descriptor, 0, size))
+        raw = b"".join(durable.read_blocks(descriptor, 0, size))
     finally:
         os.close(descriptor)
     try:
@@ -145,8 +145,8 @@ def _merge_conflict(raw: bytes) -> dict[str, Any] | None:
 
 
 def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:
-    """Write a metadata file atomically; `aside` as in fsio.replace_file."""
-    fsio.replace_file(path, [encode_pretty(fields)], aside=aside)
+    """Write a metadata file atomically; `aside` as in durable.replace_file."""
+    durable.replace_file(path, [encode_pretty(fields)], aside=aside)
 
 
 def impossible_counts(path: str, fields: dict[str, Any]) -> list[Damage]:

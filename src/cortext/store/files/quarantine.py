@@ -11,7 +11,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model import clock
 from cortext.store.files.lines import BadLine, decode_value, encode
@@ -48,7 +48,7 @@ def keep(log: str, descriptor: int, ranges: Iterable[tuple[int, int, str]], name
                 "sha256": digest,
                 "base64": base64.b64encode(data).decode("ascii"),
             }
-            fsio.append_once(target, encode(record) + b"\n")
+            durable.append_once(target, encode(record) + b"\n")
     return total
 
 
@@ -56,7 +56,7 @@ def _known(target: str) -> set[tuple[int, str]]:
     """Return the offset and hash of everything in the quarantine. A torn line there is ignored."""
     known: set[tuple[int, str]] = set()
     try:
-        descriptor = fsio.open_file(target, os.O_RDONLY)
+        descriptor = durable.open_file(target, os.O_RDONLY)
     except FileNotFoundError:
         return known
     try:

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 from cortext.io.jsonl import blocks, split_lines
 from cortext.store.files.lines import BadLine, decode_value, encode
 
@@ -27,7 +26,7 @@ class RecordFile:
         self._records: list[dict[str, Any]] = []
         self._inode, self._read_to = -1, 0
         self._mutex = threading.Lock()
-        self._open_file: fsio.AppendFile | None = None
+        self._open_file: durable.AppendFile | None = None
 
     def lock(self) -> locks.Lock:
         """Return the lock of this file, not acquired."""
@@ -42,16 +41,16 @@ class RecordFile:
         if self._open_file is not None:
             self._open_file.append(lines)
             return
-        fsio.ensure_folder(os.path.dirname(self.path))
+        durable.ensure_folder(os.path.dirname(self.path))
         with self.lock() as lock:
             lock.acquire(self._lock_timeout, self.path)
-            fsio.append_once(self.path, lines)
+            durable.append_once(self.path, lines)
 
     def hold(self) -> None:
         """Keep the file open, for a process that is its only writer: an append then needs one flush and no lock."""
         self.close()
-        fsio.ensure_folder(os.path.dirname(self.path))
-        file = fsio.AppendFile(self.path)
+        durable.ensure_folder(os.path.dirname(self.path))
+        file = durable.AppendFile(self.path)
         if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
             file.append(b"\n")  # a record that a crash left incomplete must not run into the next one
         self._open_file = file
@@ -64,10 +63,10 @@ class RecordFile:
 
     def rewrite(self, records: Iterable[dict[str, Any]]) -> None:
         """Replace all records atomically. The caller ensures that no needed record is left out."""
-        fsio.ensure_folder(os.path.dirname(self.path))
+        durable.ensure_folder(os.path.dirname(self.path))
         with self.lock() as lock:
             lock.acquire(self._lock_timeout, self.path)
-            fsio.replace_file(self.path, (encode(record) + b"\n" for record in records))
+            durable.replace_file(self.path, (encode(record) + b"\n" for record in records))
         if self._open_file is not None:
             self.hold()
 
@@ -78,7 +77,7 @@ class RecordFile:
 
     def _read_new(self) -> list[dict[str, Any]]:
         try:
-            descriptor = fsio.open_file(self.path, os.O_RDONLY)
+            descriptor = durable.open_file(self.path, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
             self._reset(-1)
             return self._records

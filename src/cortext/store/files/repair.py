@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.store.base import DISORDER, Damage
 from cortext.store.files import quarantine
@@ -49,14 +49,14 @@ def repair_file(path: str, first_seq: int = 0, archive: str = "") -> FileRepair:
     if not found.damage:
         return found
     ids = {message.id for message in JournalReading(archive)} if archive else set()
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         ranges = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
         found.quarantined = quarantine.keep(path, descriptor, ranges)
         if _merge_conflict(path, found.damage):
             repair_file(path, first_seq, archive)  # there may be other damage
         else:
-            fsio.replace_file(path, _repaired_lines(descriptor, found.damage, first_seq - 1, ids))
+            durable.replace_file(path, _repaired_lines(descriptor, found.damage, first_seq - 1, ids))
     finally:
         os.close(descriptor)
     return found
@@ -66,7 +66,7 @@ def _merge_conflict(path: str, damage: list[Damage]) -> bool:
     """Merge the two sides of a git conflict in a log, as the merge driver does; return whether there was one."""
     from cortext.store.files import conflicts, merge
 
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
             return False
         found = conflicts.sides(file.read())
@@ -74,7 +74,7 @@ def _merge_conflict(path: str, damage: list[Damage]) -> bool:
     if found is None or not found.at_end:
         return False
     merged = merge.merge_lines(*(list(merge.read_lines(side)) for side in found.all))
-    fsio.replace_file(path, merged.lines)
+    durable.replace_file(path, merged.lines)
     return True
 
 

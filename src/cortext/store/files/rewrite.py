@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.store.files.lines import BadLine, decode_value, encode
 from cortext.store.files.metadata import load_fields, save_fields
@@ -24,7 +24,7 @@ def rewrite(path: str, transform: Transform) -> int:
         return 0
     changed = sum(1 for _, new in _lines(path, transform) if new is not None)
     if changed:
-        fsio.replace_file(path, (raw if new is None else new for raw, new in _lines(path, transform)))
+        durable.replace_file(path, (raw if new is None else new for raw, new in _lines(path, transform)))
     return changed
 
 
@@ -39,10 +39,10 @@ def with_line_feeds(path: str) -> Iterator[bytes]:
 
 
 def _line_feeds(path: str) -> Iterator[tuple[bytes, bytes]]:
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         for start, block, length in blocks(descriptor, 0, os.fstat(descriptor).st_size):
-            lines = fsio.read_blocks(descriptor, start, start + length) if block is None else split_lines(block)
+            lines = durable.read_blocks(descriptor, start, start + length) if block is None else split_lines(block)
             yield from ((raw, raw[:-2] + b"\n" if raw.endswith(b"\r\n") else raw) for raw in lines)
     finally:
         os.close(descriptor)
@@ -50,7 +50,7 @@ def _line_feeds(path: str) -> Iterator[tuple[bytes, bytes]]:
 
 def _lines(path: str, transform: Transform) -> Iterator[tuple[bytes, bytes | None]]:
     """Return each line, and the new line if it differs."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
             for raw in split_lines(block or b""):

@@ -16,8 +16,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from cortext.errors import CortextError
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.store.files.conflicts import is_pointer
 from cortext.store.files.layout_paths import (
     REPOSITORY,
@@ -94,7 +93,7 @@ class SafetyCopies:
     def was_deleted(self, session_id: str) -> bool:
         """Whether the user once deleted a session with this id."""
         try:
-            return session_id in fsio.read_text(os.path.join(self.folder, DELETED)).split("\n")
+            return session_id in durable.read_text(os.path.join(self.folder, DELETED)).split("\n")
         except (OSError, UnicodeDecodeError):
             return False
 
@@ -112,7 +111,7 @@ class SafetyCopies:
         if any(is_workspace_session(tree + inside) for tree in trees):
             return False
         try:
-            owner = fsio.read_text(os.path.join(copy, OWNER))
+            owner = durable.read_text(os.path.join(copy, OWNER))
         except (OSError, UnicodeDecodeError):
             owner = ""
         return (owner if owner in trees else trees[0] if trees else self.root) == self.root
@@ -132,7 +131,7 @@ class SafetyCopies:
                 self._begin(target)
             self._keep_logs(files, target)
             if os.path.exists(files.metadata) and not _is_as_new(target.metadata, files.metadata):
-                self._replace(target.metadata, [fsio.read_file(files.metadata)])
+                self._replace(target.metadata, [durable.read_file(files.metadata)])
             self._keep_owner(copy)
             self._known[files.log] = _signs(files)
         except (CortextError, OSError):
@@ -143,7 +142,7 @@ class SafetyCopies:
         inode, size, _, changed = self._known.pop(files.log, (0, 0, 0, 0))
         if not inode or os.stat(files.metadata).st_mtime_ns != changed:
             return False
-        if not newfiles.follow_tail(files.log, copy, inode, size):
+        if not new_files.follow_tail(files.log, copy, inode, size):
             return False
         self._known[files.log] = _signs(files)
         return True
@@ -161,13 +160,13 @@ class SafetyCopies:
         for name, content in contents.items():
             self._replace(os.path.join(copy, name), [content])
         if is_pointer(in_folder(copy).log):
-            fsio.remove_tree(copy)
+            durable.remove_tree(copy)
 
     def _begin(self, target: SessionFiles) -> None:
         """Create the folders of a copy."""
-        newfiles.ensure_folder(os.path.dirname(target.log), newfiles.Later())
+        new_files.ensure_folder(os.path.dirname(target.log), new_files.Later())
         if not os.path.exists(record := os.path.join(self.folder, REPOSITORY)):
-            fsio.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
+            durable.replace_file(record, [self._record.encode("utf-8", "surrogateescape")])
 
     def look_again(self, files: SessionFiles) -> None:
         """Compare the whole session with its copy at the end of this change: another program wrote to it."""
@@ -184,7 +183,7 @@ class SafetyCopies:
     def _keep_logs(self, files: SessionFiles, target: SessionFiles) -> None:
         sources = [(files.log, target.log), (files.archive, target.archive)]
         new = [(source, copy) for source, copy in sources if os.path.exists(source) and not _is_as_new(copy, source)]
-        if all(newfiles.follow_file(source, copy) for source, copy in new):
+        if all(new_files.follow_file(source, copy) for source, copy in new):
             return
         aside = os.path.join(os.path.dirname(target.log), ONLY_HERE)
         if missing := [*_missing(aside, files), *_missing(target.archive, files), *_missing(target.log, files)]:
@@ -193,12 +192,12 @@ class SafetyCopies:
             if os.path.exists(source):
                 self._replace(copy, _pieces(source))
             else:
-                fsio.remove(copy)
+                durable.remove(copy)
 
     def _keep_owner(self, copy: str) -> None:
         path = os.path.join(copy, OWNER)
         try:
-            if fsio.read_text(path) == self.root:
+            if durable.read_text(path) == self.root:
                 return
         except (OSError, UnicodeDecodeError):
             pass
@@ -206,7 +205,7 @@ class SafetyCopies:
 
     def _replace(self, path: str, pieces: Iterable[bytes]) -> None:
         """Replace a file of a copy; what a killed writer left is removed by the next change of any session."""
-        fsio.replace_file(path, pieces, aside=self.folder)
+        durable.replace_file(path, pieces, aside=self.folder)
 
     def bring_back(self, session_id: str, path: str) -> bool:
         """Write a session that left the work tree into it again, all of its messages; return whether it had left.
@@ -217,14 +216,14 @@ class SafetyCopies:
         if not copy or (path and not _is_behind(in_folder(path).log, in_folder(copy).log)):
             return False
         source, target = in_folder(copy), in_folder(path or self.in_tree(copy))
-        fsio.ensure_folder(os.path.dirname(target.log), self.root)
+        durable.ensure_folder(os.path.dirname(target.log), self.root)
         for old, new in (
             (source.metadata, target.metadata),
             (source.archive, target.archive),
             (source.log, target.log),
         ):
             if os.path.exists(old):
-                fsio.replace_file(new, _pieces(old))
+                durable.replace_file(new, _pieces(old))
         self._came_back(target.path)
         return True
 
@@ -235,7 +234,7 @@ class SafetyCopies:
         aside = os.path.join(self._copy_of(files.path), SESSION, ONLY_HERE)
         added = join_logs(files.log, _missing(aside, files)) if os.path.exists(aside) else 0
         if added:
-            fsio.remove(aside)
+            durable.remove(aside)
         return added
 
     def rewrite(self, files: SessionFiles, transform: Transform) -> None:
@@ -255,12 +254,12 @@ class SafetyCopies:
         if not copy:
             return
         if deleted:
-            fsio.ensure_folder(self.folder)
-            fsio.append_once(os.path.join(self.folder, DELETED), f"{files.session_id}\n".encode("ascii"))
-            fsio.remove_tree(copy)
+            durable.ensure_folder(self.folder)
+            durable.append_once(os.path.join(self.folder, DELETED), f"{files.session_id}\n".encode("ascii"))
+            durable.remove_tree(copy)
         elif os.path.isdir(copy):
-            fsio.remove(in_folder(copy).log)
-            fsio.remove(in_folder(copy).archive)
+            durable.remove(in_folder(copy).log)
+            durable.remove(in_folder(copy).archive)
 
 
 def _signs(files: SessionFiles) -> tuple[int, int, int, int]:
@@ -285,7 +284,7 @@ def _is_behind(log: str, copy: str) -> bool:
             size = os.stat(log).st_size
         except FileNotFoundError:
             return True
-        return size < copied and newfiles.is_continued(copy, log)
+        return size < copied and new_files.is_continued(copy, log)
     except (OSError, CortextError):
         return False
 
@@ -301,8 +300,8 @@ def _missing(log: str, files: SessionFiles) -> list[bytes]:
 
 
 def _pieces(path: str) -> Iterator[bytes]:
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
-        yield from fsio.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
+        yield from durable.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
-        fsio.close_file(descriptor)
+        durable.close_file(descriptor)

@@ -11,7 +11,7 @@ from collections import deque
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import BLOCK, LONG, MAX_LINE, blocks, line_length, shortened, split_lines
 from cortext.model.message import Message
 from cortext.store.files.journal import JournalReading
@@ -33,7 +33,7 @@ def tail(path: str, count: int, first_seq: int = 0) -> list[Message]:
     if count <= 0:
         return []
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return []
     try:

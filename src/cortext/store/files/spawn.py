@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from cortext.errors import session_exists
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
@@ -61,10 +61,10 @@ class SpawnStore(FileStore):
         return spawn_files(self.root, session.id)
 
     def make(self, files: SessionFiles, session: Session) -> None:
-        fsio.ensure_folder(self.root)
-        fsio.replace_file(files.log, [_metadata_line(session, {})], aside=self.control)
+        durable.ensure_folder(self.root)
+        durable.replace_file(files.log, [_metadata_line(session, {})], aside=self.control)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
         """See capabilities.CreatesAtomically."""
         check_id(session.id)
@@ -76,9 +76,9 @@ class SpawnStore(FileStore):
                 raise session_exists(session.id)
             files = self.new_files(created_session)
             self.folders.check(os.path.dirname(files.log))
-            fsio.ensure_folder(self.root)
+            durable.ensure_folder(self.root)
             lines = (encode_message(message, _TURN) for message in numbered)
-            fsio.replace_file(files.log, chain([_metadata_line(created_session, {})], lines), aside=self.control)
+            durable.replace_file(files.log, chain([_metadata_line(created_session, {})], lines), aside=self.control)
         return self.get(session.id)
 
     def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
@@ -105,23 +105,23 @@ class SpawnStore(FileStore):
         return Metadata(session, fields, damage)
 
     def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
-        descriptor = fsio.open_file(files.log, os.O_RDONLY)
+        descriptor = durable.open_file(files.log, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
             # Only a line that was read as metadata is replaced; any other first line is kept.
             start = len(_first_line(files.log)) if fields else 0
-            rest = fsio.read_blocks(descriptor, start, size)
-            fsio.replace_file(files.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
+            rest = durable.read_blocks(descriptor, start, size)
+            durable.replace_file(files.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
         finally:
             os.close(descriptor)
 
 
 def _first_line(path: str) -> bytes:
     """Return the first line with its newline, up to the maximum size of metadata."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         found = []
-        for block in fsio.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_METADATA)):
+        for block in durable.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_METADATA)):
             newline = block.find(b"\n")
             if newline >= 0:
                 found.append(block[: newline + 1])

@@ -19,7 +19,7 @@ from cortext.errors import (
     session_exists_again,
     session_not_found,
 )
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
@@ -48,7 +48,7 @@ class FileStore(FileLayout):
         super().__init__(root, lock_timeout=lock_timeout)
         self._trash = Trash(self.folders, os.path.join(self.control, TRASH))
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def create(self, session: Session) -> Session:
         check_id(session.id)
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -65,14 +65,14 @@ class FileStore(FileLayout):
                 raise session_exists(session.id)
             files = self.new_files(session)
             self.folders.check(os.path.dirname(files.log))
-            fsio.ensure_folder(os.path.dirname(files.log), self.root)
+            durable.ensure_folder(os.path.dirname(files.log), self.root)
             self.make(files, session)
         return self.get(session.id)
 
     def make(self, files: SessionFiles, session: Session) -> None:
         """Write the files of a new session, metadata first: it then exists completely or not at all."""
         self.save(files, session, {})
-        fsio.AppendFile(files.log).close()
+        durable.AppendFile(files.log).close()
 
     def get(self, session_id: str) -> Session:
         files = self.files_of(session_id)
@@ -116,7 +116,7 @@ class FileStore(FileLayout):
     def tail(self, session_id: str, count: int) -> list[Message]:
         files = self.files_of(session_id)
         if os.path.islink(files.archive):
-            fsio.open_file(files.archive, os.O_RDONLY)  # raises UnsafePath: a session with a link is not read at all
+            durable.open_file(files.archive, os.O_RDONLY)  # raises UnsafePath: a session with a link is not read at all
         newest = tail(files.log, count, FileLayout.first_seq(self, files))
         # Checked only after the log was read: a compaction may have created it meanwhile.
         if len(newest) >= count or not archive.exists(files.archive):
@@ -138,7 +138,7 @@ class FileStore(FileLayout):
         with self.open(session_id) as writer:
             return writer.update(change)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def delete(self, session_id: str) -> Trashed:
         with self.locked(session_id) as lock:
             files = self.files_of(session_id)
@@ -152,7 +152,7 @@ class FileStore(FileLayout):
     def trash(self) -> Iterator[Trashed]:
         return self._trash.items()
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
@@ -173,7 +173,7 @@ class FileStore(FileLayout):
             return [Damage(os.path.basename(path), 0, os.stat(path).st_size, POINTER, LFS) for path in pointers]
         return [*self.load(files).damage, *self.stable_survey(files).damage]
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def compact(self, session_id: str, before: int) -> int:
         """See capabilities.Compacts. Only layouts with an archive support it."""
         with self.locked(session_id):
@@ -198,7 +198,7 @@ class FileStore(FileLayout):
                 self.change_metadata(files, Change())
         return moved
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def settle(self, session_id: str) -> None:
         """See capabilities.Settles. A long log is read only after the messages that the metadata counts."""
         if not self.has_counts:
@@ -225,7 +225,7 @@ class FileStore(FileLayout):
                 counts["current_count"] = count - number_field(fields, "archive_count")
             save_fields(files.metadata, {**fields, **counts}, aside=self.control)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def rewrite(self, session_id: str, transform: Transform) -> int:
         """See capabilities.Rewrites."""
         with self.locked(session_id):
@@ -237,7 +237,7 @@ class FileStore(FileLayout):
                 changed += rewrite_fields(files.metadata, transform)
         return changed
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def mend_line_ends(self, session_id: str, *, dry_run: bool = False) -> bool:
         """See capabilities.MendsLineEnds."""
         files = self.files_of(session_id)
@@ -248,11 +248,11 @@ class FileStore(FileLayout):
             files = self.files_of(session_id)
             self.forget_copy(files)
             for path in wrong:
-                fsio.replace_file(path, with_line_feeds(path))
+                durable.replace_file(path, with_line_feeds(path))
             self.positions.pop(files.log, None)
         return True
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self.locked(session_id):
             files = self.files_of(session_id)

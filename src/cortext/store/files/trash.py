@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from cortext.errors import UnsafePath, not_in_trash, session_exists_again
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.safety.paths import check_plain_name
 from cortext.store.base import Trashed
@@ -43,12 +43,12 @@ class Trash:
         origins = [os.path.relpath(path, self.root) for path in paths]
         item = Trashed(key=key, session_id=session_id, deleted_at=clock.now(), origin=origins[0])
         self._sweep(session_id)
-        fsio.ensure_folder(folder, self.root)
+        durable.ensure_folder(folder, self.root)
         note = {"session_id": session_id, "deleted_at": item.deleted_at, "origins": origins}
-        fsio.replace_file(os.path.join(folder, NOTE), [encode_pretty(note)])
+        durable.replace_file(os.path.join(folder, NOTE), [encode_pretty(note)])
         for path in paths:
             if os.path.lexists(path):
-                fsio.move(path, os.path.join(folder, os.path.basename(path)))
+                durable.move(path, os.path.join(folder, os.path.basename(path)))
         return item
 
     def _sweep(self, session_id: str) -> None:
@@ -62,7 +62,7 @@ class Trash:
             if self._note(key) is not None or not os.path.isdir(folder) or os.path.islink(folder):
                 continue
             if all(name == NOTE or name.startswith(f".{NOTE}.") for name in os.listdir(folder)):
-                fsio.remove_tree(folder)
+                durable.remove_tree(folder)
 
     def items(self) -> Iterator[Trashed]:
         """Return the sessions that can be restored, the most recently deleted first."""
@@ -104,14 +104,14 @@ class Trash:
             raise session_exists_again(session_id)
         # The session itself is moved last: until then it is in the trash, and the restore can be repeated.
         for source, target in reversed(moves):
-            fsio.ensure_folder(os.path.dirname(target), self.root)
+            durable.ensure_folder(os.path.dirname(target), self.root)
             if os.path.lexists(target):
                 # An interrupted deletion left this quarantine behind.
-                with open(source, "rb", opener=fsio.plain_file) as file:
-                    fsio.append_once(target, file.read())
+                with open(source, "rb", opener=durable.plain_file) as file:
+                    durable.append_once(target, file.read())
             else:
-                fsio.move(source, target)
-        fsio.remove_tree(os.path.join(self.folder, key))
+                durable.move(source, target)
+        durable.remove_tree(os.path.join(self.folder, key))
         return session_id
 
     def _note(self, key: str) -> Note | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cortext.errors import CortextError, session_exists
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message, plain
@@ -160,7 +160,7 @@ class WorkspaceStore(FileStore):
         """See capabilities.KeepsCopies."""
         return self.copies is not None and self._in_tree(check_id(session_id)) is None
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def bring_back(self, session_id: str) -> int:
         """See capabilities.KeepsCopies."""
         if self.copies is None:
@@ -198,11 +198,11 @@ class WorkspaceStore(FileStore):
         files = super().opened_files(session_id, lock)
         if new:  # a bulk import may have crashed between renaming the session and flushing the folder
             try:
-                fsio.sync_folder(os.path.dirname(files.path))
+                durable.sync_folder(os.path.dirname(files.path))
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM):  # another user's folder, which we cannot flush
                     del self.opened_paths[session_id]
-                    raise fsio.write_failed(error, files.path, "every acknowledged message") from error
+                    raise durable.write_failed(error, files.path, "every acknowledged message") from error
         return files
 
     def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cortext.io import files as fsio
-from cortext.io import locks
+from cortext.io import durable, locks
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.files.layout import FileLayout
@@ -46,7 +45,7 @@ class SessionLock:
         finally:
             self._lock.release()
         # Tells the list of sessions what changed. It is only a hint, so it is not flushed.
-        fsio.note(self._store.changes_path, self._session_id)
+        durable.note(self._store.changes_path, self._session_id)
 
 
 class OpenSession:
@@ -82,13 +81,13 @@ class FileWriter:
         self._files = files
         self._log: OpenLog | None = None
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def append(self, *messages: Message) -> list[Message]:
         if self._log is None:
             self._log = self._store.open_log(self._files)
         return self._log.append(messages)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def append_raw(self, lines: list[bytes]) -> None:
         """Append records that are not messages."""
         if self._log is None:
@@ -98,7 +97,7 @@ class FileWriter:
     def session(self) -> Session:
         return self._store.metadata(self._files)
 
-    @fsio.reports_os_errors
+    @durable.reports_os_errors
     def update(self, change: Change) -> Session:
         self.close()  # some layouts replace the log by a new file
         return self._store.change_metadata(self._files, change)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.tools.aider.store import TOOL, AiderStore
 from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.local import LocalTool
@@ -75,17 +75,16 @@ class Aider(LocalTool):
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Copy the conversation's part of the file unchanged."""
-        from cortext.io import batch
-        from cortext.io import files as fsio
+        from cortext.io import durable, new_files
         from cortext.tools.aider.write import contents
 
         section = self._store.section(transcript)
         if section is None:
             raise FileNotFoundError(transcript.path)
         if later is not None:
-            batch.new_file(target, [contents(section)], later)
+            new_files.new_file(target, [contents(section)], later)
         else:
-            fsio.replace_file(target, [contents(section)])
+            durable.replace_file(target, [contents(section)])
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a kept copy if the conversation was lost; return its key."""

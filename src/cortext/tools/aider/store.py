@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import USER
 from cortext.tools.aider.history import STARTED, blocks
@@ -147,7 +147,7 @@ class AiderStore:
             stamp = (path, status.st_ino, status.st_size, status.st_mtime_ns)
             if self._read[0] != stamp:
                 found = stat.S_ISREG(status.st_mode) and _is_history(path)
-                data = fsio.read_file(path, _LARGEST) if found else b""
+                data = durable.read_file(path, _LARGEST) if found else b""
                 self._read = (stamp, list(_sections(data, status.st_mtime_ns)))
         except (OSError, CortextError):
             return []
@@ -173,7 +173,7 @@ class AiderStore:
         except FileNotFoundError:
             here = ""
         try:
-            workspaces = fsio.read_text(os.path.join(self._data, "workspaces"), "surrogateescape").split("\n")
+            workspaces = durable.read_text(os.path.join(self._data, "workspaces"), "surrogateescape").split("\n")
         except (OSError, CortextError):
             workspaces = []
         return [here, _repository(here), *workspaces, *self._repositories(), *own]
@@ -204,7 +204,7 @@ def _is_history(path: str) -> bool:
 
 def _begin(path: str) -> bytes:
     try:
-        with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
+        with open(path, "rb", buffering=0, opener=durable.plain_file) as file:
             return file.read(_BEGIN)
     except OSError:
         return b""

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Sequence
 
 from cortext.errors import DamagedData, NotFound
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Turns, standalone
 from cortext.tools.aider.history import formatted, indented, without_separators
@@ -113,7 +113,7 @@ def put_back(store: AiderStore, copy: str, project: str) -> str:
 def discard(store: AiderStore, key: str) -> None:
     """Remove a history of our own, and the list of what we wrote into it."""
     for path in (store.own_path(key), store.list_path(key)):
-        fsio.remove(path)
+        durable.remove(path)
 
 
 def contents(section: Section) -> bytes:
@@ -123,8 +123,8 @@ def contents(section: Section) -> bytes:
 
 def _write(store: AiderStore, head: Head, data: bytes) -> str:
     path = store.own_path(head.key)
-    fsio.ensure_folder(store.folder)
-    fsio.replace_file(path, [head_line(head), data])
+    durable.ensure_folder(store.folder)
+    durable.replace_file(path, [head_line(head), data])
     return path
 
 

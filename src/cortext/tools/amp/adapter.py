@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder, output_of
@@ -65,7 +64,7 @@ class Amp(LocalTool):
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the thread in this document, which may be damaged."""
         try:
-            with open(path, "rb", opener=fsio.plain_file) as file:
+            with open(path, "rb", opener=durable.plain_file) as file:
                 begin = file.read(1 << 16)
             status = os.stat(path)
         except OSError:
@@ -104,9 +103,9 @@ class Amp(LocalTool):
         """Return a reading of the whole thread: Amp writes the document anew with each message."""
         return ThreadReading(transcript)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the document unchanged."""
-        newfiles.mirror_file(transcript.path, target, later)
+        new_files.mirror_file(transcript.path, target, later)
 
 
 def _project(env: Any) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cortext.errors import NotFound, UnsafePath
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
@@ -184,10 +183,10 @@ class ClaudeCode(SettingsFiles, LocalTool):
         subagents = [file for file in companion_files(transcript.path) if file[0].endswith(_SUFFIX)]
         return ClaudeReading(transcript, subagents, cursor)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the file byte for byte, and its companion files to a folder next to the copy."""
-        newfiles.ensure_folder(os.path.dirname(target), later)
-        newfiles.mirror_file(transcript.path, target, later)
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(transcript.path, target, later)
         _mirror_companions(transcript.path, target, later)
 
     def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
@@ -204,8 +203,8 @@ class ClaudeCode(SettingsFiles, LocalTool):
             raise NotFound(f"not a transcript of {self.title}: {copy}", kept="nothing was changed")
         if self._path_of(key) is None:
             target = self._new_path(key, project)
-            fsio.ensure_folder(os.path.dirname(target))
-            newfiles.mirror_file(copy, target)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
             _mirror_companions(copy, target)
         return key
 
@@ -271,7 +270,7 @@ class ClaudeCode(SettingsFiles, LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that nobody used."""
         if written.path:
-            fsio.remove(written.path)
+            durable.remove(written.path)
 
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 
@@ -402,11 +401,11 @@ def _companion_folder(path: str) -> str:
     return path.removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else f"{path}.files"
 
 
-def _mirror_companions(source: str, target: str, later: newfiles.Later | None = None) -> None:
+def _mirror_companions(source: str, target: str, later: new_files.Later | None = None) -> None:
     for name, path in companion_files(source):
         copy = os.path.join(_companion_folder(target), name)
-        newfiles.ensure_folder(os.path.dirname(copy), later)
-        newfiles.mirror_file(path, copy, later)
+        new_files.ensure_folder(os.path.dirname(copy), later)
+        new_files.mirror_file(path, copy, later)
 
 
 def _session_in(path: str) -> str:
@@ -415,7 +414,7 @@ def _session_in(path: str) -> str:
     from cortext.tools.shared.lines import ForeignLines
 
     name = os.path.basename(path).removesuffix(_SUFFIX)
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         head = os.pread(descriptor, 64, 0)
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
@@ -47,8 +47,8 @@ def write_session(
         rendering.records.append(Rendered(USER, [{"type": "text", "text": note}], None))
     common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
     common |= {"version": version, "gitBranch": ""}
-    fsio.ensure_folder(os.path.dirname(path))
-    fsio.replace_file(path, _lines(rendering, common, title, model))
+    durable.ensure_folder(os.path.dirname(path))
+    durable.replace_file(path, _lines(rendering, common, title, model))
     with removed_unless_verified(path):
         _verify(path, key, rendering)
     return Written.of(rendering.normal, key, path)

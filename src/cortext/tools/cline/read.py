@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Transcript
 from cortext.tools.cline.adapter import HISTORY, ITEM, MESSAGES, OLD_HISTORY, SHOWN
@@ -56,7 +56,7 @@ def project_of(folder: str) -> str:
         if found := word(read_object(os.path.join(folder, name)), member):
             return found
     try:
-        with open(os.path.join(folder, HISTORY), "rb", opener=fsio.plain_file) as file:
+        with open(os.path.join(folder, HISTORY), "rb", opener=durable.plain_file) as file:
             head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

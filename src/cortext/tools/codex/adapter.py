@@ -13,8 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, NotFound
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
@@ -159,18 +158,18 @@ class Codex(SettingsFiles, LocalTool):
         pages = codex_pages.by_thread(iter(found)).get(page.thread) or [page]
         return pages, {other.page: other for other in found}
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the newest page, unpacked; if the thread has more, copy all of them to a folder next to it."""
         pages, by_id = self._pages_of(transcript)
         segments = codex_pages.segments(pages, by_id, [])
-        newfiles.ensure_folder(os.path.dirname(target), later)
+        new_files.ensure_folder(os.path.dirname(target), later)
         if len(segments) > 1:
-            newfiles.ensure_folder(target + COPIES, later)
+            new_files.ensure_folder(target + COPIES, later)
             for segment in segments:
                 path = segment.page.path
                 name = os.path.basename(path).removesuffix(codex_pages.COMPRESSED if compressed.library() else "")
-                newfiles.mirror_file(compressed.plain(path) or path, os.path.join(target + COPIES, name), later)
-        newfiles.mirror_file(compressed.plain(transcript.path) or transcript.path, target, later)
+                new_files.mirror_file(compressed.plain(path) or path, os.path.join(target + COPIES, name), later)
+        new_files.mirror_file(compressed.plain(transcript.path) or transcript.path, target, later)
 
     def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
         """Return the bytes of those of these images that are in the transcript."""
@@ -190,8 +189,8 @@ class Codex(SettingsFiles, LocalTool):
             if page.page not in present:
                 folder = os.path.join(self.sessions, codex_pages.folder_of(page))
                 name = os.path.basename(page.path) if page.path != copy else f"rollout-{page.when}-{page.thread}.jsonl"
-                fsio.ensure_folder(folder)
-                newfiles.mirror_file(page.path, os.path.join(folder, name))
+                durable.ensure_folder(folder)
+                new_files.mirror_file(page.path, os.path.join(folder, name))
         return transcript.key
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
@@ -259,7 +258,7 @@ class Codex(SettingsFiles, LocalTool):
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a rollout that nobody used."""
-        fsio.remove(written.path)
+        durable.remove(written.path)
 
     # ── project settings and hooks ───────────────────────────────────────────────────────────────────
 

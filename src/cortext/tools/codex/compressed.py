@@ -16,7 +16,7 @@ from typing import Any
 
 from cortext.distribution import install_hint
 from cortext.errors import DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 
 ENDING = ".zst"
 EXTRA = "zst"
@@ -44,7 +44,7 @@ def first_bytes(path: str, size: int) -> bytes:
     if zstd is None:
         return b""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as packed, zstd.open(packed) as file:
+        with open(path, "rb", opener=durable.plain_file) as packed, zstd.open(packed) as file:
             return bytes(file.read(size))
     except (OSError, EOFError, zstd.ZstdError):
         return b""
@@ -68,7 +68,7 @@ def _unpacked(path: str, size: int, changed: int) -> str:
     zstd = library()
     with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".jsonl", delete=False) as target:
         try:
-            with open(path, "rb", opener=fsio.plain_file) as packed, zstd.open(packed) as file:
+            with open(path, "rb", opener=durable.plain_file) as packed, zstd.open(packed) as file:
                 shutil.copyfileobj(file, target, 1 << 20)
         except (EOFError, zstd.ZstdError) as error:
             raise DamagedData(f"{path} cannot be unpacked: {error}", kept="it is unchanged") from error

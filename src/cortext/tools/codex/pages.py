@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from cortext.errors import DamagedData, UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import MAX_LINE
 from cortext.tools.codex import compressed
 from cortext.tools.codex.mark import Mark
@@ -141,7 +141,7 @@ def head_of(path: str) -> Head | None:
 def is_compacted(path: str) -> bool:
     """Whether Codex compacted a page. True for a page that cannot be read: it may have been."""
     try:
-        with open(compressed.plain(path), "rb", opener=fsio.plain_file) as file:
+        with open(compressed.plain(path), "rb", opener=durable.plain_file) as file:
             return any(_COMPACTED.match(line) is not None for line in file)
     except (OSError, DamagedData):
         return True
@@ -165,7 +165,7 @@ def _first_bytes(path: str, size: int) -> bytes:
     if path.endswith(COMPRESSED):
         return compressed.first_bytes(path, size)
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
         try:
             return os.pread(descriptor, size, 0)
         finally:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import Page
 
@@ -26,7 +26,7 @@ def current_provider(folder: str) -> str:
     """Return the provider in the settings of this home or machine, else the default; empty if they are unreadable."""
     for path in (f"{_MACHINE}/managed_config.toml", os.path.join(folder, "config.toml"), f"{_MACHINE}/config.toml"):
         try:
-            chosen = _chosen(tomllib.loads(fsio.read_text(path)))
+            chosen = _chosen(tomllib.loads(durable.read_text(path)))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError):  # Codex reports it
@@ -58,7 +58,7 @@ def _applied(path: str) -> str:
     if path.endswith(codex_pages.COMPRESSED):
         return ""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             for line in file:
                 found = _APPLIED.search(line, 0, 4096)
                 last = found[1] if found is not None else last

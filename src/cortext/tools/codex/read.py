@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts
@@ -142,7 +142,7 @@ def _plain(path: str, counts: Counts) -> str:
 
 def _fingerprints(path: str, end: int) -> tuple[str, str]:
     """Return hashes of a page's first bytes and of those before an offset."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         low = max(0, end - _SAMPLE)
         samples = os.pread(descriptor, min(_SAMPLE, end), 0), os.pread(descriptor, end - low, low)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
 from cortext.tools.base import About, Counts, Written
@@ -69,7 +69,7 @@ def _write(
     assert page is not None
     folder = os.path.join(sessions, folder_of(page))
     page = page._replace(path=os.path.join(folder, name))
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     meta = {
         "session_id": thread,
         "id": thread,
@@ -82,7 +82,7 @@ def _write(
         "model_provider": provider,
         "history_mode": "paginated",
     }
-    fsio.replace_file(page.path, _lines(rendering, meta, title))
+    durable.replace_file(page.path, _lines(rendering, meta, title))
     with removed_unless_verified(page.path):
         _verify(rendering, page)
     return Written.of(rendering.normal, thread, page.path)

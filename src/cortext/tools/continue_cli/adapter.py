@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cortext.io.batch import Later, mirror_file
+from cortext.io.new_files import Later, mirror_file
 from cortext.model.turns import Change
 from cortext.tools.base import Counts, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.continue_cli.records import head_of, items_of, session_files

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.base import Counts
 from cortext.tools.continue_cli.session_list import LIST
 from cortext.tools.shared.lines import note, place, value_of
@@ -129,7 +129,7 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 def head_of(path: str) -> Head | None:
     """Return what the beginning of a document says; None if the file is not a session of Continue."""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             block = file.read(_HEAD)
     except OSError:
         return None
@@ -139,7 +139,7 @@ def head_of(path: str) -> Head | None:
     try:
         if found:
             return _head.decode(before.rstrip().removesuffix(b",") + b"}")
-        whole = _whole.decode(fsio.read_file(path, _LARGEST))  # the fields may be in another order
+        whole = _whole.decode(durable.read_file(path, _LARGEST))  # the fields may be in another order
         return whole if memoryview(whole.history) else None
     except (*_DECODE_ERRORS, OSError):
         return None
@@ -147,7 +147,7 @@ def head_of(path: str) -> Head | None:
 
 def items_of(path: str, counts: Counts) -> Iterator[Item]:
     """Yield the items of a document; those that cannot be read are counted."""
-    data = fsio.read_file(path, _LARGEST)
+    data = durable.read_file(path, _LARGEST)
     for number, raw in enumerate(_raw_items(data, path, counts)):
         try:
             yield _item.decode(raw)

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from cortext.errors import ConfigError
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LIST = "sessions.json"
 _LARGEST = 1 << 28
@@ -51,7 +51,7 @@ def load(folder: str) -> list[Any]:
     """Return the entries of the list; none if there is no list."""
     path = os.path.join(folder, LIST)
     try:
-        text = fsio.read_file(path, _LARGEST).decode("utf-8")
+        text = durable.read_file(path, _LARGEST).decode("utf-8")
         entries = json.loads(text) if text.strip() else []
     except FileNotFoundError:
         return []
@@ -64,7 +64,7 @@ def load(folder: str) -> list[Any]:
 
 def _save(folder: str, entries: list[Any]) -> None:
     text = json.dumps(entries, indent=2, ensure_ascii=False)  # as Continue writes it
-    fsio.replace_file(os.path.join(folder, LIST), [text.encode("utf-8", "surrogatepass")])
+    durable.replace_file(os.path.join(folder, LIST), [text.encode("utf-8", "surrogatepass")])
 
 
 def _unreadable(path: str, reason: str) -> ConfigError:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import DamagedData, UnsafePath
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model.message import Message
 from cortext.tools.base import Counts, Transcript, Written
 from cortext.tools.continue_cli import session_list
@@ -39,9 +38,9 @@ def write_session(
         "workspaceDirectory": os.path.realpath(project),
         "history": items,
     }
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     session_list.load(folder)  # raises an error before anything is written
-    fsio.replace_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=2)])
+    durable.replace_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=2)])
     with removed_unless_verified(path):
         reading = ContinueReading(Transcript(tool="", key=key, path=path))
         verify("Continue", rendering.expected, list(reading), reading.counts, same_message)
@@ -70,9 +69,9 @@ def put_back(folder: str, copy: str) -> str:
         raise UnsafePath(f"{copy} has a session id that cannot be a file name", kept="nothing was changed")
     path = path_of(folder, head.key)
     if not os.path.lexists(path):
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         session_list.load(folder)
-        newfiles.mirror_file(copy, path)
+        new_files.mirror_file(copy, path)
         items = [{"message": {"role": item.message.role}} for item in items_of(copy, Counts())]
         named = {"sessionId": head.key, "title": head.title or UNTITLED, "workspaceDirectory": head.folder}
         session_list.add(folder, {**named, "history": items})
@@ -82,7 +81,7 @@ def put_back(folder: str, copy: str) -> str:
 def discard(folder: str, written: Written) -> None:
     """Remove a session that was never used, and its entry in the list."""
     if written.path:
-        fsio.remove(written.path)
+        durable.remove(written.path)
         session_list.remove(folder, written.key)
 
 

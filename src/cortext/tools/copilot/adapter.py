@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.folders import changed_below, is_uuid
@@ -118,7 +118,7 @@ class Copilot(SettingsFiles, LocalTool):
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Copy the events unchanged."""
-        from cortext.io.batch import mirror_file
+        from cortext.io.new_files import mirror_file
 
         mirror_file(transcript.path, target, later)
 
@@ -177,10 +177,10 @@ class Copilot(SettingsFiles, LocalTool):
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
-        from cortext.io import files as fsio
+        from cortext.io import durable
 
         if written.path:
-            fsio.remove_tree(os.path.dirname(written.path))
+            durable.remove_tree(os.path.dirname(written.path))
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
@@ -138,7 +138,7 @@ class CopilotReading:
 def head_of(path: str) -> records.Start | None:
     """Return the first event of a file if it is the start of a session of Copilot; None otherwise."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except (OSError, CortextError):
         return None
     try:
@@ -166,7 +166,7 @@ def is_shortened(path: str) -> bool:
 def title_beside(path: str) -> str:
     """Return the session's name in the `workspace.yaml` beside its events; empty if there is none."""
     try:
-        text = fsio.read_text(os.path.join(os.path.dirname(path), "workspace.yaml"))
+        text = durable.read_text(os.path.join(os.path.dirname(path), "workspace.yaml"))
     except (OSError, ValueError, CortextError):
         return ""
     found = _NAME.search(text)

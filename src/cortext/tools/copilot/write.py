@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UsageError
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.turns import whole_characters
@@ -51,15 +50,15 @@ def write_session(
     if os.path.lexists(folder):
         raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
     path = os.path.join(folder, EVENTS)
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     try:
-        fsio.replace_file(path, _lines(rendering, key, project, version))
+        durable.replace_file(path, _lines(rendering, key, project, version))
         reading = CopilotReading(Transcript(tool=tool, key=key, path=path, project=project))
         verify(_TITLE, rendering.expected, reading, reading.counts, same_message)
         if title:
-            fsio.replace_file(os.path.join(folder, "workspace.yaml"), [_workspace(key, project, title)])
+            durable.replace_file(os.path.join(folder, "workspace.yaml"), [_workspace(key, project, title)])
     except BaseException:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         raise
     return Written.of(rendering.normal, key, path)
 
@@ -102,6 +101,6 @@ def put_back(sessions: str, copy: str) -> str:
         raise DamagedData(f"{copy} is not a session of {_TITLE}", kept="nothing was changed")
     path = os.path.join(sessions, head.sessionId, EVENTS)
     if not os.path.lexists(path):
-        fsio.ensure_folder(os.path.dirname(path))
-        newfiles.mirror_file(copy, path)
+        durable.ensure_folder(os.path.dirname(path))
+        new_files.mirror_file(copy, path)
     return head.sessionId

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io import batch as newfiles
+from cortext.io import new_files
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
 from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import MessageBuilder
@@ -88,9 +88,9 @@ class Droid(LocalTool):
         """Return the messages; with a cursor, only those that were added since."""
         return SessionReading(transcript, cursor)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the file unchanged."""
-        newfiles.mirror_file(transcript.path, target, later)
+        new_files.mirror_file(transcript.path, target, later)
 
 
 class SessionReading(WholeReading):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
@@ -161,9 +161,9 @@ class GeminiCli(SettingsFiles, LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
         if written.path:
-            from cortext.io import files as fsio
+            from cortext.io import durable
 
-            fsio.remove(written.path)
+            durable.remove(written.path)
 
     def _prepare(self, project: str, *, gated: bool) -> list[str]:
         """Prepare the project's settings for a resume, never the user's; return the files that changed.

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 # Gemini CLI passes these variables to its hooks, even where it filters the rest of the environment.
 FILE, SIZE = "GEMINI_CLI_CORTEXT_FILE", "GEMINI_CLI_CORTEXT_SIZE"
@@ -53,7 +53,7 @@ def wait(environ: Mapping[str, str], timeout: float = _TIMEOUT) -> bool:
 
 def _is_loaded(path: str, size: int) -> bool:
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             file.seek(size)
             return _LOADED in file.read(_READ_LIMIT)
     except OSError:

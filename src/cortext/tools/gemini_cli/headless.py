@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.answer import Note, Text, Usage
 from cortext.model.headless import Failure, Question, Run, Said
 from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
@@ -69,9 +69,9 @@ def _remove_session(key: str, environ: Mapping[str, str]) -> None:
     pattern = os.path.join(glob.escape(home), ".gemini", "tmp", "*", "chats", f"session-*-{key[:8]}.jsonl")
     for path in glob.glob(pattern):
         try:
-            with open(path, encoding="utf-8", errors="replace", opener=fsio.plain_file) as file:
+            with open(path, encoding="utf-8", errors="replace", opener=durable.plain_file) as file:
                 is_ours = key in file.readline(1 << 16)
             if is_ours:
-                fsio.remove(path)
+                durable.remove(path)
         except (OSError, CortextError):
             pass  # a leftover file must not cost the user the answer

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.tools.base import Purge, Transcript
 from cortext.tools.gemini_cli.store import GeminiStore
@@ -65,10 +65,10 @@ def renew(path: str) -> None:
     from cortext.tools.gemini_cli.read import is_document
 
     if is_document(path):
-        data = fsio.read_file(path, _LARGEST)
-        fsio.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])
+        data = durable.read_file(path, _LARGEST)
+        durable.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])
         return
-    fsio.append_once(path, msgspec.json.encode({"$set": {"lastUpdated": now}}) + b"\n")
+    durable.append_once(path, msgspec.json.encode({"$set": {"lastUpdated": now}}) + b"\n")
 
 
 def _due(transcripts: list[Transcript], settings: dict[str, Any]) -> list[tuple[Transcript, float]]:
@@ -98,7 +98,7 @@ def _seconds(period: Any) -> float | None:
 def _last_updated(transcript: Transcript) -> float:
     """Return when a session was last updated by its own account, which is repeated after every message."""
     try:
-        with open(transcript.path, "rb", opener=fsio.plain_file) as file:
+        with open(transcript.path, "rb", opener=durable.plain_file) as file:
             size = os.fstat(file.fileno()).st_size
             blocks = [file.read(_BLOCK)]
             if size > _BLOCK:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import MAX_LINE, blocks
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
@@ -183,7 +183,7 @@ class GeminiLines(ForeignLines):
 
     def __iter__(self) -> Iterator[bytes]:
         time_lines = repeats = 0
-        descriptor = fsio.open_file(self.path, os.O_RDONLY)
+        descriptor = durable.open_file(self.path, os.O_RDONLY)
         try:
             for offset, block, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size):
                 if block is None:
@@ -280,7 +280,7 @@ def _records_after_damage(line: bytes) -> list[Any]:
 
 def _fingerprints(path: str, offset: int) -> dict[str, str]:
     """Return fingerprints of the file's beginning and of the bytes before an offset; empty if it is shorter."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         if os.fstat(descriptor).st_size < offset:
             return {}
@@ -300,7 +300,7 @@ def _digest(block: bytes) -> str:
 
 def is_document(path: str) -> bool:
     """Whether the file is one pretty-printed document, by its first line: a single brace."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         return re.match(rb"\s*\{\s*\n", os.pread(descriptor, 64, 0)) is not None
     finally:
@@ -309,7 +309,7 @@ def is_document(path: str) -> bool:
 
 def document_records(path: str, counts: Counts) -> Iterator[Record]:
     """Yield the records of a document; a small one is decoded at once, a large one record by record."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         document = _Document(descriptor, path, counts)
         yield from document.decode_whole() if document.size <= _DECODED_WHOLE_LIMIT else document.stream()

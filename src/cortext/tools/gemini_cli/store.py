@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.folders import entries
 from cortext.tools.shared.leftovers import unlisted, unlisted_below
@@ -51,7 +51,7 @@ class GeminiStore:
     def projects(self) -> dict[str, str]:
         """Return Gemini CLI's own registry: project folder to slug."""
         try:
-            raw = fsio.read_file(os.path.join(self.folder, "projects.json"))
+            raw = durable.read_file(os.path.join(self.folder, "projects.json"))
             known = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
@@ -60,7 +60,7 @@ class GeminiStore:
     def project_of(self, slug: str, known: Mapping[str, str]) -> str:
         """Return the project of a slug, by its marker file or else the registry; older slugs are a hash of the path."""
         try:
-            return fsio.read_text(os.path.join(self.chats_root, slug, ".project_root"))[:_HEAD].strip()
+            return durable.read_text(os.path.join(self.chats_root, slug, ".project_root"))[:_HEAD].strip()
         except (OSError, UnicodeDecodeError):
             pass
         return next((path for path, name in known.items() if slug in (name, project_hash(path))), "")
@@ -98,7 +98,7 @@ class GeminiStore:
         """Return the project that owns a slug, by its marker file; Gemini CLI checks both of these folders."""
         for folder in (self.chats_root, os.path.join(self.folder, "history")):
             try:
-                return fsio.read_text(os.path.join(folder, slug, ".project_root")).strip()
+                return durable.read_text(os.path.join(folder, slug, ".project_root")).strip()
             except (OSError, UnicodeDecodeError):
                 continue
         return ""
@@ -106,8 +106,8 @@ class GeminiStore:
     def _write_marker(self, slug: str, project: str) -> None:
         path = os.path.join(self.chats_root, slug, ".project_root")
         if not os.path.exists(path):
-            fsio.ensure_folder(os.path.dirname(path))
-            fsio.replace_file(path, [project.encode("utf-8")])
+            durable.ensure_folder(os.path.dirname(path))
+            durable.replace_file(path, [project.encode("utf-8")])
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -250,7 +250,7 @@ def read_head(path: str) -> Head | None:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
-        with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
+        with open(path, "rb", buffering=0, opener=durable.plain_file) as file:
             block = file.read(_HEAD)
     except OSError:
         return None
@@ -272,7 +272,7 @@ def head_by_path(path: str) -> Head | None:
     try:
         if not has_messages(path) and not os.stat(path).st_size:
             return None
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             for line in file.read(_BLOCK).split(b"\n"):
                 key, hash_match = _SESSION_ID.match(line, 1), _PROJECT_HASH.search(line)
                 if key is not None and hash_match is not None:
@@ -297,7 +297,7 @@ def _preference(found: tuple[str, Head]) -> tuple[bool, bool, int]:
 
 def has_messages(path: str) -> bool:
     """Whether a file contains any message: a stub has only the session's metadata and the initial context."""
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         before = b"\n"
         while block := file.read(_BLOCK):
             if b'\n{"id":' in before + block or b'\n{"id": ' in before + block or b'\n      "id":' in before + block:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UnsafePath
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools.base import Written
@@ -39,7 +38,7 @@ def write_session(
     path = os.path.join(chats, f"session-{time.strftime('%Y-%m-%dT%H-%M', time.gmtime())}-{key[:8]}.jsonl")
     if os.path.lexists(path):
         raise SessionExists(f"{path} already exists", kept="it is unchanged", hint="try again in a minute")
-    fsio.ensure_folder(chats)
+    durable.ensure_folder(chats)
     if note:
         # Reading recognises it as our resume block. Text in front keeps Gemini CLI from dropping it as a command.
         text = f"Resumed:\n{note}" if note.lstrip().startswith(("/", "?")) else note
@@ -47,7 +46,7 @@ def write_session(
         rendering.records.append(
             {"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": text}]}
         )
-    fsio.replace_file(path, _lines(rendering, key, project, title))
+    durable.replace_file(path, _lines(rendering, key, project, title))
     with removed_unless_verified(path):
         _verify(store, path, rendering)
     return Written.of(rendering.normal, key, path)
@@ -115,19 +114,19 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
     return head.key
 
 
-def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfiles.Later | None = None) -> None:
+def mirror(store: GeminiStore, source: str, target: str, key: str, later: new_files.Later | None = None) -> None:
     """Copy a transcript and those of its side agents; of a copy that exists, only what is new."""
-    newfiles.ensure_folder(os.path.dirname(target), later)
-    newfiles.mirror_file(source, target, later)
+    new_files.ensure_folder(os.path.dirname(target), later)
+    new_files.mirror_file(source, target, later)
     for path in store.agents(source, key):
         copy = os.path.join(store.agents_folder(target, key), os.path.basename(path))
-        newfiles.ensure_folder(os.path.dirname(copy), later)
-        newfiles.mirror_file(path, copy, later)
+        new_files.ensure_folder(os.path.dirname(copy), later)
+        new_files.mirror_file(path, copy, later)
 
 
 def _start_of(path: str) -> str:
     """Return when a session started, by its metadata; empty if unknown."""
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         first = file.readline(_BLOCK)
         if first.strip() == b"{":
             first = first + file.read(_BLOCK)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.gptme.store import COMPANIONS, TOOL, GptmeStore, folder_of, is_compacted, settings_of
@@ -158,9 +158,9 @@ class Gptme(LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
         if written.path:
-            from cortext.io import files as fsio
+            from cortext.io import durable
 
-            fsio.remove_tree(os.path.dirname(written.path))
+            durable.remove_tree(os.path.dirname(written.path))
 
     def _tool_format(self) -> str:
         """Return the format that the user has chosen, or the one that gptme uses with almost every model.

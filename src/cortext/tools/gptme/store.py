@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cortext.errors import CortextError
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.gptme.records import Record, decoder
 from cortext.tools.shared.lines import ForeignLines
@@ -83,16 +82,16 @@ class GptmeStore:
             changed=changed,
         )
 
-    def copy(self, path: str, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, path: str, target: str, later: new_files.Later | None = None) -> None:
         """Copy a session: its log to the target, its other files beside that."""
         source = folder_of(path)
         beside = os.path.join(f"{target}.files", os.path.basename(source))
-        newfiles.ensure_folder(os.path.dirname(target), later)
-        newfiles.mirror_file(path, target, later)
-        newfiles.ensure_folder(beside, later)
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(path, target, later)
+        new_files.ensure_folder(beside, later)
         for name in (SETTINGS, LOSSLESS):
             if os.path.isfile(os.path.join(source, name)):
-                newfiles.mirror_file(os.path.join(source, name), os.path.join(beside, name), later)
+                new_files.mirror_file(os.path.join(source, name), os.path.join(beside, name), later)
 
 
 def folder_of(path: str) -> str:
@@ -124,7 +123,7 @@ def settings_of(folder: str, table: str = "chat", name: str = SETTINGS) -> dict[
     import tomllib
 
     try:
-        settings = tomllib.loads(fsio.read_text(os.path.join(folder, name))).get(table)
+        settings = tomllib.loads(durable.read_text(os.path.join(folder, name))).get(table)
     except (OSError, CortextError, ValueError, RecursionError):  # ValueError: not TOML, or not UTF-8
         return {}
     return settings if isinstance(settings, dict) else {}

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import DamagedData, UnsafePath
-from cortext.io import files as fsio
-from cortext.io.batch import mirror_file
+from cortext.io import durable
+from cortext.io.new_files import mirror_file
 from cortext.model.message import Message
 from cortext.tools.base import Written
 from cortext.tools.gptme.read import GptmeReading
@@ -33,15 +33,15 @@ def write_session(
     key = _free_key(store, key)
     folder = store.folder(key)
     path = os.path.join(folder, LOG)
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     try:
         settings = {"name": title, "tool_format": tool_format, "workspace": os.path.realpath(project)}
         lines = [f"{name} = {toml_string(value)}\n" for name, value in settings.items() if value]
-        fsio.replace_file(os.path.join(folder, SETTINGS), [b"[chat]\n", "".join(lines).encode("utf-8")])
-        fsio.replace_file(path, (msgspec.json.encode(record) + b"\n" for record in rendering.records))
+        durable.replace_file(os.path.join(folder, SETTINGS), [b"[chat]\n", "".join(lines).encode("utf-8")])
+        durable.replace_file(path, (msgspec.json.encode(record) + b"\n" for record in rendering.records))
         _verify(store, path, rendering)
     except BaseException:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         raise
     return Written.of(rendering.normal, key, path)
 
@@ -75,7 +75,7 @@ def put_back(store: GptmeStore, copy: str) -> str:
         raise UnsafePath(f"{copy} has a session id that cannot be a file name", kept="nothing was changed")
     folder, beside = store.folder(found.key), folder_of(copy)
     if not os.path.lexists(os.path.join(folder, LOG)):
-        fsio.ensure_folder(folder)
+        durable.ensure_folder(folder)
         sources = [(os.path.join(beside, name), name) for name in os.listdir(beside)]
         for source, name in (*sources, (copy, LOG)):
             if not os.path.lexists(os.path.join(folder, name)):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cortext.io.batch import Later
+from cortext.io.new_files import Later
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.kimi_code.store import COMPANIONS, TOOL, KimiStore, agents_of, copy, log_in, state_of, transcript_at
 from cortext.tools.shared.hooks import text_of

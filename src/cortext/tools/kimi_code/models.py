@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.kimi_code.install import CONFIG
 from cortext.tools.shared.installer import parse_toml
 
@@ -22,7 +22,7 @@ def model_of(path: str) -> str:
     """Return the model that a log names last; empty if it names none: then the current one is used."""
     last = b""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             for line in file:
                 found = _BOUND.match(line, 0, 4096)
                 last = found[1] if found is not None else last
@@ -34,7 +34,7 @@ def model_of(path: str) -> str:
 def configured_models(home: str, environ: Mapping[str, str]) -> set[str]:
     """Return the names of the configured models; empty if there are none, or if the settings are unreadable."""
     try:
-        models = parse_toml(CONFIG, fsio.read_text(os.path.join(home, CONFIG))).get("models")
+        models = parse_toml(CONFIG, durable.read_text(os.path.join(home, CONFIG))).get("models")
     except FileNotFoundError:
         models = {}
     except (CortextError, OSError, ValueError):  # Kimi Code reports it

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.tools.base import Transcript
 from cortext.tools.kimi_code.records import State
 
@@ -84,7 +83,7 @@ def log_in(folder: str) -> str:
 def transcript_at(path: str) -> Transcript | None:
     """Return the transcript in a log of Kimi Code's, or in a copy of one; None for any other file."""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             is_log = _FIRST.match(file.read(512)) is not None
     except OSError:
         return None
@@ -100,7 +99,7 @@ def transcript_at(path: str) -> Transcript | None:
 def state_of(path: str) -> State:
     """Return what the file `state.json` of a session says; an empty one if it cannot be read."""
     try:
-        return _state.decode(fsio.read_file(_state_path(path)))
+        return _state.decode(durable.read_file(_state_path(path)))
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return State()
 
@@ -116,24 +115,24 @@ def agents_of(path: str) -> dict[str, str]:
     return {name: log for name, log in logs.items() if os.path.isfile(log)}
 
 
-def copy(path: str, target: str, later: newfiles.Later | None = None) -> None:
+def copy(path: str, target: str, later: new_files.Later | None = None) -> None:
     """Copy a log, and beside it the logs of the subagents and `state.json`."""
     beside = f"{target}.files"
-    newfiles.mirror_file(path, target, later)
-    newfiles.ensure_folder(beside, later)
+    new_files.mirror_file(path, target, later)
+    new_files.ensure_folder(beside, later)
     for name, log in agents_of(path).items():
-        newfiles.mirror_file(log, os.path.join(beside, f"{name}.jsonl"), later)
+        new_files.mirror_file(log, os.path.join(beside, f"{name}.jsonl"), later)
     if os.path.isfile(_state_path(path)):
-        newfiles.mirror_file(_state_path(path), os.path.join(beside, "state.json"), later)
+        new_files.mirror_file(_state_path(path), os.path.join(beside, "state.json"), later)
 
 
 def put_back(path: str, folder: str) -> None:
     """Restore a copy to the folder of a session that Kimi Code has lost."""
     logs = {"main": path, **agents_of(path)}
     for name, log in logs.items():
-        newfiles.ensure_folder(os.path.join(folder, "agents", name), None)
-        newfiles.mirror_file(log, os.path.join(folder, "agents", name, LOG))
-    newfiles.mirror_file(_state_path(path), os.path.join(folder, "state.json"))
+        new_files.ensure_folder(os.path.join(folder, "agents", name), None)
+        new_files.mirror_file(log, os.path.join(folder, "agents", name, LOG))
+    new_files.mirror_file(_state_path(path), os.path.join(folder, "state.json"))
 
 
 def _session_folder(path: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import DamagedData, UnsafePath
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.tools.base import Written
 from cortext.tools.kimi_code import store as files
@@ -41,17 +41,17 @@ def write_session(
         *rendering.records,
         *([note_record(note, now)] if note else []),
     ]
-    fsio.ensure_folder(os.path.dirname(log))
+    durable.ensure_folder(os.path.dirname(log))
     try:
-        fsio.replace_file(log, (msgspec.json.encode(record) + b"\n" for record in records))
-        fsio.replace_file(os.path.join(folder, "state.json"), [_state(key, project, title, folder, now)])
+        durable.replace_file(log, (msgspec.json.encode(record) + b"\n" for record in records))
+        durable.replace_file(os.path.join(folder, "state.json"), [_state(key, project, title, folder, now)])
         transcript = transcript_at(log)
         if transcript is None:
             raise DamagedData(f"{log} is not a session of Kimi Code", kept="the conversation; the file was removed")
         reading = KimiReading(transcript, None, files.state_of(log), {})
         verify("Kimi Code", rendering.expected, list(reading), reading.counts, same_message)
     except BaseException:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         raise
     return Written.of(rendering.normal, key, log)
 
@@ -80,7 +80,7 @@ def discard(written: Written) -> None:
     """Remove the folder of a session that was never used."""
     folder = os.path.dirname(os.path.dirname(os.path.dirname(written.path)))
     if written.path and KEY.fullmatch(os.path.basename(folder)):
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         workspace = os.path.dirname(folder)
         if not os.listdir(workspace):
-            fsio.remove_tree(workspace)
+            durable.remove_tree(workspace)

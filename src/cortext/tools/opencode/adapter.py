@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import DamagedData, SessionNotFound, UsageError
-from cortext.io import batch as newfiles
+from cortext.io import new_files
 from cortext.model.headless import Question, Run
 from cortext.tools.base import (
     CommandFile,
@@ -181,7 +181,7 @@ class OpenCode(SettingsFiles):
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy a session as a document for `opencode import`; a copy that is up to date is not rewritten.
 
         That of a session of OpenCode 2 has its rows.
@@ -193,7 +193,7 @@ class OpenCode(SettingsFiles):
 
             keep(transcript.path, transcript.key, target, later)
         else:
-            newfiles.mirror_file(transcript.path, target, later)
+            new_files.mirror_file(transcript.path, target, later)
 
     def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
         """Return the bytes of those of these images that are in the transcript."""

@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionNotFound
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.opencode.store import family, session_info, transcripts
 from cortext.tools.shared.inline_images import decoded, nth, positions, values_of
@@ -62,7 +61,7 @@ _head_decoder = msgspec.json.Decoder(_Head)
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def keep(path: str, key: str, target: str, later: newfiles.Later | None = None) -> None:
+def keep(path: str, key: str, target: str, later: new_files.Later | None = None) -> None:
     """Write a session of the database to a file, unless the file is up to date."""
     found = next(transcripts(path, tool="", key=key), None)
     if found is None:
@@ -72,9 +71,9 @@ def keep(path: str, key: str, target: str, later: newfiles.Later | None = None) 
         return
     with connection(path) as database:
         if later is None:
-            fsio.replace_file(target, _document_blocks(database, key, fingerprint))
+            durable.replace_file(target, _document_blocks(database, key, fingerprint))
         else:
-            newfiles.new_file(target, _document_blocks(database, key, fingerprint), later)
+            new_files.new_file(target, _document_blocks(database, key, fingerprint), later)
 
 
 def _document_blocks(database: sqlite3.Connection, key: str, fingerprint: dict[str, int]) -> Iterator[bytes]:
@@ -128,7 +127,7 @@ def _with_ids(data: bytes, ids: dict[str, str], damaged: list[dict[str, str]]) -
 def head_of(path: str) -> _Head:
     """Return the head of a document that we wrote or that was exported; an empty one if it is neither."""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             block = file.read(_SMALL_BLOCK)
     except OSError:
         return _Head()
@@ -144,7 +143,7 @@ def head_of(path: str) -> _Head:
 
 def load(path: str, counts: Counts) -> Document:
     """Return a document with its messages undecoded; they refer to the memory-mapped file."""
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         size = os.fstat(file.fileno()).st_size
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     try:
@@ -158,7 +157,7 @@ def load(path: str, counts: Counts) -> Document:
 def _salvaged(path: str) -> Iterator[msgspec.Raw]:
     """Yield the complete messages of a damaged document: one per line in ours, indented blocks in an export."""
     block: list[bytes] | None = None
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         for line in file:
             stripped = line.rstrip(b",\r\n")
             if stripped.startswith(b'{"info":'):
@@ -192,9 +191,9 @@ def descendants(document: Document, counts: Counts) -> Iterator[Document]:
 
 def blocks_of(path: str) -> Iterator[bytes]:
     """Yield the bytes of a document in blocks."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
-        yield from fsio.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
+        yield from durable.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
 
@@ -223,7 +222,7 @@ def images_in(transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes
             rows = [row for name in wanted for row in database.execute(_PART, (name,))]
         parts = [(name, msgspec.json.decode(data)) for name, data in rows if data]
     else:
-        whole = msgspec.json.decode(fsio.read_file(transcript.path, _LARGEST_COPY))
+        whole = msgspec.json.decode(durable.read_file(transcript.path, _LARGEST_COPY))
         parts = [
             (part["id"], part)
             for part in values_of(whole, "id")

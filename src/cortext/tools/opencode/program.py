@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cortext.errors import NotFound, WriteFailed
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.shared import program
 
 COMMAND = "opencode"
@@ -60,8 +60,8 @@ class Program(program.Program):
         ends before the installation does, and leaves a lock for which the next start waits a minute.
         """
         config_folder = os.path.join(folder, COMMAND)
-        fsio.ensure_folder(os.path.join(config_folder, "node_modules"))
-        fsio.replace_file(os.path.join(config_folder, "package-lock.json"), [_LOCK_FILE])
+        durable.ensure_folder(os.path.join(config_folder, "node_modules"))
+        durable.replace_file(os.path.join(config_folder, "package-lock.json"), [_LOCK_FILE])
         data = os.path.join(self.home, ".local", "share")
         environment = {
             "XDG_CONFIG_HOME": folder,

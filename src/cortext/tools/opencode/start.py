@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import ConfigError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.inside import if_inside
 from cortext.tools.base import Launch
 from cortext.tools.opencode.store import Folders
@@ -135,7 +135,7 @@ def _is_installed(folder: str) -> bool:
     if not os.path.isdir(folder):
         return True
     try:
-        root = json.loads(fsio.read_text(os.path.join(folder, "package-lock.json")))["packages"][""]
+        root = json.loads(durable.read_text(os.path.join(folder, "package-lock.json")))["packages"][""]
         return _PACKAGE in root.get("dependencies", {}) and os.path.isdir(os.path.join(folder, "node_modules"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UsageError, WriteFailed
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import slug
 from cortext.model.message import ASSISTANT, USER, Message, Picture
@@ -75,7 +75,7 @@ def import_document(program: Program, blocks: Iterator[bytes], key: str, *, proj
     folder = tempfile.mkdtemp(prefix="cortext-", dir=program.environ.get("TMPDIR") or None)
     try:
         path = os.path.join(folder, "session.json")
-        fsio.replace_file(path, blocks)
+        durable.replace_file(path, blocks)
         code, printed = program.run(["import", path], cwd=project, seconds=IMPORT_SECONDS)
         if code != 0 or f"Imported session: {key}" not in printed:
             raise WriteFailed(
@@ -87,7 +87,7 @@ def import_document(program: Program, blocks: Iterator[bytes], key: str, *, proj
         delete(program, key, project=project)
         raise
     finally:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
 
 
 def delete(program: Program, key: str, *, project: str) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
@@ -144,10 +143,10 @@ class Pi(LocalTool):
 
         return PiReading(transcript, cursor)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the file byte for byte."""
-        newfiles.ensure_folder(os.path.dirname(target), later)
-        newfiles.mirror_file(transcript.path, target, later)
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a copy, unless Pi still has that session; return the session's id."""
@@ -157,8 +156,8 @@ class Pi(LocalTool):
         project = os.path.realpath(project)
         if not self._has(header.id, project):
             target = self._new_path(header.id, project)
-            fsio.ensure_folder(os.path.dirname(target))
-            newfiles.mirror_file(copy, target)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
         return header.id
 
     def _has(self, key: str, project: str) -> bool:
@@ -222,7 +221,7 @@ class Pi(LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that nobody used."""
         if written.path:
-            fsio.remove(written.path)
+            durable.remove(written.path)
 
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
@@ -42,8 +42,8 @@ def write_session(
     normal = Turns(messages)
     turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
     header = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
-    fsio.ensure_folder(os.path.dirname(path))
-    fsio.replace_file(path, _lines(header, turns, title, model))
+    durable.ensure_folder(os.path.dirname(path))
+    durable.replace_file(path, _lines(header, turns, title, model))
     with removed_unless_verified(path):
         reading = PiReading(Transcript(tool="pi", key=key, path=path))
         expected = [turn.message for turn in turns if turn.message is not None]

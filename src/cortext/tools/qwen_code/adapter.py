@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import NotFound, UnsafePath
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
@@ -123,10 +122,10 @@ class QwenCode(SettingsFiles, LocalTool):
 
         return QwenReading(transcript, cursor)
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the file byte for byte."""
-        newfiles.ensure_folder(os.path.dirname(target), later)
-        newfiles.mirror_file(transcript.path, target, later)
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a copy, unless Qwen Code still has that session; return the session's id."""
@@ -135,8 +134,8 @@ class QwenCode(SettingsFiles, LocalTool):
             raise NotFound(f"not a session of {self.title}: {copy}", kept="nothing was changed")
         if not self._has(key):
             target = os.path.join(self._chats(project), key + _SUFFIX)
-            fsio.ensure_folder(os.path.dirname(target))
-            newfiles.mirror_file(copy, target)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
         return key
 
     def _has(self, key: str) -> bool:
@@ -192,7 +191,7 @@ class QwenCode(SettingsFiles, LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that nobody used."""
         if written.path:
-            fsio.remove(written.path)
+            durable.remove(written.path)
 
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 
@@ -255,7 +254,7 @@ def _session_in(path: str) -> str:
     from cortext.tools.qwen_code.records import MESSAGE_TYPES, Record, decoder
     from cortext.tools.shared.lines import ForeignLines
 
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         head = os.pread(descriptor, 64, 0)
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
@@ -47,8 +47,8 @@ def write_session(
     normal = Turns(messages)
     turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
     common: Json = {"sessionId": key, "cwd": project, "version": version}
-    fsio.ensure_folder(os.path.dirname(path))
-    fsio.replace_file(path, _lines(turns, common, title, model))
+    durable.ensure_folder(os.path.dirname(path))
+    durable.replace_file(path, _lines(turns, common, title, model))
     with removed_unless_verified(path):
         reading = QwenReading(Transcript(tool="qwen", key=key, path=path))
         expected = [turn.message for turn in turns if turn.message is not None]

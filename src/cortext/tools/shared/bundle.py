@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.lines import without_lone_surrogates
 
@@ -52,7 +51,7 @@ _line_decoder = msgspec.json.Decoder(_Line)
 def head_of(path: str) -> _Head | None:
     """Return what a copy says about itself; None if the file is not a copy."""
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             line = file.readline(_HEAD_BYTES)
         return _first_decoder.decode(line).cortext if line.startswith(_BEGIN) else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -77,17 +76,17 @@ class BundleTool:
         is_copy = head_of(transcript.path) is not None
         return self.reading(transcript, pieces_in(transcript.path) if is_copy else self.pieces(transcript))
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the conversation to one file, unless that is up to date."""
         if head_of(transcript.path) is not None:
-            newfiles.mirror_file(transcript.path, target, later)
+            new_files.mirror_file(transcript.path, target, later)
             return
         project = without_lone_surrogates(transcript.project)
         head = _Head(self.name, transcript.key, project, transcript.size, transcript.changed)
         if later is not None:
-            newfiles.new_file(target, self._encoded(head, transcript), later)
+            new_files.new_file(target, self._encoded(head, transcript), later)
         elif head_of(target) != head:
-            fsio.replace_file(target, self._encoded(head, transcript))
+            durable.replace_file(target, self._encoded(head, transcript))
 
     def _encoded(self, head: _Head, transcript: Transcript) -> Iterator[bytes]:
         yield msgspec.json.encode(_First(head)) + b"\n"
@@ -112,7 +111,7 @@ class BundleTool:
 
 def pieces_in(path: str) -> Iterator[Piece]:
     """Yield the pieces in a copy."""
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         next(file, b"")
         for line in file:
             try:

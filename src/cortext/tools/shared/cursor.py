@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 _HEAD, _TAIL = 4096, 512  # bytes that the fingerprint covers
 
@@ -21,7 +21,7 @@ def usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
 def fingerprint(path: str, offset: int) -> str:
     """Return a hash of a file's first bytes and of those before an offset; empty if the file is shorter."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return ""
     try:

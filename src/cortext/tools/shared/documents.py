@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.tools.shared.lines import value_of
 
 LARGEST = 1 << 29  # bytes of a document that is read whole
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 def read_document(path: str, most: int = LARGEST) -> bytes:
     """Return the contents of a file; empty if it is missing, too large or not a file."""
     try:
-        return fsio.read_file(path, most)
+        return durable.read_file(path, most)
     except OSError:
         return b""
 

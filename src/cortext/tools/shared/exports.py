@@ -15,8 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from cortext.errors import DamagedData
-from cortext.io import batch as newfiles
-from cortext.io import files as fsio
+from cortext.io import durable, new_files
 from cortext.tools.base import Detected, Transcript, TranscriptReading
 from cortext.tools.shared.documents import Object, spans
 from cortext.tools.shared.lines import derived_id
@@ -79,13 +78,13 @@ class ExportTool:
         """Return a reading of the whole conversation: a later export has all of it again."""
         return self.reading(transcript, self._data(transcript))
 
-    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
         """Copy the conversation as it is in the export, without the others."""
         data = self._data(transcript)
         if later is not None:
-            newfiles.new_file(target, [data], later)
+            new_files.new_file(target, [data], later)
         else:
-            fsio.replace_file(target, [data])
+            durable.replace_file(target, [data])
 
     def _data(self, transcript: Transcript) -> bytes:
         found = self._conversations(transcript.path).get(transcript.key)
@@ -137,7 +136,7 @@ class ExportTool:
 
 def _documents(path: str, marker: bytes) -> Iterator[mmap.mmap]:
     """Yield the JSON documents of an export, in memory that is read when it is needed."""
-    with open(path, "rb", opener=fsio.plain_file) as file:
+    with open(path, "rb", opener=durable.plain_file) as file:
         head = file.read(_PEEK)
         if head.startswith(b"PK\x03\x04"):
             yield from _unpacked(path, marker)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.answer import Done, Text, Usage
 from cortext.model.headless import Said
 from cortext.safety.framing import fence
@@ -59,7 +59,7 @@ def system_file(scratch: str, system: str) -> str:
     data = system.encode("utf-8", "replace")
     path = os.path.join(scratch, f"system-{hashlib.sha256(data).hexdigest()[:16]}.md")
     if not os.path.exists(path):
-        fsio.replace_file(path, [data])
+        durable.replace_file(path, [data])
     return path
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from cortext.errors import ConfigError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.inside import inside
 from cortext.tools.shared.entries import NAME, Entry, Json, Server
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
@@ -68,27 +68,27 @@ def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
     for path, _, new in () if dry_run else changes:
         folder = os.path.dirname(path)
         if new is not None:
-            fsio.ensure_folder(folder)
-            fsio.replace_file(path, [new.encode("utf-8")])
+            durable.ensure_folder(folder)
+            durable.replace_file(path, [new.encode("utf-8")])
             continue
-        fsio.remove(path)
+        durable.remove(path)
         if folder != project and os.path.isdir(folder) and not os.listdir(folder):
-            fsio.remove_tree(folder)
+            durable.remove_tree(folder)
     return [change.path for change in changes]
 
 
 def packaged_script(module: str, name: str) -> str:
     """Return the text of a script beside a module (its `__file__`)."""
-    return fsio.read_text(os.path.join(os.path.dirname(os.path.abspath(module)), name))
+    return durable.read_text(os.path.join(os.path.dirname(os.path.abspath(module)), name))
 
 
 def read_config(path: str) -> str | None:
     """Return the text of a config file; None if it does not exist. Raise ConfigError if it is a link or unreadable."""
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
+        descriptor = durable.open_file(path, os.O_RDONLY)
         with os.fdopen(descriptor, "rb") as file:
-            raw = file.read(fsio.SMALL_FILE + 1)
-        if len(raw) > fsio.SMALL_FILE:
+            raw = file.read(durable.SMALL_FILE + 1)
+        if len(raw) > durable.SMALL_FILE:
             raise _unusable(path, "read", "it is too large for a config file")
         return raw.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):

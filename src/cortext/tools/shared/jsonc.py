@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 Path = Sequence[str | int]
 
@@ -47,7 +47,7 @@ def parse(text: str) -> Any:
 def read_object(path: str) -> dict[str, Any]:
     """Return the object in a config file; an empty one if the file is missing or invalid."""
     try:
-        value = parse(fsio.read_text(path))
+        value = parse(durable.read_text(path))
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -14,7 +14,7 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.amounts import amount
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared import jsonc
@@ -118,7 +118,7 @@ def described(path: str) -> str:
     if is_database(path):
         return _described_database(path)
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             data = file.read(_BEGIN)
     except OSError as error:
         return f"not readable ({error.strerror or error})"
@@ -164,7 +164,7 @@ def signs(path: str) -> bytes | None:
     if is_database(path):
         return _table_signs(path)
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             data = file.read(_BEGIN)
     except OSError:
         return b""

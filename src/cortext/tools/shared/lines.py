@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.jsonl import SMALL, blocks, finite, no_number
 from cortext.model import clock
 from cortext.tools.base import Counts
@@ -51,7 +51,7 @@ class ForeignLines:
         self.complete = True  # False if the last line is incomplete
 
     def __iter__(self) -> Iterator[bytes]:
-        descriptor = fsio.open_file(self.path, os.O_RDONLY)
+        descriptor = durable.open_file(self.path, os.O_RDONLY)
         try:
             for offset, block, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size, SMALL):
                 self.end = offset
@@ -127,7 +127,7 @@ def place_named(counts: Counts, where: str) -> None:
 
 def ends_whole(path: str) -> bool:
     """Whether a file with one record per line ends with a complete one; true for every other kind of file."""
-    descriptor = fsio.open_file(path, os.O_RDONLY)
+    descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         size = os.fstat(descriptor).st_size
         if not size or os.pread(descriptor, 1, size - 1) == b"\n":
@@ -136,7 +136,7 @@ def ends_whole(path: str) -> bool:
             return True  # a database, or one document on many lines
         last, start = b"", size
         while start and b"\n" not in last:
-            begin = max(0, start - fsio.COPY_BLOCK)
+            begin = max(0, start - durable.COPY_BLOCK)
             last, start = os.pread(descriptor, start - begin, begin) + last, begin
         return is_whole(last.rpartition(b"\n")[2])
     finally:

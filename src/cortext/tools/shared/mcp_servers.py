@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.inside import if_inside
 from cortext.tools.shared.jsonc import read_object
 
@@ -33,6 +33,6 @@ def named(value: Any) -> set[str]:
 
 def _toml(path: str) -> Any:
     try:
-        return tomllib.loads(fsio.read_text(path))
+        return tomllib.loads(durable.read_text(path))
     except (OSError, ValueError, RecursionError):
         return {}

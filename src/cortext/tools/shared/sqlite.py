@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 # The key, or its beginning, of the one transcript that a database is listed as while it cannot be read.
 DAMAGED_DATABASE = "damaged-database"
@@ -31,7 +31,7 @@ def wal_is_live(path: str) -> bool:
 def connection(path: str) -> Iterator[sqlite3.Connection]:
     """Open the database read-only, in one snapshot: later writes are visible to the next reading."""
     try:
-        os.close(fsio.plain_file(path))  # refuses a named pipe, which SQLite would block on
+        os.close(durable.plain_file(path))  # refuses a named pipe, which SQLite would block on
     except OSError as error:
         raise sqlite3.OperationalError(error.strerror or str(error)) from error
     name = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -70,7 +70,7 @@ def number_of(value: object) -> int:
 
 def _head(path: str) -> bytes:
     try:
-        with open(path, "rb", opener=fsio.plain_file) as file:
+        with open(path, "rb", opener=durable.plain_file) as file:
             return file.read(32)
     except OSError:
         return b""

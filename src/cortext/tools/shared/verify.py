@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cortext.errors import DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.turns import essence
 from cortext.tools.base import Counts
@@ -40,7 +40,7 @@ def removed_unless_verified(path: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        fsio.remove(path)
+        durable.remove(path)
         raise
 
 

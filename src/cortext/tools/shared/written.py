@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.turns import essence, standalone
 from cortext.tools.shared.verify import encode
@@ -35,12 +35,12 @@ def list_path(home: str, environ: Mapping[str, str], tool: str, key: str) -> str
 
 def save_list(path: str, as_read: Sequence[Message], made_from: Sequence[Message | None]) -> None:
     """Save which message each message of a new session was made from. Both sequences have the same length."""
-    fsio.ensure_folder(os.path.dirname(path))
+    durable.ensure_folder(os.path.dirname(path))
     lines = (
         _Line(_digest(read), standalone(original) if original is not None else None)
         for read, original in zip(as_read, made_from, strict=True)
     )
-    fsio.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in lines))
+    durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 class Restored:
@@ -84,7 +84,7 @@ class Restored:
 def _load(path: str) -> list[_Line]:
     """Return the list; what cannot be read ends it, and the messages after that count as new."""
     try:
-        data = fsio.read_file(path, _LARGEST)
+        data = durable.read_file(path, _LARGEST)
     except (OSError, CortextError):  # not a session that we wrote
         return []
     lines = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cortext.errors import DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, HookEvent, Launch, Leftover, Messages, Transcript, Watch, Withheld, Written
 from cortext.tools.shared.bundle import BundleTool, Piece, pieces_in
@@ -108,7 +108,7 @@ class Vibe(SettingsFiles, BundleTool, LocalTool):
         known: set[object] = set()
         for path in (os.path.join(self._folder, "config.toml"), os.path.join(transcript.project or "", SETTINGS)):
             try:
-                models = parse_toml(path, fsio.read_text(path)).get("models") if os.path.exists(path) else None
+                models = parse_toml(path, durable.read_text(path)).get("models") if os.path.exists(path) else None
             except (*ERRORS, ValueError):  # Vibe reports it
                 return ""
             for each in models if isinstance(models, list) else ():
@@ -151,7 +151,7 @@ class Vibe(SettingsFiles, BundleTool, LocalTool):
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used."""
         if written.path:
-            fsio.remove_tree(os.path.dirname(written.path))
+            durable.remove_tree(os.path.dirname(written.path))
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError, DamagedData
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.io.inside import inside
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared.bundle import Piece
@@ -220,14 +220,14 @@ def _restore(parent: str, name: str, contents: Contents) -> None:
     folder = os.path.join(parent, name)
     if not re.fullmatch(r"[\w-]+", name) or os.path.lexists(folder):
         return
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     try:
         for file, data in contents.items():
             path = inside(folder, file)
-            fsio.ensure_folder(os.path.dirname(path))
-            fsio.replace_file(path, [data])
+            durable.ensure_folder(os.path.dirname(path))
+            durable.replace_file(path, [data])
     except BaseException:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         raise
 
 
@@ -269,7 +269,7 @@ def _file_pieces(folder: str, names: Iterable[str], below: str = "") -> Iterator
 
 
 def _read(folder: str, name: str) -> bytes:
-    return fsio.read_file(inside(folder, name), _LARGEST)
+    return durable.read_file(inside(folder, name), _LARGEST)
 
 
 def _fingerprint(path: str) -> tuple[int, int]:

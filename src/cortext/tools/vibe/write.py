@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionExists, UsageError
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Text, Turn, Turns, standalone, whole_characters
@@ -92,15 +92,15 @@ def write_session(
     folder = os.path.join(store.root, f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{key[:8]}")
     if os.path.lexists(folder):
         raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
-    fsio.ensure_folder(folder)
+    durable.ensure_folder(folder)
     path = os.path.join(folder, LINES)
     try:
-        fsio.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
-        fsio.replace_file(os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))])
+        durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
+        durable.replace_file(os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))])
         reading = VibeReading(Transcript(tool=TOOL, key=key, path=path, project=project), store.pieces(path))
         verify("Mistral Vibe", rendering.expected, reading, reading.counts, same_message)
     except BaseException:
-        fsio.remove_tree(folder)
+        durable.remove_tree(folder)
         raise
     return Written.of(rendering.normal, key, path)
 

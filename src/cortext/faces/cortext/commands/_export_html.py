@@ -15,7 +15,7 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.html import extra
 from cortext.faces.terminal.output import note, report_missing
 from cortext.faces.terminal.progress import Progress
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety import terminal
@@ -107,7 +107,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
             damaged[row.id] = problem
         return Exported(found, options, kinds, redaction)
 
-    with fsio.whole_folder(folder) as building:
+    with durable.whole_folder(folder) as building:
         left_out = _write_site(building, rows, exported, options)
     print(terminal.line(os.path.join(folder, FIRST)))
     _report(redaction)
@@ -140,13 +140,13 @@ def _write_site(
                 masked = not options.unmasked
                 chunks = document_chunks(conversation.session, messages, full=options.full, masked=masked)
                 pieces = (chunk.encode("utf-8", "replace") for chunk in chunks)
-                fsio.replace_file(os.path.join(folder, name), pieces)
+                durable.replace_file(os.path.join(folder, name), pieces)
             except (Unreadable, NotFound, DamagedData, UnsafePath, StoreUnreachable) as error:
                 left_out[row.id] = str(error)
                 continue
             names.add(name)
             entries.append(entry)
-    fsio.replace_file(os.path.join(folder, FIRST), [first_page(entries).encode("utf-8", "replace")])
+    durable.replace_file(os.path.join(folder, FIRST), [first_page(entries).encode("utf-8", "replace")])
     return left_out
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 
 from cortext.config import folders
-from cortext.io import files as fsio
+from cortext.io import durable
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
 
@@ -67,8 +67,8 @@ def _log(arguments: list[str], error: BaseException) -> None:
     try:
         import traceback
 
-        fsio.ensure_folder(folders.state())
+        durable.ensure_folder(folders.state())
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
-        fsio.append_once(os.path.join(folders.state(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
+        durable.append_once(os.path.join(folders.state(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
     except BaseException as second:
         print(f"cortext: {second}", file=sys.stderr)

@@ -6,7 +6,7 @@ import json
 import os
 
 from cortext.errors import CortextError
-from cortext.io import files as fsio
+from cortext.io import durable
 
 LARGEST = 1 << 20  # bytes; then only the newer half is kept
 MOST_ENTRIES = 1000  # entries that a prompt offers
@@ -21,7 +21,7 @@ class History:
     def load(self) -> list[str]:
         """Return the newest entries, oldest first; invalid lines are skipped."""
         try:
-            lines = fsio.read_text(self.path, "replace").splitlines()[-MOST_ENTRIES:]
+            lines = durable.read_text(self.path, "replace").splitlines()[-MOST_ENTRIES:]
         except OSError:
             return []
         return [entry for line in lines if (entry := _entry(line))]
@@ -29,12 +29,12 @@ class History:
     def add(self, text: str) -> None:
         """Add an entry."""
         try:
-            fsio.ensure_folder(os.path.dirname(self.path))
-            fsio.append_once(self.path, (json.dumps(text) + "\n").encode("ascii"))
+            durable.ensure_folder(os.path.dirname(self.path))
+            durable.append_once(self.path, (json.dumps(text) + "\n").encode("ascii"))
             if os.stat(self.path).st_size > LARGEST:
                 kept = self.load()
                 newer = kept[len(kept) // 2 :]
-                fsio.replace_file(self.path, [(json.dumps(entry) + "\n").encode("ascii") for entry in newer])
+                durable.replace_file(self.path, [(json.dumps(entry) + "\n").encode("ascii") for entry in newer])
         except (OSError, CortextError):
             pass
 

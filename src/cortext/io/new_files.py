@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from threading import RLock
 
-from cortext.io import files as fsio
+from cortext.io import durable
 
 MOST_OPEN = 8  # files of one session that stay open until their flush; some systems allow only 256 in all
 # The errors by which the kernel says that it cannot copy between these two files.
@@ -29,7 +29,7 @@ class Later:
     def file(self, descriptor: int) -> None:
         """Flush and close this file later. It stays open until then, so that a disk error is reported to us."""
         self._files.append(descriptor)
-        fsio.begin_flush(descriptor, 0, 0)  # the whole file: the disk starts now, and many files share one commit
+        durable.begin_flush(descriptor, 0, 0)  # the whole file: the disk starts now, and many files share one commit
         if len(self._files) >= MOST_OPEN:
             self._flush_files()
 
@@ -43,7 +43,7 @@ class Later:
             try:
                 self._flush_files()
                 for path in self._folders:
-                    fsio.sync_folder(path)
+                    durable.sync_folder(path)
             finally:
                 self.forget()
 
@@ -51,19 +51,19 @@ class Later:
         """Drop what was not flushed."""
         with self._lock:
             for descriptor in self._files:
-                fsio.close_file(descriptor)
+                durable.close_file(descriptor)
             self._files.clear()
             self._folders.clear()
 
     def _flush_files(self) -> None:
         while self._files:
-            fsio.calls.fsync(self._files[-1])
-            fsio.close_file(self._files.pop())
+            durable.calls.fsync(self._files[-1])
+            durable.close_file(self._files.pop())
 
 
 def ensure_folder(path: str, later: Later | None) -> None:
     """Create the folder if it is missing; flush it later, or at once if `later` is None."""
-    fsio.ensure_folder(path, later=None if later is None else later.folder)
+    durable.ensure_folder(path, later=None if later is None else later.folder)
 
 
 def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
@@ -72,11 +72,11 @@ def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
     try:
         for piece in pieces:
             try:
-                fsio.write_all(descriptor, piece)
+                durable.write_all(descriptor, piece)
             except OSError as error:
-                raise fsio.write_failed(error, path, "what was there before") from error
+                raise durable.write_failed(error, path, "what was there before") from error
     except BaseException:
-        fsio.close_file(descriptor)
+        durable.close_file(descriptor)
         raise
     later.file(descriptor)
     later.folder(os.path.dirname(path))
@@ -84,10 +84,10 @@ def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
 
 def _create_new(path: str) -> int:
     try:
-        descriptor = fsio.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        fsio.calls.fchmod(descriptor, fsio.FILE_MODE)
+        descriptor = durable.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        durable.calls.fchmod(descriptor, durable.FILE_MODE)
     except OSError as error:
-        raise fsio.write_failed(error, path, "nothing was changed") from error
+        raise durable.write_failed(error, path, "nothing was changed") from error
     return descriptor
 
 
@@ -97,17 +97,17 @@ def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
     done = 0
     try:
         try:
-            while done < size and (count := fsio.calls.copy_range(reading, descriptor, size - done)):
+            while done < size and (count := durable.calls.copy_range(reading, descriptor, size - done)):
                 done += count
         except OSError as error:
             if error.errno not in _CANNOT_COPY:
                 raise
-        for piece in fsio.read_blocks(reading, done, size):
-            fsio.write_all(descriptor, piece)
+        for piece in durable.read_blocks(reading, done, size):
+            durable.write_all(descriptor, piece)
     except BaseException as error:
-        fsio.close_file(descriptor)
+        durable.close_file(descriptor)
         if isinstance(error, OSError):
-            raise fsio.write_failed(error, path, "what was there before") from error
+            raise durable.write_failed(error, path, "what was there before") from error
         raise
     later.file(descriptor)
     later.folder(os.path.dirname(path))
@@ -119,7 +119,7 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
     If the beginning differs (the program rewrote its file), copy the whole file again; but an empty file, which lost
     its contents, replaces nothing. With `later`, the target must not exist yet.
     """
-    reading = fsio.open_file(source, os.O_RDONLY)
+    reading = durable.open_file(source, os.O_RDONLY)
     try:
         size = os.fstat(reading).st_size
         if later is not None:
@@ -128,76 +128,76 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
         if not size and os.path.exists(target):
             return
         try:
-            file = fsio.AppendFile(target) if os.path.exists(target) else None
+            file = durable.AppendFile(target) if os.path.exists(target) else None
         except OSError as error:
-            raise fsio.write_failed(error, target, "the old copy") from error
+            raise durable.write_failed(error, target, "the old copy") from error
         if file is not None:
             try:
                 if _is_continued(reading, file.descriptor, file.end):
-                    file.append_pieces(fsio.read_blocks(reading, file.end, size))
+                    file.append_pieces(durable.read_blocks(reading, file.end, size))
                     return
             finally:
                 file.close()
-        fsio.replace_file(target, fsio.read_blocks(reading, 0, size))
+        durable.replace_file(target, durable.read_blocks(reading, 0, size))
     finally:
-        fsio.close_file(reading)
+        durable.close_file(reading)
 
 
 def follow_file(source: str, target: str) -> bool:
     """Append what is new in a file to our second copy of it, not flushed; False if the copy is not its beginning."""
-    reading = fsio.open_file(source, os.O_RDONLY)
+    reading = durable.open_file(source, os.O_RDONLY)
     try:
-        copied = fsio.open_file(target, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        copied = durable.open_file(target, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(copied).st_size
             if not _is_continued(reading, copied, size):
                 return False
             try:
-                for piece in fsio.read_blocks(reading, size, os.fstat(reading).st_size):
-                    fsio.write_all(copied, piece)
+                for piece in durable.read_blocks(reading, size, os.fstat(reading).st_size):
+                    durable.write_all(copied, piece)
             except OSError:
-                fsio.calls.ftruncate(copied, size)
+                durable.calls.ftruncate(copied, size)
                 raise
         finally:
-            fsio.close_file(copied)
+            durable.close_file(copied)
     finally:
-        fsio.close_file(reading)
+        durable.close_file(reading)
     return True
 
 
 def follow_tail(source: str, target: str, inode: int, size: int) -> bool:
     """Do the same for a file that was equal to its copy when it had this inode and size; False if that may be wrong."""
-    reading = fsio.open_file(source, os.O_RDONLY)
+    reading = durable.open_file(source, os.O_RDONLY)
     try:
         status = os.fstat(reading)
         if status.st_ino != inode or status.st_size < size:
             return False
         if status.st_size == size:
             return True
-        copied = fsio.open_file(target, os.O_WRONLY | os.O_APPEND)
+        copied = durable.open_file(target, os.O_WRONLY | os.O_APPEND)
         try:
             if os.fstat(copied).st_size != size:
                 return False
-            for piece in fsio.read_blocks(reading, size, status.st_size):
-                fsio.write_all(copied, piece)
+            for piece in durable.read_blocks(reading, size, status.st_size):
+                durable.write_all(copied, piece)
         finally:
-            fsio.close_file(copied)
+            durable.close_file(copied)
         return True
     finally:
-        fsio.close_file(reading)
+        durable.close_file(reading)
 
 
 def is_continued(source: str, copy: str) -> bool:
     """Whether a program has only appended to its file since the copy was made."""
-    reading = fsio.open_file(source, os.O_RDONLY)
+    reading = durable.open_file(source, os.O_RDONLY)
     try:
-        copied = fsio.open_file(copy, os.O_RDONLY)
+        copied = durable.open_file(copy, os.O_RDONLY)
         try:
             return _is_continued(reading, copied, os.fstat(copied).st_size)
         finally:
-            fsio.close_file(copied)
+            durable.close_file(copied)
     finally:
-        fsio.close_file(reading)
+        durable.close_file(reading)
 
 
 def _is_continued(reading: int, copied: int, size: int) -> bool:

@@ -41,7 +41,7 @@ def _copy_range(source: int, target: int, count: int) -> int:
 
 
 class Calls:
-    """The kernel calls that change something on disk. Tests replace `fsio.calls`."""
+    """The kernel calls that change something on disk. Tests replace `durable.calls`."""
 
     open = staticmethod(os.open)
     write = staticmethod(os.write)
@@ -100,7 +100,7 @@ def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
 
 
 def plain_file(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file for reading, following links; use as `open(…, opener=fsio.plain_file)`.
+    """Open a regular file for reading, following links; use as `open(…, opener=durable.plain_file)`.
 
     Anything else (a pipe, a socket, a device, a folder) raises OSError at once, so a read never blocks or is endless.
     """
