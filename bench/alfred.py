@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from functools import partial
 
 from bench.common import arguments, in_turns, print_table, role_of, spread, texts, work_folder
-from cortext.llm.base import Done, Event, Request, Text
+from cortext.agents.assistant.backfill import embed_many, without_vector
+from cortext.agents.assistant.turn import Assistant
+from cortext.agents.llm.base import Done, Event, Request, Text
 from cortext.model.message import USER, Message
-from cortext.services.assistant.backfill import embed_many, without_vector
-from cortext.services.assistant.turn import Assistant
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
 from cortext.wiring.assistant import build_assistant, build_worker

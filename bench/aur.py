@@ -29,13 +29,13 @@ from bench.common import (
     work_folder,
 )
 from bench.faces import BARE, cold, home_environment
-from cortext.llm.base import Done, Event, Request, Text
-from cortext.llm.conversation import turns
+from cortext.agents.llm.base import Done, Event, Request, Text
+from cortext.agents.llm.conversation import turns
+from cortext.agents.talk.context import View
+from cortext.agents.talk.models import Masked
+from cortext.agents.talk.turn import Talk
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.talk.context import View
-from cortext.services.talk.models import Masked
-from cortext.services.talk.turn import Talk
 from cortext.store.files.spawn import SpawnStore
 
 FEW_TARGET, MANY_TARGET, PROMPT_TARGET, TURN_TARGET = "≤ 4", "≤ 12", "≤ 250 ms beyond", "< 20 ms"

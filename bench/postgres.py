@@ -25,11 +25,11 @@ from cortext.index.search.arrays import np
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.server import admin
+from cortext.server.driver import psycopg
+from cortext.server.rows import to_row
+from cortext.server.store import PostgresStore
 from cortext.store.files.log import complete
-from cortext.store.postgres import admin
-from cortext.store.postgres.driver import psycopg
-from cortext.store.postgres.rows import to_row
-from cortext.store.postgres.store import PostgresStore
 
 WORKERS = (1, 8, 16)
 FEW = 10_000

@@ -31,9 +31,9 @@ from bench.faces import home_environment, session
 from bench.list import fill
 from bench.search import WARM_UP, prepared, questions
 from bench.search_corpus import make
-from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.web.library import store_key
 
 TARGETS = {"home": 100, "filter": 100, "search": 150, "conversation": 150, "piece": 150}  # p95 in ms
 WORDS = ("retry budget", "clear error", "topic 4711", "three tries", "why does the path not exist")

@@ -23,14 +23,14 @@ from bench.common import arguments, print_table, work_folder
 from bench.faces import home_environment
 from bench.list import fill
 from bench.web import add_long, addresses
-from cortext.faces.web import home, library, pages
-from cortext.faces.web.app import application
-from cortext.faces.web.library import Library, store_key
-from cortext.faces.web.security import Access
 from cortext.index.search.engine import Engine
 from cortext.services.library.finder import Finder
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import Search
+from cortext.web import home, library, pages
+from cortext.web.app import application
+from cortext.web.library import Library, store_key
+from cortext.web.security import Access
 
 PARTS: dict[str, tuple[object, str]] = {
     "refresh of the list": (Listing, "refresh"),

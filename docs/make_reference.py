@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
+from cortext.agents.alfred import main as alfred
+from cortext.agents.aur import main as aur
 from cortext.config.schema import SETTINGS
-from cortext.faces.alfred import main as alfred
-from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
 from cortext.tools import registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, proof_of

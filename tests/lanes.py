@@ -17,17 +17,17 @@ EVERY_CASE = "CORTEXT_EVERY_CASE"  # set to 1 to run the tests that are marked `
 
 # Folders and files, and the marker of their tests.
 MARKERS = {
-    "tests/postgres/": "server",
-    "tests/alfred/test_server.py": "server",
-    "tests/alfred/test_terminal.py": "terminal",
-    "tests/aur/test_loop.py": "terminal",
-    "tests/aur/test_typing_ahead.py": "terminal",
+    "tests/server/": "server",
+    "tests/agents/alfred/test_server.py": "server",
+    "tests/agents/alfred/test_terminal.py": "terminal",
+    "tests/agents/aur/test_loop.py": "terminal",
+    "tests/agents/aur/test_typing_ahead.py": "terminal",
     "tests/faces/test_browse.py": "terminal",
     "tests/faces/test_completion.py": "terminal",
     "tests/services/test_terminals.py": "terminal",
     # These start our commands as processes, hundreds of times.
-    "tests/alfred/": "long",
-    "tests/aur/": "long",
+    "tests/agents/alfred/": "long",
+    "tests/agents/aur/": "long",
     "tests/faces/": "long",
     "tests/safety/": "long",
     "tests/web/": "long",
@@ -66,9 +66,9 @@ FIRST = (
     "tests/safety/",
     "tests/faces/",
     "tests/store/",
-    "tests/alfred/",
+    "tests/agents/alfred/",
     "tests/index/",
-    "tests/postgres/",
+    "tests/server/",
 )
 
 

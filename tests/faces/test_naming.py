@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.assistant.commands import Commands
 from cortext.errors import AmbiguousId, CortextError, NotFound, SessionNotFound
 from cortext.faces.cortext.main import run as main
 from cortext.index.sessions import COLUMNS, Row
 from cortext.model.ids import looks_like_id
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.assistant.commands import Commands
 from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.assistant import build_assistant
 from cortext.wiring.stores import Stores
-from tests.aur.kit import Aur
+from tests.agents.aur.kit import Aur
 from tests.faces.pond import Pond, served
 from tests.support.cli import cortext
 from tests.support.model_server import ModelServer

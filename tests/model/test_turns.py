@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from cortext.agents.llm.base import Request
+from cortext.agents.llm.conversation import turns as request_turns
 from cortext.errors import UsageError
-from cortext.llm.base import Request
-from cortext.llm.conversation import turns as request_turns
 from cortext.model.message import (
     ASSISTANT,
     ATTACHED,

@@ -33,8 +33,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortext.faces.alfred import main as alfred
-from cortext.faces.aur import main as aur
+from cortext.agents.alfred import main as alfred
+from cortext.agents.aur import main as aur
 from cortext.faces.cortext import main as cortext
 from cortext.faces.mcp.tools import TOOLS as MCP_TOOLS
 from tests.safety import repositories

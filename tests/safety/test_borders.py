@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.assistant.context import ContextBuilder
+from cortext.agents.assistant.memory import Memory
+from cortext.agents.llm import cli_prompt
+from cortext.agents.llm.base import Request
+from cortext.agents.talk.context import View
 from cortext.index.sessions import COLUMNS, Row
-from cortext.llm import cli_prompt
-from cortext.llm.base import Request
 from cortext.model.message import Message
 from cortext.safety import framing
-from cortext.services.assistant.context import ContextBuilder
-from cortext.services.assistant.memory import Memory
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import make_plan
 from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import list_text
 from cortext.services.resume.packet import build
-from cortext.services.talk.context import View
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.registry import BUILT_IN
 from cortext.wiring import tools

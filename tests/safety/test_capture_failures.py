@@ -393,7 +393,7 @@ def test_a_named_transcript_without_a_readable_message_is_an_error(home: Path) -
 
 
 def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
-    """Reading goes through `io.durable` (regular files, opened without waiting), except for our own and kernel files."""
+    """Reading goes through `io.durable` (plain files, opened without waiting), except for our own and kernel files."""
     source = Path(__file__).parents[2] / "src" / "cortext"
     allowed = {
         "io/durable.py",
@@ -402,11 +402,11 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
         "faces/cortext/supervise.py",
         "embedding/build.py",
         "index/search/embed.py",
-        "services/assistant/context.py",
+        "agents/assistant/context.py",
         "services/workspace/doctor.py",
-        "store/postgres/lease.py",
-        "store/postgres/schema.py",
-        "store/postgres/vectors.py",
+        "server/lease.py",
+        "server/schema.py",
+        "server/vectors.py",
         "faces/terminal/run.py",
     }
     found = []
@@ -423,10 +423,10 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
             if (plain and not any(word.arg == "opener" for word in node.keywords)) or (whole and not ours):
                 found.append(f"{path.relative_to(source)}:{node.lineno}")
     packaged = {
-        "faces/html/document.py",
-        "faces/html/sealed.py",
-        "faces/html/site.py",
-        "faces/web/assets.py",
+        "web/html/document.py",
+        "web/html/sealed.py",
+        "web/html/site.py",
+        "web/assets.py",
         "index/search/trees.py",
         "services/workspace/demo.py",
         "services/workspace/types.py",

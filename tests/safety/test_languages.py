@@ -149,14 +149,14 @@ def test_git_takes_names_for_names_and_a_title_for_a_title(tmp_path: Path) -> No
 
 # Where a program is started, and why what is stored can be no more than a word there.
 STARTS = {
-    "faces/aur/sessions.py": "our own program, with constant words",
+    "agents/aur/sessions.py": "our own program, with constant words",
     "faces/cortext/commands/_resume_one.py": "an AI tool, word by word: the plan's arguments",
     "faces/cortext/commands/demo.py": "git, in a folder that the demo makes",
     "faces/cortext/commands/refresh.py": "our own program, with constant words",
     "faces/cortext/supervise.py": "ps, with constant words; our own program, with a tool and a session of it",
-    "faces/html/bounded.py": "Python itself, with constant words; the text is on standard input",
-    "faces/terminal/talk/pager.py": "the user's pager, with the text on standard input",
-    "llm/cli.py": "an AI tool, word by word; the conversation is on standard input",
+    "web/html/bounded.py": "Python itself, with constant words; the text is on standard input",
+    "agents/terminal/pager.py": "the user's pager, with the text on standard input",
+    "agents/llm/cli.py": "an AI tool, word by word; the conversation is on standard input",
     "services/capture/watch_service.py": "systemctl and launchctl, with constant words",
     "services/resume/terminals.py": "a terminal: `languages.shell`, `tmux_words`, `applescript`",
     "services/workspace/git.py": "git: literal pathspecs after `--`, the message on standard input",
@@ -214,11 +214,11 @@ def test_only_the_encoders_write_shell_and_service_files() -> None:
 
 # What a unit file, a script or a query is made of; a place that fills one must be known to use the encoder.
 FILLED = {
-    "ExecStart=": {"services/capture/watch_service.py", "services/workspace/timer.py", "faces/alfred/worker.py"},
+    "ExecStart=": {"services/capture/watch_service.py", "services/workspace/timer.py", "agents/alfred/worker.py"},
     "tell application": {"services/resume/terminals.py"},
     "new-window": {"services/resume/terminals.py"},
-    " LIKE %s": {"store/postgres/search.py"},
-    "to_tsquery(": {"store/postgres/search.py"},
+    " LIKE %s": {"server/search.py"},
+    "to_tsquery(": {"server/search.py"},
 }
 
 
@@ -248,7 +248,7 @@ NO_STORED_VALUE = {"title", "row.id", "place", "WIDTH", "CELL", "width", "height
 
 def test_an_attribute_of_html_has_an_escaped_value_or_a_number() -> None:
     for name, path in _files():
-        if not name.startswith(("faces/html/", "faces/web/")):
+        if not name.startswith(("web/html/", "web/")):
             continue
         for value in _in_attributes(path):
             text = ast.unparse(value)

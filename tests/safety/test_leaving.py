@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cortext.llm.base import Done, Event, Request, Usage
-from cortext.llm.faults import Fault
+from cortext.agents.llm.base import Done, Event, Request, Usage
+from cortext.agents.llm.faults import Fault
+from cortext.agents.talk.context import View
+from cortext.agents.talk.models import Masked
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out, make_plan
-from cortext.services.talk.context import View
-from cortext.services.talk.models import Masked
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
-from tests.alfred.kit import Bot, Parrot, alfred, environment
+from tests.agents.alfred.kit import Bot, Parrot, alfred, environment
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext, git

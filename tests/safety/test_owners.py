@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.alfred import main as alfred
+from cortext.agents.aur import main as aur
 from cortext.config import folders
-from cortext.faces.alfred import main as alfred
-from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
 from cortext.services.workspace import known
 from cortext.wiring.stores import Stores

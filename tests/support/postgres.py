@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from cortext.store.postgres.store import PostgresStore
+    from cortext.server.store import PostgresStore
 
 PASSWORD = "h0rse-battery-staple"
 QUICK = ("fsync=off", "full_page_writes=off")
@@ -223,7 +223,7 @@ def shared() -> Postgres:
 
 def store_of(space: str, **options: Any) -> PostgresStore:
     """Return a space of the shared server, as a new process would open it."""
-    from cortext.store.postgres.store import PostgresStore
+    from cortext.server.store import PostgresStore
 
     return PostgresStore(shared().url, space, **options)
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import psycopg
 
-from cortext.store.postgres.connection import Connections
+from cortext.server.connection import Connections
 from tests.store.crash.actor import Actor, Event
 from tests.store.crash.faults import Dead
 from tests.support import postgres

@@ -28,8 +28,8 @@ from typing import Any, NoReturn
 
 # What nearly every command needs. The module of the command itself is imported by the command.
 PRELOADED = (
-    "cortext.faces.alfred.main",
-    "cortext.faces.aur.main",
+    "cortext.agents.alfred.main",
+    "cortext.agents.aur.main",
     "cortext.faces.cortext.commands._listing",
     "cortext.faces.cortext.commands.hook",
     "cortext.faces.cortext.commands.init",

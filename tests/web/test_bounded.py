@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from pygments.lexers import get_all_lexers
 
-from cortext.faces.html import bounded, markdown
-from cortext.faces.html.code import spans
-from cortext.faces.html.message import render
 from cortext.model.message import TOOL_CALL, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.web.html import bounded, markdown
+from cortext.web.html.code import spans
+from cortext.web.html.message import render
 from tests.faces.pond import Pond, make_pond
 from tests.web.served import Served
 from tests.web.test_rendering import _Addresses

@@ -16,10 +16,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from cortext.faces.web import library as web
-from cortext.faces.web import live
-from cortext.faces.web.library import Library, store_key
 from cortext.services.library import finder
+from cortext.web import library as web
+from cortext.web import live
+from cortext.web.library import Library, store_key
 from cortext.wiring.stores import Stores
 from tests.faces.test_watch import watching
 from tests.support.claude_talk import ClaudeTalk

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import pytest
 
-from cortext.faces.web.library import store_key
 from cortext.model.message import ROLES, Message
 from cortext.model.session import Origin, Session
 from cortext.services.library.order import add_note
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.web.library import store_key
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, make_pond
 from tests.support import chromium

@@ -14,9 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.web import library as web
-from cortext.faces.web.home import highlighted
-from cortext.faces.web.library import Library
 from cortext.index import refresh
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -25,6 +22,9 @@ from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.windows import Windows
 from cortext.store.files.chat import ChatStore
+from cortext.web import library as web
+from cortext.web.home import highlighted
+from cortext.web.library import Library
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET
 

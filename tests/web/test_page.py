@@ -14,12 +14,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from cortext.faces.web.library import store_key
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.safety import terminal
 from cortext.services.library.order import add_note
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.web.library import store_key
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import cortext
@@ -420,8 +420,8 @@ def test_costs_are_part_of_the_activity_page(served: Served, pond: Pond, env: di
 
 
 def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cortext.faces.web import library as web
     from cortext.services.library.finder import Question
+    from cortext.web import library as web
 
     monkeypatch.setattr(web, "LOCATED", 0.0)
     library = web.Library(lambda: None, str(tmp_path))

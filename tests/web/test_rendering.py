@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.faces.html import markdown
-from cortext.faces.html.document import document
-from cortext.faces.html.message import html, items
-from cortext.faces.web.origins import link_to
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.services.library.branches import Threads
 from cortext.services.library.listing import Row
 from cortext.services.text.edits import edits_of
+from cortext.web.html import markdown
+from cortext.web.html.document import document
+from cortext.web.html.message import html, items
+from cortext.web.origins import link_to
 from tests.web.injections import INJECTIONS, everywhere
 
 pytestmark = pytest.mark.req("PAGE-01")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from cortext.faces.web import see
-from cortext.faces.web.app import application
-from cortext.faces.web.background import Background, Note
-from cortext.faces.web.library import Library
-from cortext.faces.web.security import Access
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Entry, Ledger, money, report
+from cortext.web import see
+from cortext.web.app import application
+from cortext.web.background import Background, Note
+from cortext.web.library import Library
+from cortext.web.security import Access
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.web.served import Reply, Served
@@ -91,7 +91,7 @@ def test_costs_are_drawn_with_a_table_behind_each_chart(served: Served) -> None:
 
 
 def test_the_rest_of_a_long_table_is_one_row() -> None:
-    from cortext.faces.web.costs import _rows
+    from cortext.web.costs import _rows
 
     entries = [Entry(name=f"m{number}", calls=1, cost=1.0) for number in range(13)]
     assert len(_rows(entries, str)) == 13

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.html.document import document
-from cortext.faces.html.sealed import sealed
-from cortext.faces.html.site import Entry, first_page
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
+from cortext.web.html.document import document
+from cortext.web.html.sealed import sealed
+from cortext.web.html.site import Entry, first_page
 from tests.support import chromium
 from tests.web.room import broken_rules, started_browser
 

@@ -24,8 +24,8 @@ def migrate(
     address: str, *, owner: str, finish: bool, role: str, dry_run: bool, report: Callable[[str], None]
 ) -> dict[str, int]:
     """Migrate the tables and let `role` use them; return what was done. With `dry_run`, only report the statements."""
-    from cortext.store.postgres import admin
-    from cortext.store.postgres.schema import Step, migrations
+    from cortext.server import admin
+    from cortext.server.schema import Step, migrations
 
     if dry_run:
         done = [step.statement for step in admin.pending(address, finish=finish)]
@@ -51,7 +51,7 @@ def migrate(
 
 def policies(address: str, *, service: str, remove: bool, apply: bool) -> list[str]:
     """Return the statements that install or remove the policies; with `apply`, execute them, table by table."""
-    from cortext.store.postgres import admin
+    from cortext.server import admin
 
     found = admin.policies(address, service=service, remove=remove)
     if apply:

@@ -6,24 +6,24 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cortext.agents.assistant.chat_claims import ChatClaims
+from cortext.agents.assistant.context import ContextBuilder
+from cortext.agents.assistant.memory import Memory
+from cortext.agents.assistant.sessions import COMMAND_LINE, ChatSessions
+from cortext.agents.assistant.turn import Assistant, Models
+from cortext.agents.assistant.worker import ChatWorker, ServerJobs
 from cortext.config import folders
 from cortext.errors import ConfigError
 from cortext.index.background_jobs import BackgroundJobs
 from cortext.io import durable, locks
 from cortext.model.ids import chat_name
-from cortext.services.assistant.chat_claims import ChatClaims
-from cortext.services.assistant.context import ContextBuilder
-from cortext.services.assistant.memory import Memory
-from cortext.services.assistant.sessions import COMMAND_LINE, ChatSessions
-from cortext.services.assistant.turn import Assistant, Models
-from cortext.services.assistant.worker import ChatWorker, ServerJobs
 from cortext.store.assistant import Chats, Facts
 from cortext.store.files.assistant import FileChats, FileFacts, FileUpdates
 from cortext.wiring.models import choose_model, embedder
 from cortext.wiring.stores import CHAT, Stores
 
 if TYPE_CHECKING:
-    from cortext.store.postgres.updates import ServerUpdates
+    from cortext.server.updates import ServerUpdates
 
 
 def build_assistant(stores: Stores, model: str = "") -> Assistant:

@@ -8,12 +8,12 @@ import os
 from functools import cache
 from types import ModuleType
 
+from cortext.agents.assistant.backfill import Embedder
+from cortext.agents.llm.base import Model
+from cortext.agents.llm.connection import Limits
+from cortext.agents.talk import models
 from cortext.config import folders
 from cortext.config.schema import Settings
-from cortext.llm.base import Model
-from cortext.llm.connection import Limits
-from cortext.services.assistant.backfill import Embedder
-from cortext.services.talk import models
 from cortext.wiring.tools import ProgramSource
 
 # The providers, in the order in which they are tried if none is named: name, module and class.
@@ -82,4 +82,4 @@ class ModelSource:
         return model
 
     def _module(self) -> ModuleType:
-        return importlib.import_module(f"cortext.llm.{PROVIDERS[self._provider][0]}")
+        return importlib.import_module(f"cortext.agents.llm.{PROVIDERS[self._provider][0]}")

@@ -16,13 +16,13 @@ from cortext.store.base import Store
 from cortext.store.files.layout_paths import control_folder
 
 if TYPE_CHECKING:  # imported in the functions, so that a command that needs no store imports none
+    from cortext.server.store import PostgresStore
     from cortext.services.capture.capture import Capture
     from cortext.services.cost.carrying import CarryingPrices
     from cortext.services.cost.prices import Prices
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
     from cortext.store.files.safety_copies import SafetyCopies
-    from cortext.store.postgres.store import PostgresStore
 
 WORKSPACE = "workspace"
 HOME = "home"
@@ -148,8 +148,8 @@ class Stores:
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((location.root, timeout))
         if store is None:
-            from cortext.store.postgres.connection import Limits
-            from cortext.store.postgres.store import PostgresStore
+            from cortext.server.connection import Limits
+            from cortext.server.store import PostgresStore
 
             chosen = self.settings.store
             limits = Limits(
@@ -165,7 +165,7 @@ class Stores:
                 "owner": chosen.owner,
             }
             if location.kind == SHARED:
-                from cortext.store.postgres.shared_store import SharedStore
+                from cortext.server.shared_store import SharedStore
 
                 store = SharedStore(location.address, **options)
             else:

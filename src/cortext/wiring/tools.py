@@ -20,8 +20,8 @@ from cortext.tools.base import (
 )
 
 if TYPE_CHECKING:
-    from cortext.llm.base import Model
-    from cortext.llm.connection import Limits
+    from cortext.agents.llm.base import Model
+    from cortext.agents.llm.connection import Limits
 
 
 def names() -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class ProgramSource:
 
     def make(self, name: str) -> Model:
         """Return the model of that name; raise UsageError if its program is unknown."""
-        from cortext.llm.cli import CliModel
+        from cortext.agents.llm.cli import CliModel
 
         program_name, _, model = name.partition("/")
         programs = {program.name: program for program in headless()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cortext.llm.images import kind_of
+from cortext.agents.llm.images import kind_of
 from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from cortext.errors import CortextError, DamagedData, NotFound, StoreUnreachable, UnsafePath, UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.html import extra
 from cortext.faces.terminal.output import note, report_missing
 from cortext.faces.terminal.progress import Progress
 from cortext.io import durable
@@ -27,6 +26,7 @@ from cortext.services.text.masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
 from cortext.services.workspace.projects import project_of
+from cortext.web.html import extra
 from cortext.wiring.stores import Stores
 
 PASSPHRASE = "CORTEXT_EXPORT_PASSPHRASE"
@@ -56,13 +56,13 @@ class Exported:
 def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     """Write one conversation to standard output."""
     extra.require()
-    from cortext.faces.html.document import document, document_chunks
+    from cortext.web.html.document import document, document_chunks
 
     redaction = Redaction(options.redact, [found.root, project_of(found.session)])
     exported = Exported(found, options, kinds, redaction)
     how = {"full": options.full, "masked": not options.unmasked}
     if options.encrypt:
-        from cortext.faces.html.sealed import sealed
+        from cortext.web.html.sealed import sealed
 
         passphrase = _passphrase()
         sys.stdout.write(sealed(document(exported.session, exported.messages(), **how), passphrase))
@@ -122,8 +122,8 @@ def _write_site(
     folder: str, rows: Sequence[Row], exported: Callable[[Row], Exported], options: Namespace
 ) -> dict[str, str]:
     """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
-    from cortext.faces.html.document import document_chunks
-    from cortext.faces.html.site import Entry, first_page
+    from cortext.web.html.document import document_chunks
+    from cortext.web.html.site import Entry, first_page
 
     entries: list[Entry] = []
     names = {FIRST}

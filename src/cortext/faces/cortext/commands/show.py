@@ -6,14 +6,14 @@ import json
 import sys
 from argparse import ArgumentParser
 
+from cortext.agents.terminal.markdown import Markdown
+from cortext.agents.terminal.pager import Pager
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal import output
 from cortext.faces.terminal.args import count_or_none
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import coloured, columns, paint
-from cortext.faces.terminal.talk.markdown import Markdown
-from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.first_turn import first_turn_of

@@ -37,11 +37,11 @@ def run(arguments: list[str]) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise UsageError(f"invalid --port value {options.port}", hint=f"use a number from 1 to {MOST_PORT}")
     # The page is a face of its own: imported by name, as every command is.
-    __import__("cortext.faces.html.extra", fromlist=["require"]).require(server=True)
+    __import__("cortext.web.html.extra", fromlist=["require"]).require(server=True)
     from cortext.faces.cortext.commands._finding import index_later
 
     password = _password() if options.host or options.name else ""
-    serve = __import__("cortext.faces.web.main", fromlist=["serve"]).serve
+    serve = __import__("cortext.web.main", fromlist=["serve"]).serve
     status: int = serve(
         index_later,
         port=options.port,

@@ -1,0 +1,113 @@
+"""`alfred worker`: summaries of idle sessions, missing vectors of messages, archiving of long sessions."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import threading
+
+from cortext.agents.assistant.worker import ChatWorker, Pass
+from cortext.errors import StoreUnreachable
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.style import paint
+from cortext.safety import languages, terminal
+from cortext.wiring.assistant import build_assistant, build_worker
+from cortext.wiring.stores import Stores
+
+INTERVAL = 60.0  # seconds between two passes
+
+_TIMER = """\
+# ~/.config/systemd/user/alfred-worker.service
+[Unit]
+Description=Summaries and vectors of alfred's sessions
+
+[Service]
+Type=oneshot
+ExecStart={command}
+{environment}
+# ~/.config/systemd/user/alfred-worker.timer
+[Unit]
+Description=Run alfred's worker every five minutes
+
+[Timer]
+OnBootSec=5min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
+
+# then: systemctl --user daemon-reload && systemctl --user enable --now alfred-worker.timer
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Run the worker once, or until Ctrl-C; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="alfred worker",
+        description="Summarise idle sessions, make missing vectors and archive old messages of long sessions. The bot "
+        "does this by itself, and `alfred` does part of it at each start.",
+        formatter_class=Help,
+    )
+    parser.add_argument("--once", action="store_true", help="do what is due and exit")
+    parser.add_argument("--print-timer", action="store_true", help="print the units of a systemd user timer")
+    parser.add_argument("--print-cron", action="store_true", help="print a line for crontab")
+    parser.add_argument("--model", default="", help="the model, as provider/name (default: from the settings)")
+    options = parser.parse_args(arguments)
+    program = os.path.abspath(shutil.which("alfred") or sys.argv[0])
+    if options.print_timer:
+        # A unit must not contain secrets: a private file of the user has them.
+        environment = "EnvironmentFile=-%h/.config/cortext/environment\n"
+        command = languages.systemd_command([program, "worker", "--once"])
+        print(_TIMER.format(command=command, environment=environment), end="")
+        return 0
+    if options.print_cron:
+        print(f"*/5 * * * * {languages.cron([program, 'worker', '--once'])}")
+        return 0
+    stores = Stores()
+    worker = build_worker(stores, build_assistant(stores, options.model))
+    if options.once:
+        return _once(worker)
+    stop = threading.Event()
+    print(paint("The worker is running, one pass a minute; Ctrl-C ends it.", "dim", stream=sys.stderr), file=sys.stderr)
+    while True:
+        try:
+            _report(worker.run())
+        except StoreUnreachable as error:
+            print(terminal.line(f"{error.message}; the next pass tries again"), file=sys.stderr)
+        stop.wait(INTERVAL)
+
+
+def _once(worker: ChatWorker) -> int:
+    """Do everything that is due, in as many passes as it takes; return the exit code."""
+    failed: dict[str, str] = {}
+    while True:
+        with Progress("Working", 0) as bar:
+            done = worker.run(progress=lambda what, number, total: _show(bar, what, number, total))
+        _report(done)
+        failed |= done.failed
+        if done.busy or not (done.embedded or done.summarised or done.compacted):
+            break
+        if done.failed and not (done.summarised or done.embedded):
+            break
+    return 1 if failed else 0
+
+
+def _show(bar: Progress, what: str, number: int, total: int) -> None:
+    bar.label, bar.total, bar.done = what, total, number
+    bar.step(0)
+
+
+def _report(done: Pass) -> None:
+    if done.busy:
+        print("another worker is running")
+    if done.embedded:
+        print(f"{done.embedded} vectors added")
+    for session_id in done.summarised:
+        print(f"summarised {session_id}")
+    for session_id in done.compacted:
+        print(f"archived older messages of {session_id}")
+    for session_id, reason in done.failed.items():
+        print(terminal.line(f"{session_id} failed and is tried again later: {reason}"), file=sys.stderr)

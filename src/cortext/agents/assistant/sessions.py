@@ -1,0 +1,262 @@
+"""The sessions of a chat, one of which is active: start, resume, list, delete and restore them.
+
+A chat is the command line (`cli`), or a chat or thread of a messenger. Its name is a valid session id, and the first
+session of a messenger's chat or thread has this id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from cortext.agents.assistant.adopt import adopt
+from cortext.errors import NotFound, SessionExists, SessionNotFound
+from cortext.model import ids
+from cortext.model.session import AgentConfig, Change, Session
+from cortext.model.status import ACTIVE, COMPLETED
+from cortext.services.library import last_list
+from cortext.services.library.damage import damage_note
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.resolve import Resolver, resolve_trashed
+from cortext.services.library.stores import NamedStore
+from cortext.store.assistant import Chats
+from cortext.store.base import Store
+from cortext.store.capabilities import Annotates
+from cortext.store.server_capabilities import ReadsShared
+
+COMMAND_LINE = "cli"
+PREFIX = "sess_"
+SHOWN = 20  # sessions in a list, unless all are requested
+
+
+class Reach(NamedTuple):
+    """What a chat may know: its own sessions and facts, and those of this machine if `shared` has the chat.
+
+    `chat` is a messenger's chat without its topic; empty: the command line, and whatever belongs to this machine.
+    """
+
+    chat: str
+    shared: frozenset[str]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it shares what belongs to this machine."""
+        return not self.chat or self.chat in self.shared
+
+    def has(self, session_id: str) -> bool:
+        """Whether it may know this session of the assistant, or a fact that was stated in it."""
+        owner = ids.chat_of(session_id)
+        return owner == self.chat or (self.is_shared and (not owner or owner in self.shared))
+
+
+class Resumed(msgspec.Struct):
+    """A session that is active again, and the session that it was copied from, if it was.
+
+    `note` says what is wrong with the log of the one that was asked for.
+    """
+
+    session: Session
+    copied_from: Row | None = None
+    note: str = ""
+
+
+class ChatSessions:
+    """The active session of each chat, and the operations that change it."""
+
+    def __init__(
+        self,
+        store: Store,
+        root: str,
+        chats: Chats,
+        listing: Callable[[], Listing],
+        shared_chats: Collection[str] = (),
+    ) -> None:
+        """`shared_chats` are the messenger's chats that know what belongs to this machine."""
+        self.store, self.root, self.chats = store, root, chats
+        self._shared = frozenset(shared_chats)
+        self._make_listing = listing
+        self._of_thread = threading.local()  # a listing's database connection must stay in its thread
+
+    # ── what a chat may know ─────────────────────────────────────────────────────────────────────────
+
+    def reach(self, chat_or_session: str) -> Reach:
+        """Return what a chat, or the chat of a session, may know. The command line lists more: see `knows`."""
+        return Reach(ids.chat_of(chat_or_session), self._shared)
+
+    def knows(self, chat: str, root: str, session_id: str) -> bool:
+        """Whether a chat may list, find and resume this session: on the command line, every one."""
+        if not ids.chat_of(chat):
+            return True
+        return self.reach(chat).has(session_id if root == self.root else "")
+
+    # ── the active session ───────────────────────────────────────────────────────────────────────────
+
+    def active(self, chat: str) -> str:
+        """Return the id of the active session of this chat; empty if there is none."""
+        session_id = self.chats.active(chat)
+        if session_id is None and chat != COMMAND_LINE:
+            session_id = chat
+        # It may have been deleted from another chat.
+        return session_id if session_id and self.exists(session_id) else ""
+
+    def exists(self, session_id: str) -> bool:
+        """Whether the assistant has this session."""
+        try:
+            self.store.peek(session_id)
+        except SessionNotFound:
+            return False
+        return True
+
+    def ensure(self, chat: str) -> tuple[str, bool]:
+        """Return the id of the active session, and whether it was created by this call."""
+        chosen = self.chats.active(chat)  # read once: another process may change it at any moment
+        # The first session of a messenger's chat has the chat's id. After it is deleted, the id stays reserved, so that
+        # the session can be restored.
+        first = chat if chat != COMMAND_LINE and chosen is None else ""
+        session_id = chosen or first
+        if session_id and self.exists(session_id):
+            return session_id, False
+        return self.start(chat, session_id=first).id, True
+
+    def start(self, chat: str, *, session_id: str = "", seed: str = "", model: str = "") -> Session:
+        """Create a session and make it active in this chat. The same `seed` always returns the same session.
+
+        Without a seed, an active session that has no messages is returned instead of a new one.
+        """
+        prefix = ids.chat_prefix(ids.chat_of(chat)) if ids.chat_of(chat) else PREFIX
+        if seed:
+            session_id = prefix + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()[:9]
+        if not session_id:
+            current = self.active(chat)
+            if current and not self.store.tail(current, 1):
+                return self.store.get(current)
+            # Activated before it is created: a kill in between must not leave a session that belongs to no chat.
+            session_id = ids.new_session_id(prefix)
+            self.chats.activate(chat, session_id)
+        session = Session(id=session_id, type="chat", agent_config=AgentConfig(model=model))
+        try:
+            created = self.store.create(session)
+        except SessionExists:
+            created = self.store.get(session.id)
+        if self.chats.active(chat) != created.id:
+            self.chats.activate(chat, created.id)
+        return created
+
+    def resume(self, chat: str, wanted: str) -> Resumed:
+        """Make the session that `wanted` names (see services/library/resolve) active in this chat.
+
+        A session of another tool or face is copied and continued as a chat, with its provenance.
+        """
+        row = self.find(chat, wanted)
+        note = damage_note(self.listing().found(row)) if row.damage else ""
+        copied_from = None
+        session_id = row.id
+        if row.root != self.root:
+            owner = "" if self.reach(chat).is_shared else ids.chat_of(chat)
+            session_id = adopt(self.store, self.listing().found(row), owner)
+            copied_from = row
+        session = self.store.get(session_id)
+        if session.status != ACTIVE:
+            session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
+        self.chats.activate(chat, session_id)
+        return Resumed(session, copied_from, note)
+
+    def annotate(self, session_id: str, record: dict[str, object]) -> None:
+        """Store a record about a message of a session, if the store supports it."""
+        if isinstance(self.store, Annotates):
+            self.store.annotate(session_id, record)
+
+    # ── the list ─────────────────────────────────────────────────────────────────────────────────────
+
+    def listing(self) -> Listing:
+        """Return the listing of all sessions of all stores, up to date."""
+        listing: Listing | None = getattr(self._of_thread, "listing", None)
+        if listing is None:
+            listing = self._of_thread.listing = self._make_listing()
+        listing.refresh()
+        return listing
+
+    def rows(
+        self,
+        limit: int = SHOWN,
+        *,
+        chat: str = COMMAND_LINE,
+        tags: Sequence[str] = (),
+        starred: bool | None = None,
+        archived: bool | None = None,
+        shared: bool = False,
+    ) -> list[Row]:
+        """Return the sessions of the assistant, most recently active first, or those that others share with the user.
+
+        Those that the chat may not know are left out. The rest is as in `Listing.cells`. If the server does not answer,
+        and a partial list is wanted, these are the sessions in files, of every tool.
+        """
+        listing = self.listing()
+        servers = listing.servers.values()
+        roots = [each.root for each in servers if isinstance(each.store, ReadsShared)] if shared else [self.root]
+        most = 0 if ids.chat_of(chat) else limit  # only here it is known which ones a messenger's chat may know
+        rows = listing.rows(roots=roots, limit=most, tags=tags, starred=starred, archived=archived)
+        if any(map(listing.is_missing, roots)):
+            files = [*listing.sources]
+            rows = listing.rows(roots=files, limit=most, tags=tags, starred=starred, archived=archived)
+        rows = [row for row in rows if self.knows(chat, row.root, row.id)]
+        return rows[:limit] if limit else rows
+
+    def show(self, chat: str, rows: Sequence[Row]) -> None:
+        """Record the list that was shown in this chat: row numbers refer to it until the next list."""
+        last_list.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
+
+    def find(self, chat: str, wanted: str, *, words: bool = True) -> Row:
+        """Return the session that `wanted` names, preferably one of the assistant's; SessionNotFound or AmbiguousId."""
+        if not wanted.strip():
+            raise NotFound("no session was given", hint="use /resume ID, with an id (or its beginning) from /sessions")
+        shown = last_list.recall(_lists_of(chat))
+        rows = [row for row in self.listing().named(wanted, shown) if self.knows(chat, row.root, row.id)]
+        if shown is None and words:
+            shown = [(row.root, row.id) for row in rows if row.root == self.root]
+        return Resolver(rows, shown=shown, own=self.root, see="/sessions").resolve(wanted, words=words)
+
+    # ── the trash ────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(self, chat: str, wanted: str = "") -> Session:
+        """Move a session of the assistant, by default the active one, to the trash; return what it was."""
+        session_id = self._find_own(chat, wanted) if wanted else self.active(chat)
+        if not session_id:
+            raise NotFound("there is no session to delete", hint="/sessions lists the sessions")
+        session = self.store.peek(session_id)
+        self.store.delete(session_id)
+        if self.chats.active(chat) in (session_id, None):
+            self.chats.activate(chat, "")
+        return session
+
+    def _find_own(self, chat: str, wanted: str) -> str:
+        row = self.find(chat, wanted, words=False)
+        if row.root != self.root:
+            raise NotFound(
+                f"{row.id} is a session of {row.tool or row.kind}, not of this assistant",
+                kept="it is unchanged",
+                hint=f"delete it on the command line with: cortext delete {row.id}",
+            )
+        return row.id
+
+    def restore(self, chat: str, wanted: str = "") -> Session:
+        """Restore a deleted session, by default the one deleted last, and make it active."""
+        named_store = NamedStore("alfred", "chat", self.root, self.store)
+        trashed = (item for item in self.store.trash() if self.knows(chat, self.root, item.session_id))
+        items = [(named_store, item) for item in trashed]
+        wanted = wanted.strip() or (items[0][1].key if items else "")
+        if not wanted:
+            raise NotFound("the trash is empty", hint="/sessions lists the sessions")
+        _, item = resolve_trashed(items, wanted, hint="use the id that /delete printed")
+        session = self.store.restore(item.key)
+        self.chats.activate(chat, session.id)
+        return session
+
+
+def _lists_of(chat: str) -> str:
+    """Return the name under which the last list of a chat is stored."""
+    return f"chat-{chat}"

@@ -1,0 +1,150 @@
+"""A conversation as every provider accepts it: the normal form of `model/turns`, merged into alternating turns.
+
+    user and assistant alternate; the user is first and last; adjacent messages of one role are one turn
+    a call is answered in the very next turn, at its beginning
+
+Call ids are our own numbers (`call00001`: nine letters and digits are accepted everywhere). A system message in the
+history is data like the rest, never system text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.agents.llm import images
+from cortext.agents.llm.base import Request
+from cortext.errors import UsageError
+from cortext.model import turns as normal
+from cortext.model.message import ASSISTANT, IMAGE, TEXT, USER
+from cortext.model.turns import tool_name, whole_characters
+
+GO_ON = "[go on]"
+NO_OUTPUT = "(no output)"
+
+
+class Words(msgspec.Struct, frozen=True):
+    """A text; never empty and never only whitespace."""
+
+    text: str
+
+
+class Image(msgspec.Struct, frozen=True):
+    """An available image: its bytes and their type."""
+
+    media_type: str
+    data: bytes
+
+
+class Called(msgspec.Struct, frozen=True):
+    """A tool call by the assistant."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The result of that call."""
+
+    id: str
+    name: str
+    output: str
+    is_error: bool
+
+
+Block = Words | Image | Called | Answered
+
+
+class Turn(msgspec.Struct):
+    """One turn of one side; `blocks` is never empty."""
+
+    role: str
+    blocks: list[Any]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is only text."""
+        return all(type(block) is Words for block in self.blocks)
+
+    @property
+    def text(self) -> str:
+        """Its text, separated by blank lines."""
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, Words))
+
+    @property
+    def images(self) -> list[Image]:
+        """Its images."""
+        return [block for block in self.blocks if isinstance(block, Image)]
+
+    @property
+    def calls(self) -> list[Called]:
+        """Its tool calls."""
+        return [block for block in self.blocks if isinstance(block, Called)]
+
+    @property
+    def answers(self) -> list[Answered]:
+        """Its tool results."""
+        return [block for block in self.blocks if isinstance(block, Answered)]
+
+
+def as_chat(
+    request: Request,
+    assistant: Callable[[Turn], list[dict[str, Any]]],
+    user: Callable[[Turn], list[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Return the request as chat messages, the system text first; the callbacks render turns that are not only text."""
+    messages: list[dict[str, Any]] = []
+    if request.system.strip():
+        messages.append({"role": "system", "content": whole_characters(request.system)})
+    for turn in turns(request):
+        if turn.is_plain:
+            messages.append({"role": turn.role, "content": turn.text})
+        else:
+            messages += assistant(turn) if turn.role == "assistant" else user(turn)
+    return messages
+
+
+def turns(request: Request, *, with_images: bool = True) -> list[Turn]:
+    """Return the messages of a request as turns that every provider accepts."""
+    joined: list[Turn] = []
+    numbers: dict[str, str] = {}
+    for turn in normal.Turns(request.messages).turns:
+        blocks = list(_blocks(turn, numbers, with_images))
+        if blocks and joined and joined[-1].role == turn.role:
+            joined[-1].blocks += blocks
+        elif blocks:
+            joined.append(Turn(turn.role, blocks))
+    if not any(turn.blocks != [Words(normal.OPENING)] for turn in joined):
+        raise UsageError("nothing to ask: the conversation is empty", hint="write a message first")
+    if joined[0].role == ASSISTANT:
+        joined.insert(0, Turn(USER, [Words(normal.OPENING)]))
+    if joined[-1].role == ASSISTANT:
+        joined.append(Turn(USER, [Words(GO_ON)]))
+    return joined
+
+
+def tool_names(request: Request) -> dict[str, str]:
+    """Return our tool names by the names that the model knows."""
+    return {tool_name(tool.name): tool.name for tool in request.tools}
+
+
+def _blocks(turn: normal.Turn, numbers: dict[str, str], with_images: bool) -> Iterator[Block]:
+    for block in turn.blocks:
+        if isinstance(block, normal.Call):
+            numbers[block.id] = f"call{len(numbers) + 1:05}"
+            yield Called(numbers[block.id], block.name, block.input)
+        elif isinstance(block, normal.Result):
+            yield Answered(numbers[block.call.id], block.call.name, block.output or NO_OUTPUT, block.is_error)
+        elif block.part is None or block.part.type != TEXT or block.text:  # a blank text is not worth quoting
+            yield _image(block, turn.role, with_images) or Words(block.whole)
+
+
+def _image(block: normal.Text, role: str, with_images: bool) -> Image | None:
+    """Return the image that a note stands for, if it can be read."""
+    if not with_images or role != USER or block.part is None or block.part.type != IMAGE:
+        return None
+    found = images.read(block.part.ref)
+    return Image(*found) if found is not None else None

@@ -1,0 +1,211 @@
+"""What the API providers share: retries, cutting, cancelling, and the mapping of errors.
+
+A provider opens a stream of its library's chunks (`_open`) and turns them into events (`_events`), which is pure.
+Everything that a library raises is caught between the two, in `_guarded`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import weakref
+from collections.abc import Generator, Iterator
+from importlib import import_module
+from typing import Any, NoReturn
+
+from cortext.agents.llm import connection
+from cortext.agents.llm.base import Event, Note, Request
+from cortext.agents.llm.connection import Gathered, Limits, Wire
+from cortext.agents.llm.faults import Failed, Fault
+from cortext.distribution import install_hint
+from cortext.errors import CortextError, ModelCut, NoModel
+
+# What a library may raise on an unexpected response, besides its own errors.
+_STRANGE = (ValueError, TypeError, AttributeError, LookupError, RecursionError, AssertionError)
+
+
+class Asking:
+    """One request in progress: may be stopped from any thread."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+
+class Provider:
+    """A model behind an API. The parts that differ are the methods that raise NotImplementedError."""
+
+    takes_tools = True
+
+    def __init__(self, name: str, context: int, fault: Fault, limits: Limits) -> None:
+        self.name, self.context = name, context
+        self._fault, self._limits = fault, limits
+        self._wire = Wire(limits)
+        self._under_way: Gathered[Asking] = Gathered()
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Ask. Registered immediately, so that a `cancel` before the first event counts."""
+        asking = Asking()
+        self._under_way.add(asking)
+        return self._answer(request, asking)
+
+    def cancel(self) -> None:
+        """Stop the requests in progress and break their connections."""
+        for asking in self._under_way.all():
+            asking.stopped.set()
+        self._wire.cut()
+
+    def warm(self) -> None:
+        """Import the library and create its client; errors are reported when it is asked."""
+        try:
+            self._client()
+        except (CortextError, OSError, *_STRANGE):
+            pass
+
+    def _http(self, module: str, url: str) -> Any:
+        """Return an httpx or httpx2 client for that address; its connections are closed with this model."""
+        made = library(self.name, module).Client(**connection.options(self._wire, url))
+        weakref.finalize(self, made.close)
+        return made
+
+    # ── implemented by each provider ─────────────────────────────────────────────────────────────────
+
+    def _client(self) -> Any:
+        raise NotImplementedError
+
+    def _open(self, request: Request) -> Generator[Any, None, None]:
+        """Ask the library and yield its chunks. Closing the generator closes the connection."""
+        raise NotImplementedError
+
+    def _events(self, request: Request, chunks: Iterator[Any]) -> Iterator[Event]:
+        """Yield our events, Done last. A stream that ends too soon raises `self._fault.unfinished()`."""
+        raise NotImplementedError
+
+    def _foreign(self) -> tuple[type[BaseException], ...]:
+        """Return the base classes of the library's exceptions."""
+        raise NotImplementedError
+
+    def _failed(self, error: BaseException) -> Failed:
+        """Map one of them to our errors."""
+        raise NotImplementedError
+
+    def _yields(self, failed: Failed) -> bool:
+        """Whether the request was changed so that the server will accept it now (without an unsupported option)."""
+        return False
+
+    # ── the shared policy ────────────────────────────────────────────────────────────────────────────
+
+    def _answer(self, request: Request, asking: Asking) -> Iterator[Event]:
+        attempt = 0
+        while True:
+            said = False
+            chunks = self._guarded(request, asking)
+            try:
+                for event in self._events(request, chunks):
+                    said = True
+                    yield event
+                return
+            except Failed as failed:
+                trouble = failed
+            finally:
+                chunks.close()
+            # Once any text was yielded nothing is retried: it would be said twice.
+            if said:
+                raise self._fault.cut(trouble) from None
+            if self._yields(trouble):
+                continue
+            wait = self._wait(trouble, attempt)
+            attempt += 1
+            yield Note(f"{trouble.error.message}: trying again in {wait:.0f} s ({attempt} of {self._limits.retries})")
+            if asking.stopped.wait(wait):
+                raise self._fault.stopped()
+
+    def _wait(self, trouble: Failed, attempt: int) -> float:
+        """Return how long to wait before the next attempt; raise if that would not help."""
+        if not trouble.again or attempt >= self._limits.retries:
+            raise trouble.error from None
+        if trouble.wait is None:
+            # The jitter keeps clients that were rejected together from coming back together.
+            return float(min(self._limits.pause * 2**attempt, self._limits.longest_pause) * random.uniform(0.75, 1.25))
+        if trouble.wait > self._limits.longest_pause:
+            error = trouble.error
+            error.hint = f"it asks to wait {trouble.wait:.0f} s; send it again then, or use another --model"
+            raise error from None
+        return trouble.wait
+
+    def _guarded(self, request: Request, asking: Asking) -> Generator[Any, None, None]:
+        """Yield the library's chunks; whatever it raises becomes `Failed`, or ModelCut if we were told to stop."""
+        opened = self._open(request)
+        foreign: tuple[type[BaseException], ...] = (*self._foreign(), OSError)
+        try:
+            for chunk in opened:
+                if asking.stopped.is_set():
+                    raise self._fault.stopped()
+                yield chunk
+        except ModelCut:
+            raise
+        except foreign as error:
+            self._give_up(asking, self._failed(error))
+        except _STRANGE as error:
+            self._give_up(asking, self._fault.garbled(f"{type(error).__name__} {error}"))
+        finally:
+            opened.close()
+        if asking.stopped.is_set():
+            raise self._fault.stopped()
+
+    def _give_up(self, asking: Asking, failed: Failed) -> NoReturn:
+        # Our own cut shows up as a connection error, which is not the reason.
+        if asking.stopped.is_set():
+            raise self._fault.stopped() from None
+        raise failed from None
+
+
+def need_key(name: str, key: str, needs: str) -> None:
+    """Raise at once if a key is missing, before anything is sent."""
+    if not key:
+        raise NoModel(f"there is no key for {name}", kept="nothing was sent", hint=needs)
+
+
+def library(name: str, module: str) -> Any:
+    """Return a client library, or raise NoModel with how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise NoModel(
+            f"{name} needs the library {module}, which cannot be loaded ({error})",
+            kept="nothing was sent",
+            hint=install_hint("models"),
+        ) from error
+
+
+def http_failed(fault: Fault, http: Any, error: BaseException, limits: Limits) -> Failed | None:
+    """Map an error of httpx (or httpx2) to ours; None if it is not one."""
+    if isinstance(error, (http.ConnectError, http.ConnectTimeout, http.UnsupportedProtocol, http.InvalidURL)):
+        return fault.no_connection(error)
+    if isinstance(error, http.TimeoutException):
+        return fault.silent(limits.silence)
+    if isinstance(error, http.HTTPError):
+        return fault.lost(error)
+    return None
+
+
+def field(thing: Any, name: str) -> Any:
+    """Return a field of a library's result, which may be any object, a dict, or None."""
+    return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+
+
+def entries(thing: Any, name: str) -> list[Any]:
+    """Return a field that should be a list; empty if it is anything else."""
+    found = field(thing, name)
+    return found if isinstance(found, list) else []
+
+
+def word(thing: Any, name: str) -> str:
+    """Return a field that should be text; empty if it is anything else."""
+    found = field(thing, name)
+    return found if isinstance(found, str) else ""
+
+
+def count(thing: Any, *names: str) -> int:
+    """Return the sum of these numbers; -1 if none of them is present."""
+    numbers = [number for name in names if isinstance(number := field(thing, name), int)]
+    return sum(numbers) if numbers else -1

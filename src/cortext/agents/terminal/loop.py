@@ -1,0 +1,145 @@
+"""A chat in a terminal: a prompt, an answer, a prompt. A line that starts with a slash is a command."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from cortext.agents.talk.slash import Choice
+from cortext.agents.talk.turn import Call, Talk, cut_error
+from cortext.agents.terminal.answer import show_answer, show_call
+from cortext.agents.terminal.history import History
+from cortext.agents.terminal.interrupt import interrupts_deferred, interrupts_raised
+from cortext.agents.terminal.prompt import Prompt
+from cortext.config import folders
+from cortext.errors import CortextError, ModelError, UsageError
+from cortext.faces.terminal.output import note
+from cortext.faces.terminal.run import report
+
+LEAVE = ("/exit", "/quit")
+
+
+class TalkLoop(ABC):
+    """The state of one chat in one terminal. A face implements what happens to messages and commands."""
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        self.prompt = Prompt(History(os.path.join(folders.state(), f"{program}-history")), self.complete)
+        self.code = 0  # the exit code, for a script that feeds the prompt
+        self.unsent = ""  # a message that could not be stored: it is offered at the next prompt
+
+    # ── implemented by a face ────────────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def label(self) -> str:
+        """Return the text of the prompt."""
+
+    @abstractmethod
+    def complete(self, text: str) -> list[Choice]:
+        """Return what Tab offers after this text."""
+
+    @abstractmethod
+    def command(self, line: str) -> None:
+        """Run a line that starts with a slash."""
+
+    @abstractmethod
+    def say(self, text: str) -> Talk | None:
+        """Store the user's message; return the turn that answers it, or None."""
+
+    @abstractmethod
+    def first_prompt(self) -> None:
+        """Do slow work, now that the first prompt is on the screen."""
+
+    def show_call(self, call: Call) -> None:
+        """Show a tool call of the model."""
+        show_call(call)
+
+    @abstractmethod
+    def answered(self, talk: Talk) -> None:
+        """Handle the end of an answer, including one that failed or was stopped."""
+
+    @abstractmethod
+    def leave(self) -> bool:
+        """Handle the wish to leave; return whether to leave now."""
+
+    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self) -> int:
+        """Run until the user leaves; return the exit code."""
+        with interrupts_deferred():
+            shown: Callable[[], object] | None = self.first_prompt
+            while True:
+                text, self.unsent = self.unsent, ""
+                try:
+                    text = self.prompt.ask(self.label(), default=text, shown=shown)
+                except KeyboardInterrupt:
+                    note("press Ctrl-D or type /exit to leave")
+                    continue
+                except EOFError:
+                    text = LEAVE[0]
+                except UsageError as error:
+                    self.fail(error)
+                    continue
+                finally:
+                    shown = None
+                if self._step(text):
+                    return self.code
+
+    def _step(self, text: str) -> bool:
+        """Handle a command or a message; return whether to leave."""
+        if not text.startswith("/"):
+            if text.strip():
+                self.turn(text)
+            return False
+        try:
+            with interrupts_raised(echo=False):
+                if text.strip() in LEAVE:
+                    return self.leave()
+                self.command(text)
+        except KeyboardInterrupt:
+            note("stopped")
+        except CortextError as error:
+            self.fail(error)
+        return False
+
+    def turn(self, text: str) -> None:
+        """Store the message, then show and store the answer."""
+        try:
+            talk = self.say(text)
+        except CortextError as error:
+            if self.prompt.live:
+                self.unsent = text
+                error.kept = "your message is at the prompt again; nothing was stored"
+            self.fail(error)
+            return
+        if talk is not None:
+            self.answer(talk)
+
+    def answer(self, talk: Talk) -> None:
+        """Ask for the next answer and show it. Slow work comes before the notes, because people type after them."""
+        failed: CortextError | None = None
+        try:
+            show_answer(talk, on_call=self.show_call)
+        except CortextError as error:
+            failed = error
+        finally:
+            self.answered(talk)
+        if isinstance(failed, ModelError):
+            failed.hint = f"{failed.hint}; /retry asks again".removeprefix("; ")
+        elif failed is None and talk.stopped:
+            kept = "the partial answer is stored, but not sent again" if talk.reply else "your message is stored"
+            note(f"stopped; {kept}; /retry asks again")
+        elif failed is None and talk.cut_reason:
+            failed = cut_error(talk.cut_reason, "use /continue to continue where it stopped")
+        if failed is not None:
+            self.fail(failed)
+        for line in talk.view.take_notices():
+            note(line)
+        if self.prompt.live:
+            print()
+
+    def fail(self, error: CortextError) -> None:
+        """Report an error, and continue."""
+        self.code = error.exit_status
+        report(self.program, error)

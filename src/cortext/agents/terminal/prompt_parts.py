@@ -1,0 +1,114 @@
+"""What prompt_toolkit needs: history and completion in its form, and the key bindings."""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from collections.abc import Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History as ToolkitHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from cortext.agents.talk.slash import Complete
+from cortext.agents.terminal.history import History
+from cortext.agents.terminal.prompt import Enter
+from cortext.safety import terminal
+
+GRACE = 0.05  # seconds in which the rest of a paste follows an Enter
+_ENTER = (Keys.ControlM, Keys.ControlJ)
+
+
+class PromptHistory(ToolkitHistory):
+    """The history, read once from our file; the prompt itself writes to it."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> Iterable[str]:
+        return reversed(self._history.load())
+
+    def store_string(self, string: str) -> None:
+        """Do nothing: Prompt.ask stores the complete message."""
+
+
+class PromptCompleter(Completer):
+    """The completions that the face offers for the text before the cursor."""
+
+    def __init__(self, complete: Complete) -> None:
+        self._complete = complete
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        for choice in self._complete(document.text_before_cursor):
+            about = terminal.line(choice.about)
+            yield Completion(
+                choice.text, start_position=-choice.length, display=terminal.line(choice.text), display_meta=about
+            )
+
+
+def keys(enter: Enter) -> KeyBindings:
+    """Return the key bindings: Enter sends; after a backslash it starts a new line, as Alt-Enter does anywhere.
+
+    Enter also starts a new line if text is waiting behind it: it was pasted into a terminal that does not mark pastes.
+    Only one line that was typed ahead, and the beginning of the next, are taken for what they look like.
+    """
+    made = KeyBindings()
+
+    @made.add("enter")
+    @made.add("c-j")  # what Enter sends before prompt_toolkit has set up the terminal
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif _is_pasted(event, enter):
+            buffer.insert_text(_pasted(event))
+        else:
+            buffer.validate_and_handle()
+
+    @made.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return made
+
+
+def _is_pasted(event: KeyPressEvent, enter: Enter) -> bool:
+    """Whether text is waiting behind this Enter, so that both were pasted."""
+    waiting = _waiting(event)
+    following = next((key for key in waiting if key.key != Keys.CPRResponse), None)
+    if following is None or not (following.key in _ENTER or _is_text(following)):
+        return False
+    return not enter.typed_ahead or any(key.key in _ENTER for key in waiting)
+
+
+def _pasted(event: KeyPressEvent) -> str:
+    """Take the rest of a paste from the keys that are waiting; its last Enter stays, and sends."""
+    text = ["\n"]
+    while waiting := _waiting(event):
+        if waiting[0].key in _ENTER:
+            if len(_waiting(event, 2)) < 2 or not (waiting[1].key in _ENTER or _is_text(waiting[1])):
+                break
+            text.append("\n")
+        elif _is_text(waiting[0]):
+            text.append(waiting[0].data)
+        elif waiting[0].key != Keys.CPRResponse:
+            break
+        waiting.popleft()
+    return "".join(text)
+
+
+def _waiting(event: KeyPressEvent, least: int = 1) -> deque[KeyPress]:
+    """Return the keys that are waiting; if these are too few, read what arrives within a moment."""
+    waiting, source = event.key_processor.input_queue, event.app.input
+    if len(waiting) < least and select.select([source.fileno()], [], [], GRACE)[0]:
+        event.key_processor.feed_multiple(source.read_keys())
+    return waiting
+
+
+def _is_text(key: KeyPress) -> bool:
+    return key.key == Keys.ControlI or (len(key.key) == 1 and key.key.isprintable())

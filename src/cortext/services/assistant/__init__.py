@@ -1,4 +1,0 @@
-"""The assistant: its chats, their context and summaries, its memory, and the background worker.
-
-Turns with a model belong in `services/talk`; what is specific to a terminal or a messenger belongs in `faces`.
-"""

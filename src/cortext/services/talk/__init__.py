@@ -1,4 +1,0 @@
-"""Conversations with a model: agents, sessions of agents, the context that is sent, and turns.
-
-What is specific to the assistant belongs in `services/assistant`; prompts and screens belong in `faces`.
-"""

@@ -1,0 +1,98 @@
+"""The application: which address is answered by which view."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from cortext.errors import CortextError, NotFound
+from cortext.safety import terminal
+from cortext.web import actions, continuing, conversation, home, live, ordering, origins, see
+from cortext.web.assets import asset
+from cortext.web.background import Background
+from cortext.web.library import Library
+from cortext.web.pages import problem
+from cortext.web.security import Access, Guard, TooLarge
+
+SESSION = "/c/{store}/{session}"
+CHANGES = {
+    "stop": actions.stop,
+    "complete": actions.complete,
+    "title": actions.title,
+    "fork": actions.fork,
+    "delete": actions.delete,
+    "terminal": actions.open_terminal,
+    "star": ordering.star,
+    "archive": ordering.archive,
+    "tag": ordering.tag,
+    "note": ordering.note,
+}
+
+
+def routes() -> list[Route]:
+    """Return every address; those that change something accept only POST."""
+    return [
+        Route("/", home.home),
+        Route("/results", home.results),
+        Route("/see", see.see),
+        Route("/see/costs", see.old_costs),
+        Route(origins.PATH, origins.why),
+        Route("/live", live.follow_list),
+        Route("/ping", actions.ping),
+        Route("/static/{name}", asset),
+        Route("/restore", actions.restore, methods=["POST"]),
+        Route(SESSION, conversation.conversation),
+        Route(f"{SESSION}/messages", conversation.pieces),
+        Route(f"{SESSION}/m/{{seq:int}}", conversation.one),
+        Route(f"{SESSION}/own", conversation.own),
+        Route(f"{SESSION}/side", conversation.side),
+        Route(f"{SESSION}/export", conversation.download),
+        Route(f"{SESSION}/live", live.follow),
+        Route(f"{SESSION}/continue", continuing.choose),
+        Route(f"{SESSION}/continue/{{tool}}", continuing.receipt),
+        *(Route(f"{SESSION}/{name}", actions.changing(do), methods=["POST"]) for name, do in CHANGES.items()),
+    ]
+
+
+def application(library: Library, access: Access) -> tuple[Starlette, Guard]:
+    """Return the page, and the page as it is served: guarded."""
+    app = Starlette(
+        routes=routes(),
+        exception_handlers={
+            CortextError: _refused,
+            Exception: _failed,
+            HTTPException: _unknown,
+            TooLarge: lambda request, error: PlainTextResponse("the request is too large", 413),
+        },
+    )
+    app.state.library, app.state.access = library, access
+    app.state.background = Background(lambda note: see.read(library.stores, note))
+    app.state.stopping = asyncio.Event()
+    app.state.following = set()
+    return app, Guard(app, access)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer if something was not foreseen: the reader sees that, and the terminal one line, not a traceback."""
+    name = f"{type(error).__name__}: {error}"
+    sys.stderr.write(terminal.line(f"cortext: {request.method} {request.url.path} failed: {name}") + "\n")
+    message = "something went wrong on the server"
+    return problem(request, CortextError(message, kept="every conversation", hint="the terminal shows what it was"))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CortextError)
+    return problem(request, error)
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return problem(request, NotFound("there is no such page", hint="go back to the list"))
+    return PlainTextResponse(error.detail, error.status_code, headers=error.headers)

@@ -1,0 +1,79 @@
+"""Many conversations as a folder of files that needs no server: a page for each, and one that searches them.
+
+The first page contains every word that was said, with the conversations it occurs in, so the search is complete.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.resources import files
+
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, TEXT, USER, Message
+from cortext.model.session import Session
+from cortext.web.html.document import style
+from cortext.web.html.sealed import policy
+from cortext.web.html.templates import environment
+from cortext.wiring import tools
+
+LONGEST = 64  # characters of a word; a longer one is found by its beginning
+# What `static/site.js` takes for a word too. In scripts without spaces, each sign is one: Thai to Khmer, Kana and Han.
+_SIGNS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_WORD = re.compile(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
+
+
+class Entry:
+    """A conversation of the site, masked by the caller: its file, and what the first page shows and searches."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self.title = session.title or session.id or "A conversation"
+        facts = [tools.title(session.origin.tool), session.type, clock.short(session.last_active)]
+        self.facts = " · ".join(fact for fact in facts if fact)
+        self.words = words_in(f"{self.title} {session.id} {self.facts} {session.summary}")
+
+    def noting(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield the messages, and note the words of what was said on the way."""
+        for message in messages:
+            if message.role in (USER, ASSISTANT):
+                said = [part.text for part in message.parts or () if part.type == TEXT]
+                self.words |= words_in(" ".join([message.content, *said]))
+            yield message
+
+
+def words_in(text: str) -> set[str]:
+    """Return the distinct words of a text, as they are compared."""
+    return {word[:LONGEST] for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower())}
+
+
+def index_of(entries: Iterable[Entry]) -> dict[str, list[object]]:
+    """Return the words of all entries, in order, and the entries of each: distances, each from the one before."""
+    found: dict[str, list[int]] = {}
+    last: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        for word in entry.words:
+            found.setdefault(word, []).append(number - last.get(word, 0))
+            last[word] = number
+    words = sorted(found, key=lambda word: word.encode("utf-16-be", "surrogatepass"))  # as scripts compare them
+    return {"words": [*words], "found": [found[word] for word in words]}
+
+
+@cache
+def _script() -> str:
+    return files("cortext.web.html").joinpath("static", "site.js").read_text("utf-8")
+
+
+def first_page(entries: Iterable[Entry]) -> str:
+    """Return the page that lists and searches them."""
+    listed = list(entries)
+    # In a script element only "</" and "<!--" could end it early.
+    data = json.dumps(index_of(listed), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    script = _script()
+    template = environment().get_template("html/site.html")
+    return template.render(entries=listed, data=data, style=style(), script=script, policy=policy(script))

@@ -1,0 +1,151 @@
+"""Serving the page: a loopback port, the address with its token, and the browser, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from html import escape
+
+import uvicorn
+
+from cortext.config import folders
+from cortext.errors import CortextError, UsageError
+from cortext.io import durable
+from cortext.web.app import application
+from cortext.web.connections import WAITING, Connection
+from cortext.web.html import bounded
+from cortext.web.library import Library
+from cortext.web.security import Access
+
+LOOPBACK = "127.0.0.1"
+NAMES = ("127.0.0.1", "localhost", "[::1]")
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # listening on every address, and how this machine reaches it
+CLOSING = 2  # seconds for requests that are running when the server ends
+
+
+def serve(
+    later: Callable[[], None],
+    *,
+    port: int = 0,
+    host: str = "",
+    name: str = "",
+    password: str = "",
+    opening: bool = True,
+    as_json: bool = False,
+) -> int:
+    """Serve until Ctrl-C or SIGTERM. With `host`, the page is reachable from elsewhere, and asks for the password.
+
+    `name` is the host that a proxy in front of it is known by, with its port unless that is the usual one.
+    """
+    listening = _listen(host or LOOPBACK, port)
+    number: int = listening.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    names = [*NAMES, *([shown.lower()] if host else [])]
+    if host in EVERYWHERE:
+        names += [socket.gethostname().lower(), socket.getfqdn().lower()]
+    access = Access(number, names, password, by_address=host in EVERYWHERE, proxied=[name.lower()] if name else [])
+    url = f"http://{EVERYWHERE.get(host, shown) or LOOPBACK}:{number}/"
+    address = url if password else f"{url}?token={access.token}"
+    library = Library(later, remote=bool(password))
+    private = os.path.join(folders.state(), "web", f"{secrets.token_hex(8)}.html")
+    try:
+        asyncio.run(
+            _run(listening, access, library, lambda: _announce(address, private if opening else "", as_json=as_json))
+        )
+    finally:
+        library.close()
+        listening.close()
+        with contextlib.suppress(CortextError, OSError):
+            durable.remove(private)
+    return 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a bound socket. Raises UsageError if the address is not to be had."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        made = socket.socket(found[0], found[1])
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(found[4])
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        hint = "choose another --port, or leave it out for a free one"
+        raise UsageError(f"cannot listen on {host}:{port}: {why}", hint=hint) from error
+    return made
+
+
+async def _run(listening: socket.socket, access: Access, library: Library, ready: Callable[[], None]) -> None:
+    page, guard = application(library, access)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # malformed requests are not the reader's concern
+    config = uvicorn.Config(
+        guard,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=CLOSING,
+        h11_max_incomplete_event_size=16 << 10,
+        http=Connection.for_access(access),
+        backlog=WAITING,
+        proxy_headers=access.is_proxied,  # otherwise anyone could name another address than their own
+    )
+    server = uvicorn.Server(config)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        page.state.stopping.set()
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]  # ours end the pages first
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        bounded.warm()
+        ready()
+    await serving
+    page.state.background.close()
+
+
+def _announce(address: str, private: str, *, as_json: bool) -> None:
+    """Print the address, and open it by way of a private file, if one is given."""
+    if as_json:
+        print(json.dumps({"address": address, "process": os.getpid()}), flush=True)
+    else:
+        print(f"cortext is at {address}", flush=True)
+        if "token=" in address:
+            print("The address works once: it gives this browser the key. Ctrl-C stops.", flush=True)
+        else:
+            print("It asks for the password. What it sends is not encrypted. Ctrl-C stops.", flush=True)
+    if private:
+        # Starting a browser may block, and its noise does not belong on this terminal.
+        threading.Thread(target=_open, args=(address, private), daemon=True).start()
+
+
+def _open(address: str, path: str) -> None:
+    """Open the address from a private file: the arguments of a program are visible to everyone on the machine."""
+    folder = os.path.dirname(path)
+    page = f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={escape(address)}">'
+    try:
+        durable.ensure_folder(folder)
+        for name in os.listdir(folder):  # of servers that were killed
+            durable.remove(os.path.join(folder, name))
+        durable.replace_file(path, [page.encode()])
+        if not webbrowser.open(f"file://{path}"):
+            print("No browser could be opened: open the address yourself.", file=sys.stderr)
+    except Exception as error:
+        print(f"No browser could be opened ({error}): open the address yourself.", file=sys.stderr)

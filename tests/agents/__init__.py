@@ -1,0 +1,1 @@
+"""The room of `aur` and `alfred`: the model APIs, the agents, the assistant."""
