@@ -12,7 +12,7 @@ from cortext.model.message import BEGINNING, Message, Part, thread
 from cortext.model.turns import essence
 from cortext.tools.base import CommandFile
 from cortext.tools.pi.adapter import Pi
-from cortext.tools.pi.withheld import REMOVED, REPLACED
+from cortext.tools.pi.write import REMOVED, REPLACED
 
 pytestmark = pytest.mark.req("TOOL-03", "SESS-001d", "SESS-004d")
 

@@ -1,7 +1,18 @@
-"""Reads a session of Pi: a tree of entries, in which the last one is the current end of the conversation."""
+"""Reads a session of Pi: a tree of entries, in which the last one is the current end of the conversation.
+
+The entries are those of version 3 of its documented format.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.errors import UnsafePath
 from cortext.model.message import (
     ASSISTANT,
     IMAGE,
@@ -16,26 +27,156 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
-from cortext.tools.pi.records import (
-    BOOKKEEPING,
-    BRANCH_SUMMARY,
-    COMPACTION,
-    INJECTED,
-    MESSAGE,
-    SESSION,
-    TITLE,
-    Block,
-    Body,
-    Content,
-    Record,
-    blocks_of,
-    decoder,
-)
+from cortext.tools.base import Counts, Leftover, Transcript, Watch
+from cortext.tools.pi.adapter import Pi
 from cortext.tools.shared.entries import NAME
-from cortext.tools.shared.lines import WITHOUT_CONTENT, derived_id, moment, note
+from cortext.tools.shared.folders import changed_below, entries, file_transcript
+from cortext.tools.shared.leftovers import files_below, unlisted, unlisted_below
+from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
 from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.tree import TreeReading
 from cortext.tools.shared.typed import is_resume_block, typed_command
+
+_NAME = re.compile(r"[^_]+_(?P<key>.+)\.jsonl")  # the time of creation, and the session's id
+KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+# Entries that are Pi's own bookkeeping: known, and not part of the conversation.
+BOOKKEEPING = frozenset(("model_change", "thinking_level_change", "usage", "context_edit", "custom", "label"))
+MESSAGE, INJECTED, BRANCH_SUMMARY = "message", "custom_message", "branch_summary"
+SESSION, TITLE, COMPACTION, EDIT = "session", "session_info", "compaction", "context_edit"
+
+
+class Block(msgspec.Struct, gc=False):
+    """One block of a message's content. The base64 of an image is not a field, so that it is never decoded."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    arguments: Any = None
+    mimeType: str | None = None
+
+
+Content = str | list[Block] | None
+
+
+class Body(msgspec.Struct, gc=False):
+    """The `message` of an entry, of any role."""
+
+    role: str = ""
+    content: Content = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    stopReason: str | None = None
+    toolCallId: str | None = None
+    toolName: str | None = None
+    isError: bool | None = None
+    customType: str | None = None
+    command: str | None = None
+    output: str | None = None
+    excludeFromContext: bool | None = None
+
+
+class Record(msgspec.Struct, gc=False):
+    """A line of a session. `parentId` is null at a root, and empty if it is missing, as in version 1."""
+
+    type: str = ""
+    id: str = ""
+    parentId: str | None = ""
+    timestamp: str | None = None
+    cwd: str | None = None
+    message: Body | None = None
+    content: Content = None
+    customType: str | None = None
+    summary: str | None = None
+    name: str | None = None
+    targetId: str | None = None
+    replacement: Any = None
+    cortext: RunMark | None = None
+
+
+decoder = msgspec.json.Decoder(Record)
+
+
+def blocks_of(content: Content) -> list[Block]:
+    """Return a content of either form as a list of blocks."""
+    if isinstance(content, str):
+        return [Block("text", content)] if content else []
+    return content or []
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PiReader(FileReader[Pi]):
+    """Finds and reads the sessions."""
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield every `<time>_<session>.jsonl` in the folder of every project."""
+        if project is not None:
+            real = os.path.realpath(project)
+            for found in self._in_folder(self.tool.folder(real)):
+                first = header(found.path)
+                if first is not None and first.cwd == real:
+                    found.project = real
+                    yield found
+        elif os.path.isabs(self.tool.chosen_folder):
+            yield from self._in_folder(self.tool.chosen_folder)
+        else:
+            for folder in entries(os.path.join(self.tool.agent, "sessions")):
+                yield from self._in_folder(folder.path)
+
+    def _in_folder(self, folder: str) -> Iterator[Transcript]:
+        for entry in entries(folder):
+            name = _NAME.fullmatch(entry.name)
+            if name and KEY.fullmatch(name["key"]) and not (entry.is_symlink() and os.path.isfile(entry.path)):
+                found = file_transcript(self.tool.name, name["key"], entry.path)
+                if found is not None:
+                    yield found
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the session at any path, recognised by its first line."""
+        first = header(path)
+        return file_transcript(self.tool.name, first.id, path) if first is not None else None
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files among the sessions; in a folder that the user chose, those of lines."""
+        if not self.tool.chosen_folder:
+            return unlisted_below(self.tool.sessions, listed, self.tool.title)
+        return unlisted((path for path in files_below(self.tool.sessions) if ".jsonl" in path), listed, self.tool.title)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.tool.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self.tool, self.tool.sessions, path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> PiReading:
+        """Return the messages; with a cursor, only those added since."""
+        return PiReading(transcript, cursor)
+
+    def has(self, key: str, project: str) -> bool:
+        """Whether there is a session with this id, in this project or in any other."""
+        here = self._in_folder(self.tool.folder(project))
+        return any(found.key == key for found in here) or any(found.key == key for found in self.transcripts())
+
+
+def header(path: str) -> Record | None:
+    """Return the first line of a session; None if the file is not a session of Pi."""
+    lines = ForeignLines(path, 0, Counts())
+    try:
+        for line in lines:
+            for record in lines.decode(line, decoder, Record):
+                return record if record.type == SESSION and record.id and record.cwd is not None else None
+    except (OSError, UnsafePath):
+        pass
+    return None
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
 # An answer that Pi stores although it was cut off, and does not send to the model again.
 _CUT = frozenset(("error", "aborted"))

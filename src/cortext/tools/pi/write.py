@@ -9,27 +9,112 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from cortext.io import durable
+from cortext.errors import NotFound
+from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
-from cortext.tools.base import Transcript, Written
-from cortext.tools.pi.read import PiReading
-from cortext.tools.pi.records import MESSAGE, SESSION, TITLE, Record
-from cortext.tools.shared.lines import one_line_each
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.pi.adapter import Pi
+from cortext.tools.pi.read import (
+    COMPACTION,
+    EDIT,
+    KEY,
+    MESSAGE,
+    SESSION,
+    TITLE,
+    PiReader,
+    PiReading,
+    Record,
+    decoder,
+    header,
+)
+from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 
 # The session does not say which of Pi's providers a model of another tool belongs to.
 _PROVIDER = "cortext"
+REMOVED = "message that was removed from the context of Pi"
+REPLACED = "message that Pi sends with another text"
+
+
+class PiWriter(FileWriter[Pi]):
+    """Writes sessions, and says how Pi is started with one."""
+
+    def __init__(self, tool: Pi) -> None:
+        super().__init__(tool)
+        self.reader = PiReader(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a copy, unless Pi still has that session; return the session's id."""
+        first = header(copy)
+        if first is None or not KEY.fullmatch(first.id):
+            raise NotFound(f"not a session of {self.tool.title}: {copy}", kept="nothing was changed")
+        project = os.path.realpath(project)
+        if not self.reader.has(first.id, project):
+            target = self._new_path(first.id, project)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
+        return first.id
+
+    def _new_path(self, key: str, project: str) -> str:
+        stamp = time.strftime("%Y-%m-%dT%H-%M-%S-000Z", time.gmtime())
+        return os.path.join(self.tool.folder(project), f"{stamp}_{key}.jsonl")
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return the messages that were edited out of the context; None after a compaction."""
+        return withheld(transcript.path)
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report."""
+        return Written.of(Turns(messages))
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session of the project. It gets another id if `key` is taken or cannot be one."""
+        project = os.path.realpath(project)
+        if not KEY.fullmatch(key) or self.reader.has(key, project):
+            key = str(uuid.uuid4())
+        path = self._new_path(key, project)
+        return write_session(
+            path, messages, key=key, project=project, title=title, model=self._model_entry(model), note=note
+        )
+
+    def _model_entry(self, model: str) -> dict[str, str] | None:
+        """Return the given model (`provider/id`), or the user's default, as an entry of a session has it."""
+        settings = self.tool.user_settings
+        provider, _, name = model.partition("/")
+        if not name:
+            provider, name = settings.get("defaultProvider", ""), settings.get("defaultModel", "")
+        return {"provider": str(provider), "modelId": str(name)} if provider and name else None
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to start Pi interactively with that session open."""
+        check_argument(prompt)
+        # After "--" a prompt that begins with a dash is not taken for an option.
+        options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
+        program = self.tool.program.path() or self.tool.program.command
+        return Launch(argv=[program, "--session", written_or_key, *options], cwd=project)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt, and return how to start Pi with it."""
+        written = self.write([], project=project, title=title, model=model, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
 
 
 def write_session(
@@ -41,9 +126,9 @@ def write_session(
     """
     normal = Turns(messages)
     turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
-    header = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
+    head = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
     durable.ensure_folder(os.path.dirname(path))
-    durable.replace_file(path, _lines(header, turns, title, model))
+    durable.replace_file(path, _lines(head, turns, title, model))
     with removed_unless_verified(path):
         reading = PiReading(Transcript(tool="pi", key=key, path=path))
         expected = [turn.message for turn in turns if turn.message is not None]
@@ -51,9 +136,9 @@ def write_session(
     return Written.of(normal, key, path)
 
 
-def _lines(header: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:
-    yield _line(header)
-    chain = _Chain(str(header["timestamp"]))
+def _lines(head: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:
+    yield _line(head)
+    chain = _Chain(str(head["timestamp"]))
     for run in runs(turns):
         bodies = list(_bodies(run, chain))
         messages = [turn.message for turn in run if turn.message is not None]
@@ -148,3 +233,22 @@ def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain)
 
 def _line(entry: Json) -> bytes:
     return one_line_each(encode(entry)) + b"\n"
+
+
+def withheld(path: str) -> Withheld | None:
+    """Return what was edited on the current branch; None after a compaction, which leaves a summary."""
+    lines = ForeignLines(path, 0, Counts())
+    records = (record for line in lines for record in lines.decode(line, decoder, Record))
+    found = {record.id: record for record in records if record.id and record.type != SESSION}
+    edits: dict[str, bool] = {}  # the newest edit of each entry: whether it removes it
+    record = next(reversed(found.values()), None)
+    while record is not None:
+        if record.type == COMPACTION:
+            return None
+        if record.type == EDIT and record.targetId:
+            edits.setdefault(record.targetId, record.replacement is None)
+        found.pop(record.id)
+        record = found.get(record.parentId or "")
+    removed = {target for target, removes in edits.items() if removes}
+    replaced = len(edits) - len(removed)
+    return Withheld(messages={REMOVED: removed} if removed else {}, changed={REPLACED: replaced} if replaced else {})
