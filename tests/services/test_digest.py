@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 
 from cortext.model import tokens
 from cortext.model.message import Message, Part
-from cortext.services.digest.calls import calls_in, status_of
+from cortext.services.digest.asks import decisions, open_steps, standing
+from cortext.services.digest.calls import calls_in, simple_commands, status_of
 from cortext.services.digest.digest import digest
-from cortext.services.digest.files import touched
-from cortext.services.digest.names import ranked
-from cortext.services.digest.rules import decisions, standing
-from cortext.services.digest.shell import simple_commands
-from cortext.services.digest.unfinished import steps
+from cortext.services.digest.files_and_names import ranked, used_files
 from cortext.services.text.decision_words import sounds_decided, states_decision
 
 pytestmark = pytest.mark.req("SESS-003c", "TOOL-11")
@@ -192,7 +189,7 @@ PATCH = (
     ],
 )
 def test_a_file_has_the_state_that_the_tool_left_it_in(tool: str, fields: Any, states: dict[str, str]) -> None:
-    assert {file.path: file.state for file in touched(calls_in(called(tool, fields)))} == states
+    assert {file.path: file.state for file in used_files(calls_in(called(tool, fields)))} == states
 
 
 def test_a_file_is_listed_once_with_its_last_known_state() -> None:
@@ -207,7 +204,7 @@ def test_a_file_is_listed_once_with_its_last_known_state() -> None:
             *called("Bash", {"command": "rm pond/d.py"}),
         ]
     )
-    assert [(file.path, file.state, file.times) for file in touched(calls)] == [
+    assert [(file.path, file.state, file.times) for file in used_files(calls)] == [
         ("/w/pond/d.py", "deleted", 2),
         ("/w/pond/b.py", "read", 1),
         ("/w/pond/a.py", "created", 3),
@@ -355,7 +352,7 @@ def test_standing_instructions_are_the_users_and_general() -> None:
     ids=["whole list", "plan", "one by one"],
 )
 def test_the_steps_that_are_not_done_are_open(messages: list[Message]) -> None:
-    assert steps(calls_in(messages)) == ["b"]
+    assert open_steps(calls_in(messages)) == ["b"]
 
 
 def test_the_models_question_is_open_until_the_user_replies() -> None:

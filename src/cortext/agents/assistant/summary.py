@@ -117,12 +117,11 @@ def missing_headings(text: str) -> list[str]:
 def with_facts(text: str, messages: Sequence[Message]) -> str:
     """Return the summary with the names in the last messages and the open question added, if they are missing."""
     from cortext.services.digest.calls import calls_in
-    from cortext.services.digest.files import mentioned, touched
-    from cortext.services.digest.names import ranked
+    from cortext.services.digest.files_and_names import mentioned, ranked, used_files
 
     recent = messages[-_LAST:]
     calls = calls_in(recent)
-    files = [*(file.path for file in touched(calls)), *mentioned(recent, calls)]
+    files = [*(file.path for file in used_files(calls)), *mentioned(recent, calls)]
     names = [name.word for name in ranked(recent, calls)[:_MOST_NAMES]]
     text = _add(text, _NAMES, [f"- {name}" for name in dict.fromkeys([*files, *names]) if name not in text])
     waiting = [clip(message.content, 600) for message in _unanswered(recent)]

@@ -1,7 +1,8 @@
 """What a tool call did, in any tool: which files it read or changed, which command it ran, and how that ended.
 
 The tools name the same things differently (`Edit`, `replace`, `apply_patch`; `file_path`, `filePath`, `path`), so a
-call is understood by the words in its name and by the names of its fields.
+call is understood by the words in its name and by the names of its fields. A line for a shell is taken apart into its
+simple commands: not a parser, but enough to name what was run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.services.digest.shell import simple_commands
+from cortext.services.digest.words import stands_in
 
 READ, CHANGED, CREATED, DELETED = "read", "changed", "created", "deleted"
 
@@ -41,6 +42,16 @@ _EXIT = re.compile(
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh")
 _STATUS_IN = 400  # characters at either end of a result in which its exit status is looked for
 
+_SIMPLE = re.compile(r"""(?:[^&;\n"']|"(?:\\.|[^"\\])*"|'[^']*'|(?<!&)&(?!&)|["'])+""")
+_SCRIPT = re.compile(r"\b(?:for|while|until|if|case)\b[^\n]*?(?:;|\n)\s*(?:do|then)\b|\bcase\b.*\bin\b|\w+\(\)\s*\{")
+_HEREDOC = re.compile(r"(?:[\"']?\$\(\s*cat\s*)?<<-?\s*['\"]?\w")
+
+LONGEST_COMMAND = 120  # characters of a command
+HALF_LIFE = 100  # messages after which a run counts half
+_PREPARES = re.compile(r"(?:cd|source|export|set|echo|sleep|true|pwd)\b|\w+=\S*$|#|\W*$")
+# What only shortens the output: the command before it is the same.
+_FILTERED = re.compile(r"\s*(?:2>&1|2>/dev/null)?\s*(?:\|\s*(?:tail|head|grep|rg|wc|sort|uniq|less|cat)\b[^|]*)*$")
+
 
 class FileUse(NamedTuple):
     """A file that a call used, and what the call did to it."""
@@ -49,7 +60,7 @@ class FileUse(NamedTuple):
     state: str
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A tool call with its result, if there is one, the index of its message, and what it did."""
 
     part: Part
@@ -64,14 +75,14 @@ class Call(NamedTuple):
         return _failed(self.result)
 
 
-def calls_in(messages: Sequence[Message], names: Collection[str] = ()) -> list[Call]:
+def calls_in(messages: Sequence[Message], names: Collection[str] = ()) -> list[ToolCall]:
     """Return every tool call with its result, in order; with `names`, only those whose input contains one of them."""
     calls = []
     for part, result, index in paired(messages):
         if names and not contains(part, names):
             continue
         command = command_in(part.input)
-        calls.append(Call(part, result, index, command, files_of(part, result, command)))
+        calls.append(ToolCall(part, result, index, command, files_of(part, result, command)))
     return calls
 
 
@@ -129,7 +140,7 @@ def command_in(fields: Any) -> str:
     return ""
 
 
-def status_of(call: Call) -> str:
+def status_of(call: ToolCall) -> str:
     """Return how a command ended: `ok`, `exit 1`, `failed`, or nothing if that is unknown."""
     return status_in(call.result)
 
@@ -199,3 +210,65 @@ def _in_command(line: str) -> list[FileUse]:
         words = (word.strip("'\"();,") for word in command.split())
         found += [FileUse(word, state) for word in words if ("/" in word or prints) and _FILE_NAME.fullmatch(word)]
     return found
+
+
+def simple_commands(line: str) -> list[str]:
+    """Return the commands that a line runs one after the other, each on one line, without a text that they are given.
+
+    Loops and conditions stay in one piece.
+    """
+    heredoc = _HEREDOC.search(line)
+    line = f"{line[: heredoc.start()].rstrip()} …" if heredoc else line
+    line = line.replace("\\\n", " ")
+    parts = [line] if _SCRIPT.search(line) else _SIMPLE.findall(line)
+    return [squeezed for part in parts if (squeezed := " ".join(part.split()))]
+
+
+class CommandRun(NamedTuple):
+    """A command line, how it ended last, how often it was run, and the index of the message that ran it last."""
+
+    line: str
+    status: str
+    times: int
+    at: int
+
+
+def runs(calls: Sequence[ToolCall], count: int) -> list[CommandRun]:
+    """Return the commands among these calls, the likeliest to be needed first: run often, and lately.
+
+    `count` is the number of messages.
+    """
+    found: dict[str, CommandRun] = {}
+    weights: dict[str, float] = {}
+    for call in calls:
+        lines = _worth_showing(call.command)
+        status = status_of(call) if lines else ""
+        for position, line in enumerate(lines, 1):
+            times = found[line].times + 1 if line in found else 1
+            # Which command of a chain failed is unknown: most likely the last one that was run.
+            known = status if status == "ok" or position == len(lines) else ""
+            found[line] = CommandRun(line, known, times, call.at)
+            weights[line] = weights.get(line, 0.0) + 0.5 ** ((count - call.at) / HALF_LIFE)
+    return sorted(found.values(), key=lambda run: (-weights[run.line], -run.at))
+
+
+def _worth_showing(line: str) -> list[str]:
+    """Return the commands of a line, without those that only prepare others and without what shortens the output."""
+    shown = (_FILTERED.sub("", part) for part in simple_commands(line) if not _PREPARES.match(part))
+    said = " ".join(line.replace("\\\n", " ").split())
+    short = (_short(part) for part in shown)
+    return list(dict.fromkeys(part for part in short if part and _was_run(part, said)))
+
+
+def _short(command: str) -> str:
+    """Return a command cut after a whole word, with an ellipsis; empty if not even its first word is short."""
+    if len(command) <= LONGEST_COMMAND:
+        return command
+    kept = command[: LONGEST_COMMAND - 1].rpartition(" ")[0]
+    return f"{kept} …" if kept else ""
+
+
+def _was_run(command: str, said: str) -> bool:
+    """Whether every piece of a command, between what was left out of it, stands in the line as it was run."""
+    pieces = [piece for piece in (piece.strip() for piece in command.split("…")) if piece]
+    return all(stands_in(said, piece) for piece in pieces)

@@ -11,12 +11,20 @@ from collections.abc import Callable, Iterable, Sequence
 from cortext.model import tokens
 from cortext.model.amounts import amount
 from cortext.model.message import Message
-from cortext.services.digest import asks, rules, unfinished
-from cortext.services.digest.asks import Turn
-from cortext.services.digest.calls import READ, Call, calls_in
-from cortext.services.digest.commands import Run, runs
-from cortext.services.digest.files import Touched, common_root, endings, mentioned, relative, touched
-from cortext.services.digest.names import Name, names_in, ranked
+from cortext.services.digest import asks
+from cortext.services.digest.asks import UserTurn
+from cortext.services.digest.calls import READ, CommandRun, ToolCall, calls_in, runs
+from cortext.services.digest.files_and_names import (
+    Identifier,
+    UsedFile,
+    common_root,
+    endings,
+    mentioned,
+    names_in,
+    ranked,
+    relative,
+    used_files,
+)
 from cortext.services.digest.words import stands_in
 from cortext.services.text.clip import clip, clip_tokens
 
@@ -97,21 +105,21 @@ def digest(messages: Sequence[Message], *, budget: int, first: Sequence[Message]
     page = _Page(budget, known)
     calls = calls_in(messages)
     turns = asks.turns(messages)
-    files = touched(calls)
+    files = used_files(calls)
     root = common_root([file.path for file in files])
     if turns:
         _last_ask(page, messages, turns[-1])
         _done(page, messages, turns[-1], files, [call for call in calls if call.at >= turns[-1].start], root)
-    left = [*unfinished.steps(calls), *filter(None, [unfinished.question(messages)])]
+    left = [*asks.open_steps(calls), *filter(None, [asks.open_question(messages)])]
     page.section("Still open", left, page.room(OPEN), again=True)
     _task(page, turns, calls)
-    page.section("Standing instructions of the user", rules.standing([*first, *messages]), page.room(STANDING))
-    page.section("Decided", rules.decisions(messages, calls), page.room(DECIDED))
+    page.section("Standing instructions of the user", asks.standing([*first, *messages]), page.room(STANDING))
+    page.section("Decided", asks.decisions(messages, calls), page.room(DECIDED))
     _facts(page, messages, calls, files, root)
     return clip_tokens("\n".join(page.lines), budget)
 
 
-def _last_ask(page: _Page, messages: Sequence[Message], turn: Turn) -> None:
+def _last_ask(page: _Page, messages: Sequence[Message], turn: UserTurn) -> None:
     answers = asks.answered_before(messages, turn) if turn.is_short else ""
     label = "The user asked last: "
     reply = f' (in answer to "{clip(answers, _QUOTED_SHORT)}")' if answers else ""
@@ -120,7 +128,12 @@ def _last_ask(page: _Page, messages: Sequence[Message], turn: Turn) -> None:
 
 
 def _done(
-    page: _Page, messages: Sequence[Message], turn: Turn, files: Sequence[Touched], calls: Sequence[Call], root: str
+    page: _Page,
+    messages: Sequence[Message],
+    turn: UserTurn,
+    files: Sequence[UsedFile],
+    calls: Sequence[ToolCall],
+    root: str,
 ) -> None:
     changed = [relative(file.path, root) for file in files if file.state != READ and file.at >= turn.start]
     facts = []
@@ -142,7 +155,7 @@ def _done(
         page.add(f"The model said last: {clip_tokens(' '.join(words.split()), room)}")
 
 
-def _task(page: _Page, turns: Sequence[Turn], calls: Sequence[Call]) -> None:
+def _task(page: _Page, turns: Sequence[UserTurn], calls: Sequence[ToolCall]) -> None:
     """Add the ask that the current task began with, and those between it and the last one."""
     current = asks.task(turns, calls)
     if len(current) < 2:
@@ -155,7 +168,7 @@ def _task(page: _Page, turns: Sequence[Turn], calls: Sequence[Call]) -> None:
 
 
 def _facts(
-    page: _Page, messages: Sequence[Message], calls: Sequence[Call], files: Sequence[Touched], root: str
+    page: _Page, messages: Sequence[Message], calls: Sequence[ToolCall], files: Sequence[UsedFile], root: str
 ) -> None:
     """Add the files with the names seen in them, those that were only named, the commands, and the other names."""
     room = page.left - int(page.budget * NAMES_LEFT)
@@ -204,7 +217,7 @@ def _fitting(entries: Sequence[str], room: int, shown: Callable[[str], str] = st
     return fitting
 
 
-def _likeliest(names: Sequence[Name], room: int, known: set[str]) -> list[Name]:
+def _likeliest(names: Sequence[Identifier], room: int, known: set[str]) -> list[Identifier]:
     """Return the likeliest names that fit and that the reader does not have, each a whole word of a text."""
     chosen = []
     left = 4 * room
@@ -218,6 +231,6 @@ def _likeliest(names: Sequence[Name], room: int, known: set[str]) -> list[Name]:
     return chosen
 
 
-def _shown_run(run: Run, *, times: bool = False) -> str:
+def _shown_run(run: CommandRun, *, times: bool = False) -> str:
     again = f" ({run.times} times)" if times and run.times > 1 else ""
     return f"`{run.line}` {run.status}".rstrip() + again

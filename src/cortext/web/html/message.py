@@ -25,7 +25,7 @@ from cortext.model.message import (
     marks_of,
 )
 from cortext.safety import terminal
-from cortext.services.digest.calls import Call, calls_in, status_of
+from cortext.services.digest.calls import ToolCall, calls_in, status_of
 from cortext.services.text.edits import Edit, edits_of
 from cortext.web.html import bounded, diff, markdown
 from cortext.web.html.code import spans
@@ -160,7 +160,7 @@ class _Shown:
         self,
         message: Message,
         addresses: Addresses,
-        calls: dict[int, Call],
+        calls: dict[int, ToolCall],
         home: dict[int, int],
         answered: set[int],
         *,
@@ -205,7 +205,7 @@ class _Shown:
     def _more(self, left: int) -> str:
         return self._addresses.full(self._message.seq) if left else ""
 
-    def _call(self, call: Call) -> Block:
+    def _call(self, call: ToolCall) -> Block:
         edits = _edits(call.part)
         pieces, left = [], 0
         if edits:
@@ -259,7 +259,7 @@ class _Shown:
         mark = shown.rfind("[masked ", -60)
         return shown[:mark] if mark >= 0 and "]" not in shown[mark:] else shown
 
-    def _summary(self, call: Call, edited: list[str]) -> str:
+    def _summary(self, call: ToolCall, edited: list[str]) -> str:
         """Return the line for a folded call: the command, the files, or the beginning of its input."""
         text = call.command or ", ".join(dict.fromkeys(edited or [use.path for use in call.files]))
         text = text or (_json(call.part.input) if call.part.input else "")
