@@ -12,7 +12,7 @@ import msgspec
 from cortext.io import durable, new_files
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
-from cortext.tools.shared.building import MessageBuilder, output_of
+from cortext.tools.shared.building import output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
 from cortext.tools.shared.folders import changed_below
 from cortext.tools.shared.leftovers import unlisted_below
@@ -118,10 +118,6 @@ def _project(env: Any) -> str:
 class ThreadReading(WholeReading):
     """The messages of one thread."""
 
-    def __init__(self, transcript: Transcript) -> None:
-        super().__init__(transcript)
-        self._builder = MessageBuilder(self.about, self.counts)
-
     def __iter__(self) -> Iterator[Message]:
         data = read_document(self.transcript.path)
         thread = object_of(data)
@@ -151,13 +147,13 @@ class ThreadReading(WholeReading):
         identity = (
             f"{self.transcript.key}#{number}"
             if isinstance(number, int | str)
-            else self._builder.identity(self.transcript.key, kind, str(record.get("content")))
+            else self.builder.identity(self.transcript.key, kind, str(record.get("content")))
         )
         usage = field(record, "usage")
         model = word(usage, "model") if role == ASSISTANT else ""
         self.about.model = model or self.about.model
         unfinished = word(record, "state", "type") in _UNFINISHED
-        return self._builder.messages(
+        return self.builder.messages(
             self._parts(record.get("content"), identity),
             role=role,
             identity=f"{identity}.unfinished" if unfinished else identity,
@@ -170,7 +166,7 @@ class ThreadReading(WholeReading):
     def _parts(self, content: Any, identity: str) -> list[Part]:
         """Return the parts of a message. Results, and shell lines of the user, are in a form of Amp's own."""
         if not isinstance(content, list):
-            return self._builder.parts(content, identity)
+            return self.builder.parts(content, identity)
         found: list[Part] = []
         for number, block in enumerate(content):
             if word(block, "type") == "tool_result" and isinstance(field(block, "run"), dict):
@@ -179,7 +175,7 @@ class ThreadReading(WholeReading):
                 output = word(block, "toolRun", "result", "output")
                 found.append(Part(TEXT, text=f"$ {word(block, 'args', 'cmd')}\n{output}"))
             else:
-                found.extend(self._builder.parts([block], f"{identity}/{number}"))
+                found.extend(self.builder.parts([block], f"{identity}/{number}"))
         return found
 
     def _note_summary(self, record: Object) -> None:

@@ -9,9 +9,8 @@ import msgspec
 
 from cortext.model.message import ASSISTANT, BEGINNING, FILE, TEXT, USER, Message, Part
 from cortext.tools.base import Transcript, TranscriptReading
-from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of, salvaged
-from cortext.tools.shared.exports import ExportTool, Raw
+from cortext.tools.shared.exports import ExportTool
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import field, milliseconds, moment, objects, word
@@ -26,23 +25,17 @@ class _Head(msgspec.Struct):
     created_at: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Head)
-
-
 class ClaudeAi(ExportTool):
     """The adapter for exports of Claude.ai; it only reads."""
 
     name = "claude-ai"
     title = "Claude.ai"
+    decoder = msgspec.json.Decoder(_Head)
     marker = b'"chat_messages"'
     key_pattern = rb'"uuid"\s*:\s*"([^"\\]{1,100})"'
 
-    def describe(self, raw: Raw) -> tuple[str, int] | None:
-        """Return the id of a conversation and when it was changed; None if this is not one, or damaged."""
-        try:
-            head = _decoder.decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+    def identity(self, head: _Head) -> tuple[str, int] | None:
+        """Return the id of a conversation and when it was changed."""
         return head.uuid, milliseconds(head.updated_at or head.created_at)
 
     def reading(self, transcript: Transcript, data: bytes) -> TranscriptReading:
@@ -56,7 +49,6 @@ class ClaudeAiReading(WholeReading):
     def __init__(self, transcript: Transcript, data: bytes) -> None:
         super().__init__(transcript)
         self._data = data
-        self._builder = MessageBuilder(self.about, self.counts)
         self._ends: dict[str, str] = {}  # message: the last of those that we made of it
         self._last = ""
 
@@ -85,12 +77,12 @@ class ClaudeAiReading(WholeReading):
             note(self.counts.unknown, f"message of {word(record, 'sender') or 'nobody'}")
             return []
         text = word(record, "text")
-        identity = word(record, "uuid") or self._builder.identity(self.transcript.key, role, text)
+        identity = word(record, "uuid") or self.builder.identity(self.transcript.key, role, text)
         content = _with_call_ids(objects(record, "content"), identity)
-        parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
+        parts = self.builder.parts(content, f"{self.transcript.key}#{identity}")
         if not parts and text:
             parts = [Part(TEXT, text=text)]
-        made = self._builder.messages(
+        made = self.builder.messages(
             [*parts, *_files(record)],
             role=role,
             identity=identity,

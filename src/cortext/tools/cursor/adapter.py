@@ -7,17 +7,71 @@ message (`bubbleId:ID:MESSAGE`). Older versions kept them in the database of eac
 from __future__ import annotations
 
 import os
+import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
+import msgspec
+
+from cortext.model.amounts import amount
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
+from cortext.tools.cursor.read import CursorReading
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.documents import object_of
 from cortext.tools.shared.leftovers import Tables
 from cortext.tools.shared.local import LocalTool
-from cortext.tools.shared.rows import RowTool
+from cortext.tools.shared.rows import RowTool, query
+from cortext.tools.shared.sqlite import columns, connection, text_of
+from cortext.tools.shared.values import objects, word
+from cortext.tools.shared.vscode import folder_of_workspace, user_folders
 
-if TYPE_CHECKING:
-    import sqlite3
+_FILE = "state.vscdb"
+_CHATS = "workbench.panel.aichat.view.aichat.chatdata"
+_COMPOSERS = "composer.composerData"
+_CONVERSATIONS = """
+SELECT key, CAST(value AS BLOB) FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;'
+"""
+# The index of the keys is enough for this, so that no message is read.
+_SIZES = """
+SELECT substr(key, 10, instr(substr(key, 10), ':') - 1), count(*) FROM cursorDiskKV
+WHERE key >= 'bubbleId:' AND key < 'bubbleId;' GROUP BY 1
+"""
+# A reply grows in its own row, and nothing else has to change with it.
+_LENGTH = "SELECT length(CAST(value AS BLOB)) FROM cursorDiskKV WHERE key = ?"
+_VALUE = "SELECT key, value FROM cursorDiskKV WHERE key = ?"
+_ITEM = "SELECT value FROM ItemTable WHERE key = ?"
+_READ = ("composerData:", "bubbleId:")
+# The kinds of keys that hold nothing but what is in the messages too, or what Cursor needs for its editor.
+_HARMLESS = (
+    *("agentKv:", "checkpointId:", "codeBlockDiff:", "codeBlockPartialInlineDiffFates:", "codeblockdata:"),
+    *("composer.content.", "composer.autoAccept", "composerVirtualRowHeights:", "fileData:", "inlineDiff"),
+    *("mcpToolResult:", "messageRequestContext:", "ofsBlock:", "ofsContent:", "patch-graph:", "taskInputs:"),
+)
+_SAMPLES = 20  # values of a kind that are looked at
+_LOOKED_AT = 1 << 16  # bytes of each
+_KINDS = 1_000
+_LONG = 200  # characters of a text that is no JSON
+_AFTER = "\U0010ffff"
+# Most keys are Cursor's own affair (checkpoints, diffs, caches), and no list of them is complete. So a key of an
+# unknown kind is told only if its values look like something that was said: a field for words, a role or a list of
+# messages that has something in it.
+_SPOKEN = re.compile(
+    rb'"(?:raw_?|rich_?)?(?:text|role|content|messages?|prompt|response|answer|\w*conversation\w*|\w*bubbles?\w*)"'
+    rb'\s*:\s*(?:"[^"]|\d|\[\s*[^\]\s]|\{\s*[^}\s])',
+    re.IGNORECASE,
+)
+_NEXT = "SELECT key FROM cursorDiskKV WHERE key > ? AND typeof(key) = 'text' ORDER BY key LIMIT 1"
+_COUNT = "SELECT count(*) FROM cursorDiskKV WHERE key >= ? AND key < ?"
+_VALUES = """
+SELECT substr(CAST(value AS BLOB), 1, ?) FROM cursorDiskKV WHERE key >= ? AND key < ? AND value IS NOT NULL LIMIT ?
+"""
+_ODD_KEYS = "SELECT count(*) FROM cursorDiskKV WHERE typeof(key) != 'text'"
+# Older versions kept whole conversations in one item.
+_ITEMS = """
+SELECT key, count(*) FROM ItemTable WHERE key NOT IN (?, ?)
+AND (CAST(value AS TEXT) LIKE '%"bubbles":[{%' OR CAST(value AS TEXT) LIKE '%"conversation":[{%') GROUP BY key
+"""
 
 
 class Cursor(RowTool, LocalTool):
@@ -27,41 +81,220 @@ class Cursor(RowTool, LocalTool):
     title = "Cursor"
     tested_version = ""
     command = "cursor"
-    database_name = "state.vscdb"
+    database_name = _FILE
     proof = "samples"
     beside = ("state.vscdb.backup",)
     tables: ClassVar[Tables] = {"cursorDiskKV": ("key", "value"), "ItemTable": ("key", "value")}
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the database of all projects, and that of each."""
-        from cortext.tools.cursor.store import databases_in
-        from cortext.tools.shared.vscode import user_folders
-
-        return [path for user in user_folders(self.home, self.environ, ("Cursor",)) for path in databases_in(user)]
+        users = user_folders(self.home, self.environ, ("Cursor",))
+        return [
+            os.path.join(folder, _FILE)
+            for user in users
+            for folder in (os.path.join(user, "globalStorage"), *_workspaces(user))
+        ]
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the tables, and in those that are known the keys and records, that may hold what was said."""
-        from cortext.tools.cursor.unread import leftovers_in
-
         yield from super().leftovers(listed)
         for path in self.databases():
             if os.path.exists(path):
-                yield from leftovers_in(path, {found.key for found in listed if found.path == path})
+                yield from _leftovers_in(path, {found.key for found in listed if found.path == path})
 
     def sessions(self, database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
         """Yield the conversations of one database."""
-        from cortext.tools.cursor.store import sessions
-
-        return sessions(database, path, self.name)
+        if columns(database, "cursorDiskKV"):
+            yield from _current(database, path)
+        if columns(database, "ItemTable"):
+            project = folder_of_workspace(os.path.dirname(path))
+            changed = os.stat(path).st_mtime_ns
+            for key, record in _old(database).items():
+                size, when = len(msgspec.json.encode(record)), _time(record, changed)
+                yield Transcript(tool=self.name, key=key, path=path, project=project, size=size, changed=when)
 
     def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
-        """Yield the rows of one conversation."""
-        from cortext.tools.cursor.store import rows
-
-        return rows(database, key)
+        """Yield the record of a conversation, and then its messages in order."""
+        if columns(database, "cursorDiskKV"):
+            found = list(query(database, "conversation", _VALUE, (f"composerData:{key}",)))
+            if found:
+                yield from found
+                headers = objects(object_of(text_of(found[0].values["value"])), "fullConversationHeadersOnly")
+                names = [f"bubbleId:{key}:{word(header, 'bubbleId')}" for header in headers]
+                if names and not any(database.execute(_LENGTH, (name,)).fetchone() for name in names):
+                    # One without a value is counted as damage.
+                    yield Piece("message", {"key": "the rows of all messages"})
+                for name in names:
+                    yield from query(database, "message", _VALUE, (name,))
+                return
+        record = _old(database).get(key)
+        if record is not None:
+            yield Piece("conversation", {"value": msgspec.json.encode(record).decode("utf-8")})
 
     def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
         """Return the messages in these rows."""
-        from cortext.tools.cursor.read import CursorReading
-
         return CursorReading(transcript, pieces)
+
+
+class _Conversation(msgspec.Struct, rename="camel"):
+    """What the list needs; the rest of the record may be many megabytes."""
+
+    created_at: Any = None
+    last_updated_at: Any = None
+    full_conversation_headers_only: list[msgspec.Raw] | None = None
+    conversation: list[msgspec.Raw] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Conversation)
+
+
+def _current(database: sqlite3.Connection, path: str) -> Iterator[Transcript]:
+    projects: dict[str, str] | None = None
+    sizes = dict(database.execute(_SIZES))
+    for name, value in database.execute(_CONVERSATIONS):
+        key = text_of(name).partition(":")[2]
+        try:
+            head = _decoder.decode(value or b"")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            head = None  # it is listed, so that reading it reports the damage
+        if head is not None and not (head.full_conversation_headers_only or head.conversation):
+            continue  # opened, but nothing was said
+        if projects is None:
+            projects = _projects(os.path.dirname(os.path.dirname(path)))
+        changed = (head.last_updated_at or head.created_at) if head is not None else 0
+        yield Transcript(
+            tool=Cursor.name,
+            key=key,
+            path=path,
+            project=projects.get(key, ""),
+            size=len(value or b"") + sizes.get(key, 0) + _last_length(database, key, head),
+            changed=changed if isinstance(changed, int) and changed else 1,
+        )
+
+
+def _last_length(database: sqlite3.Connection, key: str, head: _Conversation | None) -> int:
+    """Return the length of a conversation's last message; 0 if it is not in a row of its own."""
+    if head is None or not head.full_conversation_headers_only:
+        return 0
+    last = word(object_of(bytes(head.full_conversation_headers_only[-1]).decode("utf-8", "replace")), "bubbleId")
+    row = database.execute(_LENGTH, (f"bubbleId:{key}:{last}",)).fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def _old(database: sqlite3.Connection) -> dict[str, dict[str, Any]]:
+    """Return the conversations that are complete in the database of a project, by id."""
+    found = {}
+    for chat in objects(_item(database, _CHATS), "tabs"):
+        if word(chat, "tabId") and objects(chat, "bubbles"):
+            found[word(chat, "tabId")] = chat
+    for composer in objects(_item(database, _COMPOSERS), "allComposers"):
+        if word(composer, "composerId") and objects(composer, "conversation"):
+            found[word(composer, "composerId")] = composer
+    return found
+
+
+def _item(database: sqlite3.Connection, key: str) -> Any:
+    row = database.execute(_ITEM, (key,)).fetchone()
+    return object_of(text_of(row[0])) if row else None
+
+
+def _time(record: dict[str, Any], otherwise: int) -> int:
+    found = record.get("lastUpdatedAt") or record.get("lastSendTime") or record.get("createdAt")
+    return found if isinstance(found, int) and found > 0 else otherwise
+
+
+def _projects(user: str) -> dict[str, str]:
+    """Return the project folder of each conversation, as the databases of the projects list them."""
+    found: dict[str, str] = {}
+    for folder in _workspaces(user):
+        project = folder_of_workspace(folder)
+        path = os.path.join(folder, _FILE)
+        if not project or not os.path.exists(path):
+            continue
+        try:
+            with connection(path) as database:
+                listed = _item(database, _COMPOSERS)
+        except sqlite3.Error:
+            continue  # its own listing reports it
+        found.update((word(composer, "composerId"), project) for composer in objects(listed, "allComposers"))
+    return found
+
+
+def _workspaces(user: str) -> list[str]:
+    storage = os.path.join(user, "workspaceStorage")
+    return [os.path.join(storage, name) for name in sorted(os.listdir(storage))] if os.path.isdir(storage) else []
+
+
+def _leftovers_in(path: str, listed: set[str]) -> Iterator[Leftover]:
+    """Yield what one database has beside these conversations. One that cannot be read is listed as a transcript."""
+    try:
+        with connection(path) as database:
+            if columns(database, "cursorDiskKV") >= {"key", "value"}:
+                yield from (Leftover(path, why) for why in (*_conversations(database, listed), *_kinds(database)))
+            if columns(database, "ItemTable") >= {"key", "value"}:
+                yield from (Leftover(path, why) for why in _items(database))
+    except sqlite3.Error:
+        return
+
+
+def _conversations(database: sqlite3.Connection, listed: set[str]) -> Iterator[str]:
+    """Yield how many conversations have no message in a known field, and how many messages no conversation."""
+    odd = sum(
+        text_of(name).partition(":")[2] not in listed and not _is_empty(value)
+        for name, value in database.execute(_CONVERSATIONS)
+    )
+    if odd:
+        yield f"{amount(odd, 'record')} of conversations without a field of messages that is known"
+    counts = {text_of(key): count for key, count in database.execute(_SIZES)}
+    strays = [key for key in counts if key not in listed and _are_spoken(database, f"bubbleId:{key}:")]
+    if strays:
+        yield f"it has {amount(sum(counts[key] for key in strays), 'message')} of no conversation that is listed"
+
+
+def _is_empty(value: bytes | None) -> bool:
+    """Whether a record says that nothing was said: a known field of messages is there, and empty."""
+    record: Any = object_of(text_of(value)) or {}
+    is_known = any(record.get(name) == [] for name in ("fullConversationHeadersOnly", "conversation"))
+    return is_known or not _is_spoken(value or b"")
+
+
+def _kinds(database: sqlite3.Connection) -> Iterator[str]:
+    """Yield the kinds of keys that are not known and hold what may have been said."""
+    key, kinds = "", 0
+    while (row := database.execute(_NEXT, (key,)).fetchone()) is not None and kinds < _KINDS:
+        name = text_of(row[0])
+        known = next((kind for kind in (*_READ, *_HARMLESS) if name.startswith(kind)), "")
+        kind = known or (name[: name.index(":") + 1] if ":" in name else name)
+        key = kind + _AFTER
+        if known:
+            continue
+        kinds += 1
+        if _are_spoken(database, kind):
+            (count,) = database.execute(_COUNT, (kind, key)).fetchone()
+            yield f"its keys {kind[:60]} ({amount(count, 'row')}) are of a kind that is not known yet"
+    (count,) = database.execute(_ODD_KEYS).fetchone()
+    if count:
+        yield f"it has {amount(count, 'row')} whose key is no text"
+
+
+def _are_spoken(database: sqlite3.Connection, kind: str) -> bool:
+    """Whether one of the first values of this kind of keys looks like something that was said."""
+    values = database.execute(_VALUES, (_LOOKED_AT, kind, kind + _AFTER, _SAMPLES))
+    return any(_is_spoken(value) for (value,) in values)
+
+
+def _is_spoken(value: bytes) -> bool:
+    """Whether a value looks like something that was said: JSON with words or a role in it, or a long text."""
+    if value.lstrip()[:1] in (b"{", b"["):
+        return _SPOKEN.search(value) is not None
+    return len(value) >= _LONG and value.count(b" ") * 20 >= len(value)
+
+
+def _items(database: sqlite3.Connection) -> Iterator[str]:
+    """Yield what the older table has: conversations under unknown keys, and a known key that cannot be read."""
+    for key, _ in database.execute(_ITEMS, (_CHATS, _COMPOSERS)):
+        yield f"its item {text_of(key)[:60]} is of a kind that is not known yet"
+    for key in (_CHATS, _COMPOSERS):
+        row = database.execute("SELECT value FROM ItemTable WHERE key = ?", (key,)).fetchone()
+        if row is not None and row[0] and object_of(text_of(row[0])) is None:
+            yield f"its item {key} is not JSON"

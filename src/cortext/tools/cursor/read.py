@@ -7,7 +7,6 @@ from typing import Any
 
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Transcript
-from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.documents import object_of
 from cortext.tools.shared.lines import derived_id, note
@@ -24,7 +23,6 @@ class CursorReading(RowReading):
 
     def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
         super().__init__(transcript, pieces)
-        self._builder = MessageBuilder(self.about, self.counts)
         self._is_generating = False
         self._growing: set[str] = set()  # the ids of messages that are being written, as far as Cursor names them
 
@@ -66,11 +64,11 @@ class CursorReading(RowReading):
             return []
         identity = word(bubble, "bubbleId") or word(bubble, "id")
         text = word(bubble, "text") or word(bubble, "rawText")
-        identity = identity or self._builder.identity(self.transcript.key, role, text)
+        identity = identity or self.builder.identity(self.transcript.key, role, text)
         # A reply that Cursor is still writing gets another id, because it will be different when it is finished.
         unfinished = role == ASSISTANT and (identity in self._growing or (is_last and self._is_generating))
         usage = field(bubble, "tokenCount")
-        made = self._builder.messages(
+        made = self.builder.messages(
             list(_parts(bubble, text, f"{self.transcript.key}#{identity}")),
             role=role,
             identity=f"{identity}.unfinished" if unfinished else identity,

@@ -12,7 +12,6 @@ from cortext.errors import CortextError
 from cortext.io import new_files
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
 from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
-from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.documents import Object, object_of
 from cortext.tools.shared.folders import changed_below, is_uuid
 from cortext.tools.shared.jsonc import read_object
@@ -98,20 +97,19 @@ class SessionReading(WholeReading):
 
     def __init__(self, transcript: Transcript, cursor: dict[str, Any] | None) -> None:
         super().__init__(transcript)
-        self._builder = MessageBuilder(self.about, self.counts)
         offset, calls = (cursor or {}).get("offset"), (cursor or {}).get("calls")
         fits = isinstance(offset, int) and 0 <= offset <= transcript.size and isinstance(calls, dict)
         self._start = offset if fits and isinstance(offset, int) else 0
         self.is_whole = not self._start
         if self._start and isinstance(calls, dict):
-            self._builder.open_calls.update((str(call), str(name)) for call, name in calls.items())
+            self.builder.open_calls.update((str(call), str(name)) for call, name in calls.items())
 
     def __iter__(self) -> Iterator[Message]:
         lines = ForeignLines(self.transcript.path, self._start, self.counts)
         yield from self.each(self._records(lines), self._messages)
         settings = read_object(self.transcript.path.removesuffix(_ENDING) + ".settings.json")
         self.about.model = word(settings, "model") or self.about.model
-        self.cursor = {"offset": lines.end, "calls": self._builder.open_calls}
+        self.cursor = {"offset": lines.end, "calls": self.builder.open_calls}
 
     def _records(self, lines: ForeignLines) -> Iterator[Object]:
         for line in lines:
@@ -132,9 +130,9 @@ class SessionReading(WholeReading):
             note(self.counts.unknown, kind if kind and kind != "message" else "without kind or role")
             return []
         content = field(record, "message", "content")
-        identity = word(record, "id") or self._builder.identity(self.transcript.key, role, str(content))
-        parts = self._builder.parts(content, f"{self.transcript.key}#{identity}")
-        return self._builder.messages(
+        identity = word(record, "id") or self.builder.identity(self.transcript.key, role, str(content))
+        parts = self.builder.parts(content, f"{self.transcript.key}#{identity}")
+        return self.builder.messages(
             list(self._said(parts)),
             role=role,
             identity=identity,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
+from cortext.errors import CortextError
+from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
+from cortext.tools.shared.building import is_error, output_of
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.documents import Object, list_of, object_of
 from cortext.tools.shared.leftovers import Tables, unlisted_below
+from cortext.tools.shared.lines import ForeignLines, concatenated_values, note
 from cortext.tools.shared.local import LocalTool
-from cortext.tools.shared.rows import WatchedRowTool, query
+from cortext.tools.shared.rows import RowReading, WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
-from cortext.tools.shared.values import milliseconds
-
-if TYPE_CHECKING:
-    import sqlite3
+from cortext.tools.shared.values import field, milliseconds, moment, word
 
 _SESSIONS = """
 SELECT sessions.id, working_dir, updated_at, count(messages.id), max(messages.id)
@@ -24,6 +27,11 @@ FROM sessions JOIN messages ON messages.session_id = sessions.id {only} GROUP BY
 _MESSAGES = "SELECT * FROM messages WHERE session_id = ? ORDER BY created_timestamp, id"
 _STRAYS = "SELECT count(*) FROM messages WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = session_id)"
 _LINES = ".jsonl"
+_ROLES = {"user": USER, "assistant": ASSISTANT}
+_SKIPPED = (
+    *("redactedThinking", "toolConfirmationRequest", "actionRequired", "systemNotification"),
+    *("contextLengthExceeded", "summarizationRequested", "conversationCompacted"),
+)
 
 
 class Goose(WatchedRowTool, LocalTool):
@@ -69,16 +77,14 @@ class Goose(WatchedRowTool, LocalTool):
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the session in a copy or a file of lines, or the only one of a database."""
-        from cortext.tools.goose.lines import is_lines, project_of
-
-        if not is_lines(path):
+        if not _is_lines(path):
             return super().transcript_at(path)
         status = os.stat(path)
         return Transcript(
             tool=self.name,
             key=os.path.basename(path).removesuffix(_LINES),
             path=path,
-            project=project_of(path),
+            project=word(_head(path), "working_dir"),
             size=status.st_size,
             changed=status.st_mtime_ns,
         )
@@ -128,12 +134,123 @@ class Goose(WatchedRowTool, LocalTool):
 
     def pieces(self, transcript: Transcript) -> Iterator[Piece]:
         """Yield the rows of a session, or its lines."""
-        from cortext.tools.goose.lines import is_lines, pieces_of
-
-        return pieces_of(transcript.path) if is_lines(transcript.path) else super().pieces(transcript)
+        return _pieces_of(transcript.path) if _is_lines(transcript.path) else super().pieces(transcript)
 
     def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
         """Return the messages in these rows."""
-        from cortext.tools.goose.read import GooseReading
-
         return GooseReading(transcript, pieces)
+
+
+class GooseReading(RowReading):
+    """The messages of one session in the database."""
+
+    def __iter__(self) -> Iterator[Message]:
+        yield from self.each(self._records(), self._messages)
+
+    def _records(self) -> Iterator[Piece]:
+        """Yield rows, and the records of lines in the same form: a line may have two."""
+        for number, piece in enumerate(self.pieces()):
+            if piece.kind != "line":
+                yield piece
+                continue
+            values, is_complete = concatenated_values(text_of(piece.values.get("text")).encode("utf-8", "replace"))
+            for value in values:
+                if isinstance(value, dict):
+                    yield Piece("record", value)
+                else:
+                    self.damaged("unexpected shape", f"line {number + 1}")
+            if not is_complete:
+                self.damaged("not JSON", f"line {number + 1}")
+
+    def _messages(self, piece: Piece) -> list[Message]:
+        return {"session": self._session, "message": self._row, "record": self._record}[piece.kind](piece.values)
+
+    def _session(self, values: dict[str, Any]) -> list[Message]:
+        self.about.title = text_of(values.get("name")) or text_of(values.get("description"))
+        self.about.created_at = moment(text_of(values.get("created_at")))
+        self.about.model = word(object_of(text_of(values.get("model_config_json"))), "model_name")
+        return []
+
+    def _row(self, values: dict[str, Any]) -> list[Message]:
+        tokens = values.get("tokens")
+        return self._built(
+            role=text_of(values.get("role")),
+            content=list_of(text_of(values.get("content_json"))),
+            identity=text_of(values.get("message_id")) or f"{self.transcript.key}#{values.get('id')}",
+            created=values.get("created_timestamp"),
+            metadata=object_of(text_of(values.get("metadata_json"))),
+            tokens=tokens if isinstance(tokens, int) else None,
+        )
+
+    def _record(self, values: dict[str, Any]) -> list[Message]:
+        if "description" in values and "role" not in values:
+            return self._session(values)
+        role, content, created = word(values, "role"), values.get("content"), values.get("created")
+        return self._built(
+            role=role,
+            content=content,
+            identity=word(values, "id") or self.builder.identity(self.transcript.key, role, str(created), str(content)),
+            created=created,
+            metadata=values.get("metadata"),
+        )
+
+    def _built(
+        self, *, role: str, content: Any, identity: str, created: Any, metadata: Any, tokens: int | None = None
+    ) -> list[Message]:
+        """Return the messages of one record; raise TypeError if its content is not a list of objects."""
+        if role not in _ROLES:
+            note(self.counts.unknown, f"message of role {role}" if role else "without role")
+            return []
+        if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
+            raise TypeError("the content is not a list of objects")
+        parts = [part for number, item in enumerate(content) for part in self._part(item, f"{identity}/{number}")]
+        if field(metadata, "userVisible") is False:  # what Goose tells the model after a compaction
+            self.about.summary = "\n\n".join(part.text for part in parts if part.type == TEXT) or self.about.summary
+            note(self.counts.skipped, "compacted context")
+            return []
+        return self.builder.messages(
+            parts, role=_ROLES[role], identity=identity, timestamp=moment(created), tokens=tokens
+        )
+
+    def _part(self, item: dict[str, Any], reference: str) -> Iterator[Part]:
+        kind, identity = word(item, "type"), word(item, "id")
+        if kind == "text":
+            yield Part(TEXT, text=word(item, "text"))
+        elif kind in ("thinking", "reasoning"):
+            yield Part(THINKING, text=word(item, "thinking") or word(item, "text"))
+        elif kind == "image":
+            yield Part(IMAGE, ref=f"{self.transcript.key}#{reference}", media_type=word(item, "mimeType"))
+        elif kind in ("toolRequest", "frontendToolRequest"):
+            call = field(item, "toolCall", "value")
+            name = word(call, "name") or word(item, "toolCall", "error")
+            yield Part(TOOL_CALL, id=identity, name=name, input=field(call, "arguments"))
+        elif kind == "toolResponse":
+            result = field(item, "toolResult")
+            value = field(result, "value")
+            output, images = output_of(field(value, "content") if isinstance(value, dict) else value, reference)
+            failed = word(result, "status") == "error" or is_error(value)
+            yield Part(TOOL_RESULT, call_id=identity, output=output or word(result, "error"), is_error=failed)
+            yield from images
+        elif kind in _SKIPPED:
+            note(self.counts.skipped, kind)
+        else:
+            note(self.counts.unknown, f"part {kind}" if kind else "part without type")
+
+
+def _is_lines(path: str) -> bool:
+    """Whether this is a session in a file of lines."""
+    head = _head(path)
+    return head is not None and "description" in head and ("working_dir" in head or "message_count" in head)
+
+
+def _pieces_of(path: str) -> Iterator[Piece]:
+    """Yield the lines of a file, without a last one that is incomplete."""
+    for line in ForeignLines(path, 0, Counts()):
+        yield Piece("line", {"text": line.decode("utf-8", "replace")})
+
+
+def _head(path: str) -> Object | None:
+    try:
+        return object_of(next(iter(ForeignLines(path, 0, Counts())), b""))
+    except (OSError, CortextError):
+        return None

@@ -7,8 +7,9 @@ the log had a row for each answer; conversations that were held then are still i
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.shared.bundle import Piece
@@ -17,9 +18,6 @@ from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, text_of
 from cortext.tools.shared.values import milliseconds
-
-if TYPE_CHECKING:
-    import sqlite3
 
 _FOLDER = "io.datasette.llm"
 _THREADS = """
@@ -60,6 +58,10 @@ WHERE NOT EXISTS (SELECT 1 FROM messages WHERE messages.hash = message_hash)
 _FRAGMENTS = """
 SELECT DISTINCT fragments.id, fragments.content FROM chain JOIN parts ON parts.message_hash = chain.hash
 JOIN part_fragments ON part_fragments.part_id = parts.id JOIN fragments ON fragments.id = part_fragments.fragment_id
+"""
+_OLDER_FRAGMENTS = """
+SELECT fragments.content FROM prompt_fragments JOIN fragments ON fragments.id = prompt_fragments.fragment_id
+WHERE prompt_fragments.response_id = ? ORDER BY prompt_fragments."order"
 """
 _ATTACHMENTS = """
 SELECT DISTINCT attachments.id, attachments.type, attachments.path, attachments.url FROM chain
@@ -140,12 +142,30 @@ class Llm(WatchedRowTool, LocalTool):
                 yield from query(database, "attachment", _CHAIN + _ATTACHMENTS, (key,))
                 yield from query(database, "part", _CHAIN + _PARTS, (key,))
                 return
-        from cortext.tools.llm.responses import rows
-
-        yield from rows(database, key)
+        yield from _older_rows(database, key)
 
     def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
         """Return the messages in these rows."""
         from cortext.tools.llm.read import LlmReading
 
         return LlmReading(transcript, pieces)
+
+
+def _older_rows(database: sqlite3.Connection, key: str) -> Iterator[Piece]:
+    """Yield the rows of a conversation in the older tables: each answer with what belongs to it in others."""
+    yield from query(database, "thread", "SELECT id, name FROM conversations WHERE id = ?", (key,))
+    others = {
+        name: sql
+        for name, table, sql in (
+            ("calls", "tool_calls", "SELECT tool_call_id, name, arguments FROM tool_calls WHERE response_id = ?"),
+            ("results", "tool_results", "SELECT tool_call_id, name, output FROM tool_results WHERE response_id = ?"),
+            ("fragments", "prompt_fragments", _OLDER_FRAGMENTS),
+        )
+        if columns(database, table)
+    }
+    answers = "SELECT * FROM responses WHERE conversation_id = ? ORDER BY datetime_utc, id"
+    for _, values in query(database, "response", answers, (key,)):
+        values.pop("response_json", None)  # the provider's form of what the other columns have
+        for name, sql in others.items():
+            values[name] = [piece.values for piece in query(database, name, sql, (values["id"],))]
+        yield Piece("response", values)

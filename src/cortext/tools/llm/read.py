@@ -15,11 +15,11 @@ from cortext.model.message import (
     THINKING,
     TOOL_CALL,
     TOOL_RESULT,
+    USER,
     Message,
     Part,
 )
 from cortext.tools.base import Transcript
-from cortext.tools.llm.responses import messages_of
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.documents import Object, object_of
@@ -36,7 +36,6 @@ class LlmReading(RowReading):
 
     def __init__(self, transcript: Transcript, pieces: Iterable[Piece]) -> None:
         super().__init__(transcript, pieces)
-        self._builder = MessageBuilder(self.about, self.counts)
         self._fragments: dict[int, str] = {}
         self._attachments: dict[str, Row] = {}
         self._turns: dict[str, Row] = {}  # by the message that ends it, or that it answers
@@ -50,7 +49,7 @@ class LlmReading(RowReading):
                     self.damaged("missing messages", f"what was said before {identity}")
                 yield from self.each([(identity, rows)], lambda found: self._messages(*found))
             elif kind == "response":
-                yield from self.each(rows, lambda row: messages_of(row, self._builder))
+                yield from self.each(rows, lambda row: messages_of(row, self.builder))
             else:
                 self._remember(kind, rows)
             kinds.add(kind)
@@ -79,7 +78,7 @@ class LlmReading(RowReading):
         answered = role == ASSISTANT
         usage = {name: turn[name] for name in ("input_tokens", "output_tokens") if isinstance(turn.get(name), int)}
         parts = [part for number, row in enumerate(rows) for part in self._part(row, f"{identity}/{number}")]
-        return self._builder.messages(
+        return self.builder.messages(
             parts,
             role=role,
             identity=identity,
@@ -135,3 +134,36 @@ class LlmReading(RowReading):
 def _group(piece: Piece) -> tuple[str, str]:
     """Return what the pieces of one record have in common: a message is a row for each of its parts."""
     return piece.kind, text_of(piece.values.get("hash")) if piece.kind == "part" else ""
+
+
+def messages_of(values: dict[str, Any], builder: MessageBuilder) -> Iterator[Message]:
+    """Yield the results and the prompt that were sent, and the answer."""
+    identity = text_of(values.get("id"))
+    when = moment(values.get("datetime_utc"))
+    results = [
+        Part(TOOL_RESULT, call_id=_text(row, "tool_call_id"), name=_text(row, "name"), output=_text(row, "output"))
+        for row in objects(values, "results")
+    ]
+    asked = [*(_text(row, "content") for row in objects(values, "fragments")), _text(values, "prompt")]
+    texts = [Part(TEXT, text=text) for text in asked if text]
+    yield from builder.messages([*results, *texts], role=USER, identity=f"{identity}/prompt", timestamp=when)
+    said = [
+        Part(kind, text=text)
+        for kind, text in ((THINKING, _text(values, "reasoning")), (TEXT, _text(values, "response")))
+        if text
+    ]
+    for row in objects(values, "calls"):
+        arguments = _text(row, "arguments")
+        call = Part(TOOL_CALL, id=_text(row, "tool_call_id"), name=_text(row, "name"))
+        call.input = object_of(arguments) or arguments or None
+        said.append(call)
+    usage = {name: values[name] for name in ("input_tokens", "output_tokens") if isinstance(values.get(name), int)}
+    model = _text(values, "resolved_model") or _text(values, "model")
+    builder.about.model = model or builder.about.model
+    yield from builder.messages(
+        said, role=ASSISTANT, identity=identity, timestamp=when, model=model, usage=usage or None
+    )
+
+
+def _text(values: dict[str, Any], name: str) -> str:
+    return text_of(values.get(name))

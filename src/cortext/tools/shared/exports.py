@@ -38,6 +38,7 @@ class ExportTool:
     title: str
     tested_version = ""
     proof = "samples"
+    decoder: msgspec.json.Decoder[Any]  # of what the list needs: the rest of a conversation may be many megabytes
     marker: bytes  # a field that every conversation has, near its beginning
     key_pattern: bytes  # what finds the id of a damaged conversation
 
@@ -46,6 +47,14 @@ class ExportTool:
 
     def describe(self, raw: Raw) -> tuple[str, int] | None:
         """Return the id of a conversation and when it was changed; None if this is not one, or damaged."""
+        try:
+            head = self.decoder.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        return self.identity(head)
+
+    def identity(self, head: Any) -> tuple[str, int] | None:
+        """Return the same, of what the decoder returned."""
         raise NotImplementedError
 
     def reading(self, transcript: Transcript, data: bytes) -> TranscriptReading:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place_named
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ class WholeReading:
         self.about = About(project=transcript.project)
         self.counts = Counts()
         self.cursor: dict[str, Any] | None = None
+        self.builder = MessageBuilder(self.about, self.counts)
 
     def __iter__(self) -> Iterator[Message]:
         raise NotImplementedError
