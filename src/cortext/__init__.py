@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cortext.model.message import Message, Part
     from cortext.model.session import Change, Session
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AmbiguousId",
