@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from cortext.agents.alfred import main as alfred
 from cortext.agents.aur import main as aur
 from cortext.config.schema import SETTINGS
 from cortext.faces.cortext import main as cortext
+from cortext.faces.terminal.run import load_command
 from cortext.tools import registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, proof_of
 
@@ -59,10 +59,10 @@ class _Found(Exception):
         self.parser = parser
 
 
-def modules(program: str) -> dict[str, str]:
-    """Return the module of each documented command of a program; "" stands for the program without a command."""
+def values(program: str) -> dict[str, str]:
+    """Return where each documented command of a program is; "" stands for the program without a command."""
     if program == "cortext":
-        return {name: f"{cortext.PACKAGE}.{module}" for _, group in cortext.COMMANDS for name, module, _ in group}
+        return {name: cortext.value_of(place) for name, place in cortext.commands().items()}
     if program == "aur":
         return {name: f"{aur.PACKAGE}.{module}" for name, module in aur.COMMANDS.items()}
     return {"": alfred.TALK, **alfred.COMMANDS}
@@ -74,10 +74,10 @@ def parsers(program: str, command: str) -> dict[str, ArgumentParser]:
     def capture(parser: ArgumentParser, *_: object) -> None:
         raise _Found(parser)
 
-    module = importlib.import_module(modules(program)[command])
+    value = values(program)[command]
     with mock.patch.object(ArgumentParser, "parse_known_args", capture):
         try:
-            module.run(["--help"])
+            load_command(value).run(["--help"])
         except _Found as found:
             return dict(_with_children(f"{program} {command}".strip(), found.parser))
     raise AssertionError(f"{program} {command} never parses its arguments")
@@ -115,7 +115,7 @@ def page() -> str:
     lines = [HEAD]
     for program in ("cortext", "aur", "alfred"):
         lines += [f"## `{program}`", "", "| command | options |", "|---|---|"]
-        for command in modules(program):
+        for command in values(program):
             for name, parser in parsers(program, command).items():
                 named = ", ".join(f"`{option}`" for option in options(parser))
                 lines.append(f"| `{name}` | {named} |")

@@ -60,7 +60,7 @@ def _command_lines(page: Path) -> Iterator[list[str]]:
 def _options(program: str, command: str) -> set[str]:
     """Return the options of a command and its subcommands."""
     found = {"--help", "-h", "--version", "-V"}
-    if command in reference.modules(program):
+    if command in reference.values(program):
         for parser in reference.parsers(program, command).values():
             found |= set(parser._option_string_actions)
     return found
@@ -69,7 +69,7 @@ def _options(program: str, command: str) -> set[str]:
 @cache
 def _all_options() -> set[str]:
     programs = ("cortext", "aur", "alfred")
-    return {option for one in programs for command in reference.modules(one) for option in _options(one, command)}
+    return {option for one in programs for command in reference.values(one) for option in _options(one, command)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -78,11 +78,11 @@ def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
     for words in _command_lines(page):
         program, rest = words[0], words[1:]
         command = rest[0] if rest and re.fullmatch(r"[a-z][a-z-]+", rest[0]) else ""
-        if program == "alfred" and command not in reference.modules("alfred"):
+        if program == "alfred" and command not in reference.values("alfred"):
             command = ""
         elif command in cortext.HIDDEN:
             continue
-        elif command and command not in (*reference.modules(program), "help"):
+        elif command and command not in (*reference.values(program), "help"):
             wrong.append(" ".join(words))
             continue
         wrong += [

@@ -7,7 +7,7 @@ from argparse import Action, ArgumentParser, Namespace, _AppendAction, _StoreAct
 from collections.abc import Iterator
 
 import pytest
-from docs.make_reference import modules, parsers
+from docs.make_reference import parsers, values
 
 from cortext.faces.terminal.args import Several, refuse_repeats
 from tests.faces.pond import Pond, make_pond
@@ -19,7 +19,7 @@ LISTS = {"--ai", "--tool", "--type", "--tag", "--is", "--columns"}
 
 def _options() -> Iterator[tuple[str, str, ArgumentParser, Action]]:
     for program in ("cortext", "aur", "alfred"):
-        for command in modules(program):
+        for command in values(program):
             for name, parser in parsers(program, command).items():
                 for action in parser._actions:
                     if action.option_strings and action.nargs != 0:

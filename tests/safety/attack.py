@@ -37,6 +37,7 @@ from cortext.agents.alfred import main as alfred
 from cortext.agents.aur import main as aur
 from cortext.faces.cortext import main as cortext
 from cortext.faces.mcp.tools import TOOLS as MCP_TOOLS
+from cortext.faces.terminal.run import load_command
 from tests.safety import repositories
 from tests.safety.repositories import BEGIN, CANARY, END, FORGED, PLANTS, World, every_path, link_out
 
@@ -302,9 +303,8 @@ class Ended(NamedTuple):
 
 def preload() -> None:
     """Import every command once, so that the forks have them."""
-    for name, module in {name: module for _, group in cortext.COMMANDS for name, module, _ in group}.items():
-        importlib.import_module(f"{cortext.PACKAGE}.{module}")
-        assert name
+    for place in (*cortext.commands().values(), *cortext.HIDDEN.values(), "status", "_resume_one"):
+        load_command(cortext.value_of(place))
     for module in (
         "store.files.workspace",
         "services.library.search",
@@ -313,12 +313,11 @@ def preload() -> None:
         "services.capture.capture",
     ):
         importlib.import_module(f"cortext.{module}")
-    for module in (*cortext.HIDDEN.values(), "status", "_resume_one"):
-        importlib.import_module(f"{cortext.PACKAGE}.{module}")
     for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
         importlib.import_module(f"cortext.tools.{tool}.adapter")
-    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.context"):
-        importlib.import_module(f"cortext.faces.{module}")
+    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker"):
+        importlib.import_module(f"cortext.agents.{module}")
+    importlib.import_module("cortext.faces.mcp.context")
 
 
 def play(world: World, case: Case, programs: Path) -> Ended:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.make_reference import modules, parsers
+from docs.make_reference import parsers, values
 
 from cortext import errors
 
@@ -25,7 +25,7 @@ def help_texts() -> str:
     """The help of every command of every program."""
     blocks = []
     for program in ("cortext", "aur", "alfred"):
-        for command in modules(program):
+        for command in values(program):
             blocks += [_help(name, parser) for name, parser in parsers(program, command).items()]
     return "\n".join(blocks)
 

@@ -14,7 +14,8 @@ from cortext.safety.languages import typed
 
 PACKAGE = "cortext.faces.cortext.commands"
 
-# Name, module and one line of help, in the order and the groups in which `--help` shows them.
+# Name, place and one line of help, in the order and the groups in which `--help` shows them. The place is a module of
+# the package above with `parser` and `run`, or `module:NAME` of a Command in it; a dotted one is a module elsewhere.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "One conversation",
@@ -22,7 +23,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("new", "new", "start one: cortext new brainstorm API design"),
             ("resume", "resume", "continue one, in any AI tool: by number, id or words"),
             ("stop", "stop", "save and pause it"),
-            ("complete", "complete", "save it and mark it as completed"),
+            ("complete", "stop:COMPLETE", "save it and mark it as completed"),
             ("show", "show", "read it"),
             ("title", "title", "show or change its title"),
             ("tag", "tag", "tag it; list all tags"),
@@ -51,7 +52,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("stats", "stats", "count them by day, tool and type"),
             ("cost", "cost", "show what they cost, by day, model, tool, project or session"),
             ("import", "import_", "import what your AI tools have stored"),
-            ("sync", "sync", "import only what is new"),
+            ("sync", "import_:SYNC", "import only what is new"),
             ("watch", "watch", "import what changes as soon as it changes"),
             ("rescue", "rescue", "import what your AI tools are about to delete"),
             ("sweep", "sweep", "pause conversations that have been quiet for a while"),
@@ -66,7 +67,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("init", "init", "make a folder a workspace for your AI tools"),
             ("upgrade", "upgrade", "update it to this version, keeping what you edited"),
-            ("uninstall", "uninstall", "remove exactly what init added"),
+            ("uninstall", "upgrade:UNINSTALL", "remove exactly what init added"),
             ("type", "type_", "list conversation types, add and remove your own"),
             ("trust", "trust", "trust the settings of this workspace"),
             ("completion", "completion", "print a completion script for bash, zsh or fish"),
@@ -106,12 +107,22 @@ Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or r
 """
 
 
+def commands() -> dict[str, str]:
+    """Return the place of every command that people call, by name, in the order of the help."""
+    return {name: place for _, group in COMMANDS for name, place, _ in group}
+
+
+def value_of(place: str) -> str:
+    """Return what `load_command` takes for a place of the table."""
+    return place if "." in place else f"{PACKAGE}.{place}"
+
+
 def help_text() -> str:
     """Return the help of all commands, grouped."""
     lines = []
-    for group, commands in COMMANDS:
-        lines.append(f"\n{group}:")
-        lines += [f"  {name:<10} {text}" for name, _, text in commands]
+    for heading, group in COMMANDS:
+        lines.append(f"\n{heading}:")
+        lines += [f"  {name:<10} {text}" for name, _, text in group]
     return HELP.format(commands="\n".join(lines))
 
 
@@ -129,11 +140,11 @@ def run(words: list[str]) -> int:
     if not words:
         adopt_current_workspace()
         print_hook_failure()
-        return run_command("cortext", f"{PACKAGE}.status", [])
-    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
+        return run_command("cortext", value_of("status"), [])
+    places = {**commands(), **HIDDEN}
     if words[0] == "help" and len(words) > 1:
-        if words[1] not in modules and words[1] != "help" and not words[1].startswith("-"):
-            return unknown_command("cortext", words[1], list(modules))
+        if words[1] not in places and words[1] != "help" and not words[1].startswith("-"):
+            return unknown_command("cortext", words[1], list(places))
         words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -141,17 +152,17 @@ def run(words: list[str]) -> int:
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
         return 0
-    if words[0] not in modules:
-        if words[0].startswith("-") or resembles(words[0], [*modules, "help"]):
+    if words[0] not in places:
+        if words[0].startswith("-") or resembles(words[0], [*places, "help"]):
             also = typed(["cortext", "search", *words]) if not words[0].startswith("-") else ""
-            return unknown_command("cortext", words[0], list(modules), also=also)
+            return unknown_command("cortext", words[0], list(places), also=also)
         print(terminal.line(f"Note: {words[0]!r} is not a command: searching for it"), file=sys.stderr)
         words = ["search", *words]
     if words[0] not in WITHOUT_ADOPTION:
         adopt_current_workspace()
     if words[0] not in HIDDEN:
         print_hook_failure()
-    return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])
+    return run_command("cortext", value_of(places[words[0]]), words[1:])
 
 
 def print_hook_failure() -> None:

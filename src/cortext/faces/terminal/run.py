@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
 from cortext.faces.terminal.style import folded, paint
@@ -19,18 +19,32 @@ from cortext.safety.secrets.masking import mask
 OUTPUT_LOST = "everything that was stored; only the output is missing"
 LEAST_RESEMBLANCE = 0.75  # one wrong letter in four
 FREE_SPACE = "send the output elsewhere, or free some space"
-Command = Callable[[list[str]], int]
 
 
-def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
-    """Import the command's module, call its `run`, and turn whatever happens into an exit code."""
+class Command(NamedTuple):
+    """A command of a module that has several; a module with one has these two as functions."""
+
+    parser: Callable[[], Any]  # an ArgumentParser: not imported here, because a hook does without
+    run: Callable[[list[str]], int]
+
+
+def load_command(value: str) -> Any:
+    """Return what has the `run` and `parser` of a command: `package.module`, or a Command as `package.module:NAME`."""
+    module, _, name = value.partition(":")
+    loaded = importlib.import_module(module)
+    return getattr(loaded, name) if name else loaded
+
+
+def run_command(program: str, value: str, arguments: Sequence[str]) -> int:
+    """Import the command's module, run the command, and turn whatever happens into an exit code."""
     try:
-        command: Command = importlib.import_module(module).run
+        command = load_command(value)
         if "argparse" in sys.modules:  # a hook does without
             importlib.import_module("cortext.faces.terminal.args").refuse_repeats()
         if "--help" in arguments or "-h" in arguments:
             _report_failed_help()
-        return command(list(arguments))
+        status: int = command.run(list(arguments))
+        return status
     except CortextError as error:
         report(program, error, as_json="--json" in arguments)
         return error.exit_status

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from argparse import Action
-from importlib import import_module
 
-from cortext.faces.cortext.main import COMMANDS, PACKAGE
+from cortext.faces.cortext.main import commands, value_of
+from cortext.faces.terminal.run import load_command
 from cortext.safety import terminal
 
 _TAKES_SESSION = (
@@ -18,16 +18,16 @@ NEWEST = 1_000  # sessions whose ids and tags are offered, if some are on a serv
 def run(arguments: list[str]) -> int:
     """Print the words that start with the last argument."""
     words = arguments or [""]
-    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands}
+    places = commands()
     if len(words) == 1:
-        found = list(modules)
-    elif words[0] not in modules:
+        found = list(places)
+    elif words[0] not in places:
         found = []
     elif words[-1].startswith("-"):
-        actions = _actions(modules[words[0]])
+        actions = _actions(places[words[0]])
         found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
     else:
-        found = _values(_actions(modules[words[0]]), words)
+        found = _values(_actions(places[words[0]]), words)
     for word in found:
         # A name from a stranger's repository must not put anything but a plain word on the command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
@@ -35,10 +35,9 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _actions(module: str) -> list[Action]:
+def _actions(place: str) -> list[Action]:
     """Return the arguments and options of a command's parser."""
-    made = getattr(import_module(f"{PACKAGE}.{module}"), "parser", None)
-    return list(made()._actions) if made is not None else []
+    return list(load_command(value_of(place)).parser()._actions)
 
 
 def _values(actions: list[Action], words: list[str]) -> list[str]:

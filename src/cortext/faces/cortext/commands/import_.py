@@ -7,12 +7,14 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 
 import msgspec
 
 from cortext.config.trust import settings_of
 from cortext.errors import NotFound, UsageError
 from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
@@ -60,12 +62,12 @@ def parser(name: str = "import") -> ArgumentParser:
     return made
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], name: str = "import") -> int:
     """Import with a progress bar; return 3 if some transcripts could not be captured.
 
     Raise NotFound if the user named a file or folder in which there is no conversation, or nothing that can be read.
     """
-    options = parser().parse_args(arguments)
+    options = parser(name).parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     if options.path is not None and options.folder is not None:
         raise UsageError("a path was given twice", kept="nothing was imported", hint="name one, with or without --path")
@@ -171,3 +173,6 @@ def _problems(report: ToolReport) -> Iterator[str]:
         yield terminal.line(f"{report.tool}: could not be captured: {failure}")
     if len(report.failed) > MOST_FAILURES:
         yield f"{report.tool}: … and {len(report.failed) - MOST_FAILURES} more"
+
+
+SYNC = Command(partial(parser, "sync"), partial(run, name="sync"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from functools import partial
 
 import msgspec
 
@@ -11,6 +12,7 @@ from cortext.errors import NotFound
 from cortext.faces.cortext.commands._listing import print_notices
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.progress import waiting
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import folded
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
@@ -94,3 +96,6 @@ def _finish(stores: Stores, as_json: bool) -> bool:
         said = f"is not committed to git yet: {done.problem}; {done.hint}" if done.problem else "is committed now"
         print(terminal.line(f"{name}{said}{f' as {done.commit}' if done.commit else ''}."))
     return bool(finished)
+
+
+COMPLETE = Command(partial(parser, "complete"), partial(run, name="complete"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
+from functools import partial
 
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
 from cortext.services.workspace.known import PROGRAM
@@ -84,3 +86,6 @@ def _print_what_stays() -> None:
     for path in hooked:
         print(f"  the hooks in your own settings stay, because they serve all your projects: {terminal.line(path)}")
         print("  remove them with: cortext uninstall --user-hooks")
+
+
+UNINSTALL = Command(partial(parser, "uninstall"), partial(run, name="uninstall"))
