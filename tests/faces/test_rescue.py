@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from cortext.services.capture.rescue import Rescue
-from cortext.tools.claude_code import purge as claude_purge
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.wiring.stores import Stores
@@ -137,7 +136,7 @@ def test_managed_settings_win_and_are_not_said_to_be_changed(
     settings(home, "claude", {"cleanupPeriodDays": 3650})
     more = tmp_path / "etc" / "managed-settings.d"
     more.mkdir(parents=True)
-    monkeypatch.setattr(claude_purge, "MANAGED", str(tmp_path / "etc"))
+    monkeypatch.setattr("cortext.tools.claude_code.settings.MANAGED", str(tmp_path / "etc"))
     (tmp_path / "etc" / "managed-settings.json").write_text('{"cleanupPeriodDays": 60}')
     assert _days(ClaudeCode(str(home))) == [50.0]
     (more / "10-shorter.json").write_text('{"cleanupPeriodDays": 12}')

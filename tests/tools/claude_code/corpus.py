@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cortext.model.message import Message
-from cortext.tools.base import Transcript
+from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.read import ClaudeReading
 
 KEY = "0b5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11"
 PROJECT = "/work/sea-shanties"
@@ -99,7 +98,7 @@ def at(path: Path) -> Transcript:
     return Transcript(tool="claude", key=path.stem, path=str(path))
 
 
-def read(transcript: Transcript, cursor: Json | None = None) -> tuple[list[Message], ClaudeReading]:
+def read(transcript: Transcript, cursor: Json | None = None) -> tuple[list[Message], TranscriptReading]:
     reading = ClaudeCode(home="/nowhere", environ={}).read(transcript, cursor)
     return list(reading), reading
 

@@ -9,6 +9,7 @@ import pytest
 from tests.tools.claude_code.corpus import KEY, Script, at, call, full_conversation, read
 
 from cortext.model.message import Message, thread
+from cortext.tools.base import TranscriptReading
 from cortext.tools.claude_code.read import ClaudeReading
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts"
@@ -21,7 +22,7 @@ def grow(path: Path, data: bytes) -> None:
         file.write(data[file.tell() :])
 
 
-def grow_and_read(path: Path, data: bytes) -> tuple[list[Message], ClaudeReading]:
+def grow_and_read(path: Path, data: bytes) -> tuple[list[Message], TranscriptReading]:
     grow(path, data)
     return read(at(path))
 

@@ -11,7 +11,7 @@ import pytest
 
 from cortext.tools.base import CommandFile
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.install import EVENTS
+from cortext.tools.claude_code.settings import EVENTS
 
 PROGRAM = ["/opt/my tools/cortext", "--quiet"]
 HOOK = "'/opt/my tools/cortext' --quiet hook claude # cortext"

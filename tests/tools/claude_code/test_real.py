@@ -17,7 +17,7 @@ from cortext.model.message import Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE, essence
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.install import EVENTS
+from cortext.tools.claude_code.settings import EVENTS
 
 pytestmark = pytest.mark.real_tool
 in_any_home = homes.in_any_home("claude-code")

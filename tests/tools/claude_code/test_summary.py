@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortext.tools.claude_code.summary import summary_text
+from cortext.tools.claude_code.messages import summary_text
 
 OPENING = (
     "This session is being continued from a previous conversation that ran out of context. "

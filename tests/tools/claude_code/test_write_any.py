@@ -13,7 +13,7 @@ from tests.tools.claude_code.corpus import Json
 from cortext.model.message import Message, Part
 from cortext.model.turns import essence
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.render import Rendering
+from cortext.tools.claude_code.write import Rendering
 
 
 @pytest.fixture

@@ -7,26 +7,31 @@ from typing import Any
 
 from cortext.model.answer import Note, Text, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+from cortext.tools.shared.parts import ToolPart
 
 
-def ask(question: Question) -> Run:
-    """Return how to run Claude Code for one answer: no session file, no hooks, no MCP servers, read-only tools."""
-    arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-    arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
-    arguments += ["--settings", '{"disableAllHooks": true}', "--tools", "Read,Glob,Grep"]
-    arguments += ["--model", question.model] if question.model else []
-    if question.system.strip():
-        arguments += ["--system-prompt-file", system_file(question.scratch, question.system)]
-    return Run(
-        arguments=arguments,
-        stdin=without_file_names(question.prompt),
-        read=ClaudeReader(question.name).read,
-        # By default it retries for three minutes.
-        env={"CLAUDE_CODE_MAX_RETRIES": question.environ.get("CLAUDE_CODE_MAX_RETRIES", "3")},
-        # With these variables, set inside Claude Code, it would take itself for a nested run.
-        without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
-    )
+class ClaudeHeadless(ToolPart[ClaudeCode]):
+    """Claude Code without its terminal interface."""
+
+    def ask(self, question: Question) -> Run:
+        """Return how to run Claude Code for one answer: no session file, no hooks, no MCP servers, read-only tools."""
+        arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+        arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
+        arguments += ["--settings", '{"disableAllHooks": true}', "--tools", "Read,Glob,Grep"]
+        arguments += ["--model", question.model] if question.model else []
+        if question.system.strip():
+            arguments += ["--system-prompt-file", system_file(question.scratch, question.system)]
+        return Run(
+            arguments=arguments,
+            stdin=without_file_names(question.prompt),
+            read=ClaudeReader(question.name).read,
+            # By default it retries for three minutes.
+            env={"CLAUDE_CODE_MAX_RETRIES": question.environ.get("CLAUDE_CODE_MAX_RETRIES", "3")},
+            # With these variables, set inside Claude Code, it would take itself for a nested run.
+            without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
+        )
 
 
 class ClaudeReader(Reader):

@@ -13,18 +13,20 @@ import msgspec
 
 from cortext.model.message import BEGINNING, TOOL, Message, instructions_of, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.claude_code.messages import MessageBuilder, text_of, timestamp
-from cortext.tools.claude_code.records import (
+from cortext.tools.claude_code.messages import (
     ATTACHED,
     BOOKKEEPING,
     MESSAGE_TYPES,
     SYSTEM_NOTES,
     TITLES,
     UNSENT,
+    MessageBuilder,
     Record,
     decoder,
+    summary_text,
+    text_of,
+    timestamp,
 )
-from cortext.tools.claude_code.summary import summary_text
 from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,

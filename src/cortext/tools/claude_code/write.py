@@ -2,6 +2,13 @@
 
 Each record has a field of our own that names the message it was made from, so that a conversation comes back with its
 original ids. Claude Code keeps unknown fields, and copies them when it forks a session.
+
+How Claude Code treats a session that it did not write (tested with 2.1.325): it joins the assistant's records by
+`message.id`, so consecutive assistant messages share one; it drops a tool result that does not follow its call, and an
+assistant's text "(no content)". The model's API rejects an error without text.
+
+When it resumes a session, it follows parents back from the last record. The record of a compaction has no parent, so it
+stops there, and its summary replaces everything before.
 """
 
 from __future__ import annotations
@@ -10,24 +17,143 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.io import durable
-from cortext.model import clock
-from cortext.model.message import ASSISTANT, USER, Message
+from cortext.errors import NotFound
+from cortext.io import durable, new_files
+from cortext.model import clock, turns
+from cortext.model.message import ASSISTANT, TOOL, USER, Message
 from cortext.model.tokens import estimate
-from cortext.tools.base import About, Counts, Transcript, Written
-from cortext.tools.claude_code.messages import MessageBuilder
+from cortext.model.turns import Call, Change, Image, Result, Turns
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.messages import SYNTHETIC, Block, MessageBuilder, Record, decoder
 from cortext.tools.claude_code.read import ClaudeReading
-from cortext.tools.claude_code.records import SYNTHETIC, Block, Record, decoder
-from cortext.tools.claude_code.render import Json, Rendered, Rendering
+from cortext.tools.claude_code.store import ClaudeStore, mirror_companions, session_in
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, unfaithful, verify
 
+Json = dict[str, Any]
+
+_DROPPED = "(no content)"
+_EMPTY_ERROR = "[error without a message]"
 _TITLE = "Claude Code"
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
+BEFORE = "message before the tool's own compaction (the model gets the tool's summary instead)"
+
+
+class ClaudeWriter(FileWriter[ClaudeCode]):
+    """Writes sessions, and says how Claude Code is started with one."""
+
+    def __init__(self, tool: ClaudeCode) -> None:
+        super().__init__(tool)
+        self.store = ClaudeStore(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a copy, unless Claude Code still has that session; return the session's id."""
+        key = session_in(copy)
+        if not key:
+            raise NotFound(f"not a transcript of {self.tool.title}: {copy}", kept="nothing was changed")
+        if self.store.path_of(key) is None:
+            target = self.store.new_path(key, project)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
+            mirror_companions(copy, target)
+        return key
+
+    def withheld(self, transcript: Transcript) -> Withheld:
+        """Return the messages before the last compaction."""
+        return withheld(transcript.path)
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report."""
+        return Written.of(Rendering(messages).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session into the project's folder. It gets another id if `key` is taken or not a UUID."""
+        if not is_uuid(key) or self.store.path_of(key) is not None:
+            key = str(uuid.uuid4())
+        return write_session(
+            self.store.new_path(key, project),
+            messages,
+            key=key,
+            project=os.path.realpath(project),
+            title=title,
+            model=model,
+            version=self.tool.tested_version,
+            note=note,
+        )
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to start Claude Code interactively with that session open."""
+        check_argument(prompt)
+        options = ["--model", model] if model else []
+        # After "--" a prompt that begins with a dash is not taken for an option.
+        prompt_arguments = ["--", prompt] if prompt else []
+        program = self.tool.program.path() or self.tool.program.command
+        return Launch(argv=[program, "--resume", written_or_key, *options, *prompt_arguments], cwd=project)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt, and return how to start Claude Code with it."""
+        key = str(uuid.uuid4())
+        launch = self.launch(key, project=project, prompt=GO_ON, model=model)
+        return self.write([], project=project, title=title, key=key, model=model, note=prompt), launch
+
+
+# ── the records to write ─────────────────────────────────────────────────────────────────────────────
+
+
+class NewRecord(NamedTuple):
+    """One record to write: its role, its content, and the message it comes from (None: it was added)."""
+
+    role: str
+    blocks: list[Json]
+    message: Message | None
+
+
+class Rendering:
+    """The records for a sequence of messages; `normal` counts what had to change."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.normal = Turns(messages, images_in=(USER, TOOL))
+        self.records = [
+            NewRecord(turn.role, [self._block(block, turn.role) for block in turn.blocks], turn.message)
+            for turn in self.normal.turns
+        ]
+
+    def _block(self, block: turns.Block, role: str) -> Json:
+        if isinstance(block, Call):
+            return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
+        if isinstance(block, Result):
+            return {
+                "type": "tool_result",
+                "tool_use_id": block.call.id,
+                "content": self._output(block),
+                "is_error": block.is_error,
+            }
+        if isinstance(block, Image):
+            source = {"type": "base64", "media_type": block.picture.kind, "data": block.picture.base64}
+            return {"type": "image", "source": source}
+        text = block.whole
+        if role == ASSISTANT and text.strip() == _DROPPED:
+            self.normal.note(Change.QUOTED)
+            text = f"[text: {json.dumps(text)}]"
+        return {"type": "text", "text": text}
+
+    def _output(self, result: Result) -> str:
+        if result.is_error and not result.output.strip():
+            self.normal.note(Change.ERROR_NAMED)
+            return _EMPTY_ERROR
+        return result.output
 
 
 def write_session(
@@ -44,7 +170,7 @@ def write_session(
     """Write the session and read it back; remove it and raise DamagedData if a message differs."""
     rendering = Rendering(messages)
     if note:
-        rendering.records.append(Rendered(USER, [{"type": "text", "text": note}], None))
+        rendering.records.append(NewRecord(USER, [{"type": "text", "text": note}], None))
     common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
     common |= {"version": version, "gitBranch": ""}
     durable.ensure_folder(os.path.dirname(path))
@@ -76,7 +202,7 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
         yield encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]}) + b"\n"
 
 
-def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) -> str:
+def _record_id(turn: NewRecord, number: int, parent: str | None, used: set[str]) -> str:
     """Return the record's id, always the same for the same message."""
     name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
     identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
@@ -86,13 +212,13 @@ def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) 
     return identity
 
 
-def _user(turn: Rendered) -> Json:
+def _user(turn: NewRecord) -> Json:
     blocks = turn.blocks
     is_plain_text = len(blocks) == 1 and blocks[0]["type"] == "text"
     return {"role": "user", "content": blocks[0]["text"] if is_plain_text else blocks}
 
 
-def _assistant(turn: Rendered, answer: str, model: str, before: int, tokens: int) -> Json:
+def _assistant(turn: NewRecord, answer: str, model: str, before: int, tokens: int) -> Json:
     calls = any(block["type"] == "tool_use" for block in turn.blocks)
     # From the usage, Claude Code computes how full the context is.
     usage = {"input_tokens": before, "output_tokens": tokens}
@@ -109,7 +235,7 @@ def _assistant(turn: Rendered, answer: str, model: str, before: int, tokens: int
     }
 
 
-def _model(turn: Rendered, model: str) -> str:
+def _model(turn: NewRecord, model: str) -> str:
     """Return the model to record. Never empty: one version of Claude Code hung on that.
 
     A resume restores a Claude model, and warns that it cannot restore any other, except for SYNTHETIC.
@@ -118,7 +244,7 @@ def _model(turn: Rendered, model: str) -> str:
     return name if name.startswith("claude-") else SYNTHETIC
 
 
-def _mark(turn: Rendered, stamp: str) -> Json:
+def _mark(turn: NewRecord, stamp: str) -> Json:
     """Return our field. The mark has to contain a message that reading the turn's blocks would not give."""
     builder = MessageBuilder("", About(), Counts(), aside=False)
     typed = msgspec.convert(turn.blocks, list[Block | str])
@@ -170,3 +296,67 @@ def _verify_native(path: str, rendering: Rendering) -> None:
             parent = record.uuid
     if waiting or next(turns, None) is not None:
         raise unfaithful(_TITLE, "turns are missing at the end")
+
+
+# ── what the model does not get ──────────────────────────────────────────────────────────────────────
+
+
+class _Link(msgspec.Struct):
+    """The fields of a record that link it to others."""
+
+    type: str = ""
+    subtype: str | None = None
+    uuid: str | None = None
+    parentUuid: str | None = None
+    isSidechain: bool | None = None
+    compactMetadata: dict[str, Any] | None = None
+    cortext: Mark | None = None
+
+
+_links = msgspec.json.Decoder(_Link)
+
+
+def withheld(path: str) -> Withheld:
+    """Return the messages before the last compaction on the branch of the newest record."""
+    lines = ForeignLines(path, 0, Counts())
+    links = [link for line in lines for link in lines.decode(line, _links, _Link)]
+    indices = {link.uuid: index for index, link in enumerate(links) if link.uuid}
+    conversation = [link for link in links if link.type in ("user", "assistant") and not link.isSidechain]
+    compaction = _last_compaction(links, indices, conversation[-1]) if conversation else None
+    if compaction is None:
+        return Withheld()
+    kept = _preserved(links, indices, links[compaction])
+    before = {
+        name
+        for link in links[:compaction]
+        if link.uuid and link.uuid not in kept
+        for name in (link.uuid, link.cortext.id if link.cortext else "")
+        if name
+    }
+    return Withheld(messages={BEFORE: before})
+
+
+def _last_compaction(links: list[_Link], indices: dict[str, int], leaf: _Link) -> int | None:
+    link = leaf
+    for _ in links:
+        index = indices.get(link.uuid or "")
+        if index is not None and link.subtype == "compact_boundary":
+            return index
+        parent = indices.get(link.parentUuid or "")
+        if parent is None:
+            return None
+        link = links[parent]
+    return None
+
+
+def _preserved(links: list[_Link], indices: dict[str, int], compaction: _Link) -> set[str]:
+    """Return the ids of the records that a compaction keeps: a range that it names by its first and last record."""
+    segment = (compaction.compactMetadata or {}).get("preservedSegment")
+    if not isinstance(segment, dict):
+        return set()
+    kept: set[str] = set()
+    name = segment.get("tailUuid")
+    while isinstance(name, str) and name in indices and name not in kept:
+        kept.add(name)
+        name = None if name == segment.get("headUuid") else links[indices[name]].parentUuid
+    return kept

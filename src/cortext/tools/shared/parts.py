@@ -35,6 +35,7 @@ from cortext.tools.base import (
     Watched,
     Written,
 )
+from cortext.tools.shared.program import Program
 
 _Tool = TypeVar("_Tool")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -141,8 +142,12 @@ class HasPurge:
 class HasHeadless:
     """An adapter with a part `headless`: Headless."""
 
-    program_path = forward("headless", Headless.program_path)
+    program: Program
     ask = forward("headless", Headless.ask)
+
+    def program_path(self) -> str:
+        """Return the path of the program; empty if it is not installed."""
+        return self.program.path()
 
 
 # ── what parts share ─────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,156 @@
+"""What Claude Code gets in a project, and what it deletes by itself.
+
+The commands are files of our own. Hooks and the MCP server are entries in the user's files (`shared.installer`).
+
+A few seconds after a start, at most once a day, Claude Code deletes every transcript of every project whose file did
+not change for `cleanupPeriodDays`. If the value is invalid, it deletes nothing. Managed settings win over the user's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile, Purge, Transcript
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.shared.entries import Hooks, Server
+from cortext.tools.shared.hooks import all_hooks_off
+from cortext.tools.shared.installer import Config, JsonConfig, install, remove
+from cortext.tools.shared.jsonc import read_object
+from cortext.tools.shared.mcp_servers import names_in, servers_of
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.retention import DAY, Retention
+from cortext.tools.shared.settings import SettingsFiles
+
+# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn. Only
+# who wants hints before a command has one (`call_config`): it costs a process for each command.
+EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
+_HOOK_SECONDS = 30
+SETTING = "cleanupPeriodDays"
+DEFAULT_DAYS = 30
+MANAGED = "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
+TEN_YEARS = 3650  # Claude Code has no value for "never"; its own messages recommend this one
+
+
+class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
+    """Our entries in the settings of a project, and the user's setting of what is deleted."""
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the slash commands as files of the project."""
+        return command_files(commands, program)
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hooks in `.claude/settings.json`, and the MCP server in `.mcp.json`."""
+        return configs(program)
+
+    def report_calls(self, project: str, program: Sequence[str], *, wanted: bool, dry_run: bool = False) -> list[str]:
+        """Add the hook for shell commands to `.claude/settings.json`, or remove it."""
+        change = install if wanted else remove
+        return change(project, [call_config(program)], dry_run=dry_run)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers of the project and of the user."""
+        user = os.path.join(self.tool.environ.get("CLAUDE_CONFIG_DIR") or self.tool.home, ".claude.json")
+        return servers_of(user, project, ".mcp.json") | names_in(user, "projects", project, "mcpServers")
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Report `disableAllHooks` in the settings that apply here. The most specific file that sets it decides."""
+        own = os.path.join(project, ".claude")
+        names = ("settings.json", "settings.local.json")
+        return all_hooks_off(
+            [os.path.join(self.tool.config_folder, names[0]), *(os.path.join(own, name) for name in names)]
+        )
+
+    def purge(self) -> Purge | None:
+        """Return what it will delete: transcripts that did not change for `cleanupPeriodDays`."""
+        return purge(self.tool.config_folder, self.tool.transcripts())
+
+    def raise_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Set `cleanupPeriodDays` in the user's settings to ten years."""
+        return retention(self.tool.config_folder).raise_it(dry_run=dry_run)
+
+    def renew(self, key: str, *, project: str) -> None:
+        """Do nothing: the time of the file counts, and a session that was just put back is a new file."""
+
+    def restore_retention(self, *, dry_run: bool = False) -> list[str]:
+        """Undo `raise_retention`."""
+        return retention(self.tool.config_folder).restore(dry_run=dry_run)
+
+
+def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
+    """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
+    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+    return [
+        JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook))]),
+        JsonConfig((".mcp.json",), [Server.of("claude", program)]),
+    ]
+
+
+def call_config(program: Sequence[str] = ("cortext",)) -> JsonConfig:
+    """Return the hook that reports a shell command before it is run."""
+    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+    return JsonConfig((".claude/settings.json",), [Hooks({"PreToolUse": hook}, matcher="Bash", optional=True)])
+
+
+def command_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+    """Return the slash commands as files of the project, by relative path."""
+    return {
+        f".claude/commands/{command.name}.md": _command_text(command, program).encode("utf-8") for command in commands
+    }
+
+
+def _command_text(command: CommandFile, program: Sequence[str]) -> str:
+    head = [f"description: {json.dumps(command.description, ensure_ascii=False)}"]
+    output = ""
+    if command.run:
+        line = shell([*program, *command.run])
+        head.append(f"allowed-tools: {json.dumps(f'Bash({line}:*)', ensure_ascii=False)}")
+        output = f'!`{line} "$ARGUMENTS"`' if "{arguments}" in command.text else f"!`{line}`"
+    # Unescaped, a dollar before a digit or ARGUMENTS would be a placeholder.
+    text = re.sub(r"\$(?=\d|ARGUMENTS)", r"\\$", command.text).replace("{arguments}", "$ARGUMENTS")
+    if output and "{run}" not in text:
+        text = f"{text.rstrip()}\n\n{{run}}\n"
+    lines = "\n".join(head)
+    return f"---\n{lines}\n---\n\n{text.replace('{run}', output)}"
+
+
+def purge(folder: str, transcripts: Iterable[Transcript]) -> Purge | None:
+    """Return what it will delete by the settings in this folder; None if that is nothing."""
+    path = os.path.join(folder, "settings.json")
+    managed = _managed()
+    value = managed if managed is not None else read_object(path).get(SETTING, DEFAULT_DAYS)
+    is_whole = type(value) is int or (type(value) is float and value.is_integer())
+    if not is_whole or not 0 <= value < TEN_YEARS:
+        return None
+    result = Purge(setting=SETTING, value=f"{value:.0f}", keeping=f"{SETTING}: {TEN_YEARS}", file=path)
+    if managed is not None:
+        result.is_managed = True
+        result.value += " in the managed settings"
+    if value == 0:
+        result.note = f"{SETTING} is 0: older versions write no transcript then, and nothing can be captured"
+        return result
+    for transcript in transcripts:
+        try:
+            # Of the main file: the fingerprint is also that of the files of subagents.
+            result.due.append((transcript, os.stat(transcript.path, follow_symlinks=False).st_mtime + value * DAY))
+        except OSError:
+            continue  # just deleted
+    return result
+
+
+def _managed() -> Any:
+    """Return the value in the settings of an administrator, which win over the user's; None if they have none."""
+    folder = os.path.join(MANAGED, "managed-settings.d")
+    added = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    paths = [os.path.join(MANAGED, "managed-settings.json"), *(os.path.join(folder, name) for name in added)]
+    return next((found for path in reversed(paths) if (found := read_object(path).get(SETTING)) is not None), None)
+
+
+def retention(folder: str) -> Retention:
+    """Return the setting, for changing it."""
+    return Retention(folder, (SETTING,), TEN_YEARS)
