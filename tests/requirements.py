@@ -100,7 +100,7 @@ PROMISES: dict[str, str] = {
     "FIND-06": "Results are honest: the answer is not hidden by its neighbour, nothing is claimed below a threshold, every hit says why.",
     "FIND-07": "`cortext why FILE:LINE` finds the conversation behind a line by the content of edits, or says that none is known.",
     "FIND-08": "Answers to agents are filled to their budget with the best evidence, each passage citable.",
-    "FIND-09": "Opt-in hints before you repeat yourself, under a precision bar.",
+    "FIND-09": "`/workspace.related` shows at most three earlier conversations about a topic, only when asked.",
     "SAFE-01": "Text shown on a terminal cannot control it; stored text stays unchanged.",
     "SAFE-02": "Secrets are masked before a commit, an export or a resume; the user is told; the session still resumes.",
     "SAFE-03": "Restored history is data, never system text; recorded tool calls are not executed again.",

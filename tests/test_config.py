@@ -190,3 +190,10 @@ def test_cortext_config_names_another_file_and_relative_folders_are_ignored(
     assert load().workspace.offer_after == 7
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
     assert folders.data() == str(home / ".local" / "share" / "cortext")
+
+
+def test_a_setting_of_an_earlier_version_is_ignored_with_a_warning(user_file: Path) -> None:
+    user_file.write_text('[workspace]\nrecall = "prompt"\npause_minutes = 9\n', encoding="utf-8")
+    settings = load()
+    assert settings.workspace.pause_minutes == 9
+    assert settings.warnings() == [f"{user_file}: unknown setting workspace.recall; it was ignored"]

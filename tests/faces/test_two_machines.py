@@ -538,39 +538,12 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
 
 
 @pytest.mark.req("FLOW-05")
-def test_doctor_reports_a_setting_of_hints_whose_hook_is_not_installed(
-    desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "claude").write_text(f"#!/bin/sh\necho {ClaudeCode.tested_version}\n", encoding="utf-8")
-    (programs / "claude").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    other = tmp_path / "other"
-    assert cortext("init", str(other), "--ai", "opencode").code == 0
+def test_doctor_checks_the_other_workspaces_despite_a_broken_settings_file(desk: Machine, tmp_path: Path) -> None:
     config = desk.workspace / ".workspace" / "config.toml"
-
-    def report() -> str:
-        done = cortext("doctor", cwd=tmp_path)
-        assert done.code == 0, done.err
-        return " ".join(done.out.split())
-
-    def recall(value: str) -> None:
-        config.write_text(f'[workspace]\nrecall = "{value}"\n', encoding="utf-8")
-        assert desk.cortext("trust").code == 0
-
-    recall("prompt")
-    found = report()
-    assert 'warning recall = "prompt" is set, but Claude Code does not report its commands yet' in found
-    assert f"do: cortext upgrade, in {desk.workspace}" in found and f"in {other}" not in found
-    assert desk.cortext("upgrade").code == 0
-    assert "Claude Code does not report" not in report()
-    recall("prompt-only")
-    found = report()
-    assert 'Claude Code starts a process before each command, which only recall = "prompt" needs' in found
-    assert f"do: cortext upgrade, in {desk.workspace}" in found and "is set, but" not in found
+    assert cortext("init", str(tmp_path / "other"), "--ai", "opencode").code == 0
     config.write_text("[workspace\n", encoding="utf-8")
-    assert str(config) in report(), "a broken file of one workspace is reported, and the others are checked"
+    done = cortext("doctor", cwd=tmp_path)
+    assert done.code == 0 and str(config) in " ".join(done.out.split())
 
 
 @pytest.mark.req("FLOW-05", "TOOL-01")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cortext.config.folders import checked_workspace_file, user_file, workspace_file
-from cortext.config.schema import SETTINGS, Setting, Settings, Value
+from cortext.config.schema import REMOVED, SETTINGS, Setting, Settings, Value
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import durable
 from cortext.safety.addresses import is_address
@@ -41,6 +41,9 @@ def load(workspace: str = "", *, trusted: bool = False, only_reads: bool = False
     broken: dict[str, str] = {}
     path = user_file()
     for name, value in by_dotted_name(_read(path)):
+        if name in REMOVED:
+            unknown[name] = path
+            continue
         if name not in SETTINGS:
             raise ConfigError(f"{path}: unknown setting {name}", hint=f"use one of {', '.join(sorted(SETTINGS))}")
         values[name] = parse(SETTINGS[name], value, path)

@@ -83,24 +83,7 @@ class Workspace(msgspec.Struct, frozen=True):
     pause_words: Annotated[str, About("additional words that mean a pause, separated by commas", untrusted_ok=True)] = (
         ""
     )
-    recall: Annotated[
-        Literal["off", "prompt", "prompt-only"],
-        About(
-            "prompt: hints from earlier conversations, with a prompt that they fit and before a command that failed; "
-            "prompt-only: not before commands"
-        ),
-    ] = "off"
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
-
-    @property
-    def hints_with_prompts(self) -> bool:
-        """Whether a prompt may get a hint from an earlier conversation."""
-        return self.recall != "off"
-
-    @property
-    def hints_before_commands(self) -> bool:
-        """Whether an AI tool is to ask for a hint before it runs a command."""
-        return self.recall == "prompt"
 
 
 class Interactive(msgspec.Struct, frozen=True):
@@ -219,4 +202,5 @@ def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Sett
             yield Setting(name, field.default, about.help, about.untrusted_ok, variable)
 
 
+REMOVED = frozenset({"workspace.recall"})  # settings of earlier versions, which may still stand in a user's file
 SETTINGS = {setting.name: setting for setting in _settings_in(Settings)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cortext.model.message import USER, Message
 
-NAMES = ("resume", "stop-conversation", "related", "mute")  # of commands that are not conversation types
+NAMES = ("resume", "stop-conversation", "related")  # of commands that are not conversation types
 COMMANDS = tuple(f"/workspace.{name}" for name in NAMES)
 LONGEST = 40  # messages; a chat that only asks is never longer
 # As each tool spells them.

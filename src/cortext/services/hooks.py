@@ -34,14 +34,11 @@ from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Installer, ShowsNotes, Transcript, TranscriptSource
 
 if TYPE_CHECKING:
-    from cortext.model.message import Message
-    from cortext.services.hints.hints import Hint
     from cortext.services.library.search import Search
 
 # The tool waits for every hook, so modules that an ordinary turn does not need are imported where they are used.
 
 PREFIX = "workspace."
-MOST_HINTS = 50  # given in one chat that are remembered
 _TAIL = 20  # messages among which one is of the conversation itself
 # For a tool whose hooks speak with a developer's authority: the record is sent as a user's message instead.
 _FOLLOWS = (
@@ -68,13 +65,8 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(
-    world_at: Callable[[str], World], tool: Hooks, payload: bytes, index_later: Callable[[], None] = lambda: None
-) -> str:
-    """Handle one event; return what to print for the tool, or nothing. Raise UsageError if the payload is invalid.
-
-    `index_later` is called if the search index should be updated in the background, for the hints of later prompts.
-    """
+def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
+    """Handle one event; return what to print for the tool, or nothing. Raise UsageError if the payload is invalid."""
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -93,11 +85,8 @@ def handle(
         if answer:
             hook.was_heard()
         alarms = "\n".join(hook.capture.alarms)
-        note = "\n".join(filter(None, (hook.note if answer else "", f"cortext: {alarms}" if alarms else "")))
-        if note and isinstance(tool, ShowsNotes):
-            answer = tool.with_note(answer, note)
-        if event.kind in ("answered", "ended") and world.workspace and world.settings.workspace.recall != "off":
-            index_later()
+        if alarms and isinstance(tool, ShowsNotes):
+            answer = tool.with_note(answer, f"cortext: {alarms}")
     except Exception as error:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
@@ -115,8 +104,6 @@ class Hook:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
         self._giving_back = False  # whether the text has what a compaction dropped
-        self._given: Hint | None = None  # the hint in the text
-        self.note = ""  # what the user should see of it
 
     def run(self) -> str:
         """Do what the event requires; return the text for the model."""
@@ -128,9 +115,7 @@ class Hook:
                 return self._resume_if_needed() if name == "resume" else _safe_text(self._command(name))
         if kind == "prompt":
             text = _safe_text(self._prompt())
-            return "\n\n".join(filter(None, (self._dropped(len(text)), text, self._hint())))
-        if kind == "calling":
-            return self._hint()
+            return "\n\n".join(filter(None, (self._dropped(len(text)), text)))
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
@@ -144,13 +129,6 @@ class Hook:
 
     def was_heard(self) -> None:
         """Note that the tool passes on what `run` returned."""
-        if self._given is not None:
-            from cortext.services.workspace import running_chats as chats
-
-            chat = self._chat()
-            chat.hints = [*chat.hints, self._given.key][-MOST_HINTS:]
-            chat.hint_kind, chat.hint_source = self._given.kind, self._given.row.id
-            chats.save(chat)
         found = self._kept() if self._giving_back else None
         if found is not None:
             from cortext.services.workspace import running_chats as chats
@@ -194,53 +172,10 @@ class Hook:
         self._giving_back = bool(text)
         return text
 
-    def _hint(self) -> str:
-        """Return a hint from an earlier conversation, if the user wants hints and one fits this prompt or command."""
-        before_call = self.event.kind == "calling"
-        wanted = self.world.settings.workspace
-        # As after a compaction: text of the past must not get the authority of a developer's instruction.
-        if (
-            not (wanted.hints_before_commands if before_call else wanted.hints_with_prompts)
-            or not self.world.workspace
-            or self.tool.records_after_answer
-            or self.event.command
-        ):
-            return ""
-        from cortext.services.hints import giving
-
-        entry = self._entry()
-        current = entry.session_id if entry is not None else ""
-        recent: list[Message] = []
-        try:
-            if before_call:
-                given = giving.hint_before(self.world, self.event.text, current, self._chat().hints)
-            else:
-                if (kept := self._kept()) is not None:
-                    recent = kept.store.tail(kept.session.id, giving.RECENT)
-                given = giving.hint_for(self.world, self.event.text, recent, current, self._chat().hints)
-        except (CortextError, OSError, ValueError, sqlite3.Error):  # a damaged index: a hint is not worth a turn
-            return ""
-        if given is None:
-            return ""
-        self._given, self.note = given.hint, given.note
-        return _safe_text(given.text)
-
-    def _mute(self) -> str:
-        """Mute the last hint in this chat and lower its kind, or with `undo`, take every mute back."""
-        from cortext.services.hints import giving
-        from cortext.services.workspace import running_chats as chats
-
-        chat = self._chat()
-        key = chat.hints[-1] if chat.hints else ""
-        said = giving.mute(self.world.workspace, chat.hint_kind, key, chat.hint_source, self.event.arguments)
-        chat.hint_kind, chat.hint_source = "", ""
-        chats.save(chat)
-        return said
-
     def _related(self) -> str:
         """Return three conversations about what was asked for, or about the last thing that the user asked here."""
         from cortext.services.capture.capture import session_id_for
-        from cortext.services.hints import related
+        from cortext.services.events import related
         from cortext.services.workspace import running_chats as chats
 
         with suppress(StoreUnreachable):  # the answer says so, and the next event captures it
@@ -344,7 +279,7 @@ class Hook:
         return "" if self.tool.commands_run else self._resume()  # otherwise the command file has run `cortext resume`
 
     def _command(self, name: str) -> str:
-        own = {"stop-conversation": self._stop, "mute": self._mute, "related": self._related}
+        own = {"stop-conversation": self._stop, "related": self._related}
         if name in own:
             return self._once(own[name])
         from cortext.services.workspace import registry

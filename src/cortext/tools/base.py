@@ -199,11 +199,11 @@ class Watch(msgspec.Struct, kw_only=True):
 class HookEvent(msgspec.Struct, kw_only=True):
     """A hook payload in the form that all tools share."""
 
-    kind: str  # started | prompt | command | calling (a shell command) | answered | compacted | ended | other
+    kind: str  # started | prompt | command | answered | compacted | ended | other
     key: str  # the tool's session id
     path: str = ""  # its transcript, if the payload names it
     project: str = ""
-    text: str = ""  # the prompt, the shell command, or the answer
+    text: str = ""  # the prompt or the answer
     command: str = ""  # workspace.brainstorm
     arguments: str = ""
 
@@ -406,14 +406,6 @@ class Hooks(TranscriptSource, Protocol):
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return what to print so that the tool gives `context` to the model; empty if this event does not allow it."""
-
-
-@runtime_checkable
-class ReportsCalls(Protocol):
-    """A tool that can report each shell command before it runs it. That costs a process for each command."""
-
-    def report_calls(self, project: str, program: Sequence[str], *, wanted: bool, dry_run: bool = False) -> list[str]:
-        """Have the tool report them, or no longer; return the files that changed or, with `dry_run`, would."""
 
 
 @runtime_checkable

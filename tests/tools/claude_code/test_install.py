@@ -115,18 +115,14 @@ def test_a_command_with_a_run_line_may_execute_it() -> None:
     assert second.endswith("Stop.\n\n!`/opt/c -q stop --in-tool`\n")
 
 
-def test_the_hook_before_commands_is_added_and_removed_alone(tmp_path: Path) -> None:
+def test_the_hook_before_commands_of_an_earlier_version_is_removed(tmp_path: Path) -> None:
     tool.install_settings(str(tmp_path), PROGRAM)
-    before = (tmp_path / ".claude/settings.json").read_bytes()
-    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=False) == []
-    changed = [str(tmp_path / ".claude/settings.json")]
-    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True, dry_run=True) == changed
-    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True) == changed
-    assert hooks_of(tmp_path, "PreToolUse") == [HOOK]
-    assert settings(tmp_path)["hooks"]["PreToolUse"][0]["matcher"] == "Bash", "only for shell commands"
-    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=True) == []
-    assert tool.report_calls(str(tmp_path), PROGRAM, wanted=False) == changed
-    assert (tmp_path / ".claude/settings.json").read_bytes() == before
-    tool.report_calls(str(tmp_path), PROGRAM, wanted=True)
+    path = tmp_path / ".claude/settings.json"
+    before = path.read_bytes()
+    earlier = settings(tmp_path)
+    earlier["hooks"]["PreToolUse"] = [{"matcher": "Bash", "hooks": [{"type": "command", "command": HOOK}]}]
+    path.write_text(json.dumps(earlier, indent=2) + "\n", encoding="utf-8")
+    assert tool.install_settings(str(tmp_path), PROGRAM) == [str(path)]
+    assert settings(tmp_path) == json.loads(before)
     tool.remove_settings(str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -16,7 +16,7 @@ from cortext.services.workspace.committing import uncommitted
 from cortext.services.workspace.doctor import Finding
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.setup import load_manifest
-from cortext.tools.base import Hooks, Installer, ReportsCalls, TranscriptSource
+from cortext.tools.base import Hooks, Installer, TranscriptSource
 from cortext.tools.shared.entries import NAME
 
 
@@ -52,13 +52,13 @@ def workspace_findings(
         )
     set_up = [tool for tool in tools if isinstance(tool, Installer) and tool.name in manifest.tools]
     try:
-        calls = settings_of(named_store.root).workspace.hints_before_commands
+        settings_of(named_store.root)
     except CortextError as error:
         yield warn(error.message, error.hint or "correct or remove that file")
         return
     for tool in set_up:
         if tool.detect() is not None:
-            yield from (warn(*found) for found in _tool_findings(named_store.root, tool, program, calls=calls))
+            yield from (warn(*found) for found in _tool_findings(named_store.root, tool, program))
 
 
 def _git_findings(root: str) -> Iterator[tuple[str, str]]:
@@ -80,7 +80,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def _tool_findings(root: str, tool: Installer, program: Sequence[str], *, calls: bool) -> Iterator[tuple[str, str]]:
+def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
     try:
         missing = tool.install_settings(root, program, server=mcp_sdk.is_installed(), dry_run=True)
     except CortextError as error:
@@ -90,13 +90,6 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str], *, calls:
         names = ", ".join(os.path.relpath(path, root) for path in missing)
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
-    if isinstance(tool, ReportsCalls) and tool.report_calls(root, program, wanted=calls, dry_run=True):
-        what = (
-            f'recall = "prompt" is set, but {tool.title} does not report its commands yet: none gets a hint'
-            if calls
-            else f'{tool.title} starts a process before each command, which only recall = "prompt" needs'
-        )
-        yield what, f"cortext upgrade, in {root}"
     if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):
         yield f"{tool.title} starts our MCP server, but the MCP SDK is not installed", install_hint(mcp_sdk.EXTRA)
     for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():

@@ -23,7 +23,7 @@ from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
 from cortext.store.capabilities import MendsLineEnds
-from cortext.tools.base import CommandFile, Installer, ReportsCalls
+from cortext.tools.base import CommandFile, Installer
 
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
@@ -64,7 +64,7 @@ def load_manifest(root: str) -> Manifest:
 
 
 class Setup:
-    """The setup of one workspace; `program` is how the tools are to call us, `calls` whether also before a command."""
+    """The setup of one workspace; `program` is how the tools are to call us."""
 
     def __init__(
         self,
@@ -72,10 +72,9 @@ class Setup:
         tools: Sequence[Installer],
         program: Sequence[str],
         *,
-        calls: bool = False,
         dry_run: bool = False,
     ) -> None:
-        self.root, self.tools, self.program, self.calls, self.dry_run = root, tools, program, calls, dry_run
+        self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
         self.manifest = load_manifest(root)
         self.server = mcp_sdk.is_installed()  # without it, the tools would report a server that does not start
         self.report = Report()
@@ -123,9 +122,7 @@ class Setup:
         try:
             for tool in self.tools:
                 changed = tool.install_settings(self.root, self.program, server=self.server, dry_run=self.dry_run)
-                if isinstance(tool, ReportsCalls):
-                    changed += tool.report_calls(self.root, self.program, wanted=self.calls, dry_run=self.dry_run)
-                self.report.merged += _relative(self.root, list(dict.fromkeys(changed)))
+                self.report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:
             if not self.dry_run:

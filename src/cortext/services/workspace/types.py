@@ -36,7 +36,7 @@ def add_built_in(known: Registry) -> bool:
 
 
 def own_commands() -> list[CommandFile]:
-    """Return the commands that are not conversation types: resume, stop, mute and related."""
+    """Return the commands that are not conversation types: resume, stop and related."""
     return [
         CommandFile(
             name="workspace.resume",
@@ -48,11 +48,6 @@ def own_commands() -> list[CommandFile]:
             name="workspace.stop-conversation",
             description="save this conversation and pause it",
             text=shipped("commands", "stop-conversation.md").decode("utf-8"),
-        ),
-        CommandFile(
-            name="workspace.mute",
-            description="the last hint from an earlier conversation did not help: fewer of its kind",
-            text=shipped("commands", "mute.md").decode("utf-8"),
         ),
         CommandFile(
             name="workspace.related",

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.tools.base import HookEvent, ReportsCalls
+from cortext.tools.base import HookEvent
 from cortext.tools.shared.folders import dashed, utf16_units
 from cortext.tools.shared.hooks import additional_context, event_of, text_of
 from cortext.tools.shared.local import LocalTool
@@ -19,17 +19,15 @@ from cortext.tools.shared.parts import (
     HasSettings,
     HasWriter,
     Part,
-    forward,
 )
 
 _LONGEST_FOLDER = 200
 _LONGEST_CONTEXT = 10_000  # UTF-16 units; of a longer hook answer the model gets only a preview
-_TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "PreToolUse"))
+_TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion"))
 _KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
     "UserPromptExpansion": "command",
-    "PreToolUse": "calling",
     "Stop": "answered",
     "PostCompact": "compacted",
     "SessionEnd": "ended",
@@ -60,7 +58,6 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
     writer = Part("cortext.tools.claude_code.write:ClaudeWriter")
     settings = Part("cortext.tools.claude_code.settings:ClaudeSettings")
     headless = Part("cortext.tools.claude_code.headless:ClaudeHeadless")
-    report_calls = forward("settings", ReportsCalls.report_calls)
 
     @property
     def config_folder(self) -> str:

@@ -20,16 +20,16 @@ from cortext.tools.base import CommandFile, Purge, Transcript
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.entries import Hooks, Server
 from cortext.tools.shared.hooks import all_hooks_off
-from cortext.tools.shared.installer import Config, JsonConfig, install, remove
+from cortext.tools.shared.installer import Config, JsonConfig
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.mcp_servers import names_in, servers_of
 from cortext.tools.shared.parts import ToolPart
 from cortext.tools.shared.retention import DAY, Retention
 from cortext.tools.shared.settings import SettingsFiles
 
-# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn. Only
-# who wants hints before a command has one (`call_config`): it costs a process for each command.
+# PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn.
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
+_RETIRED = ("PreToolUse",)  # an earlier version could ask for a process before each command
 _HOOK_SECONDS = 30
 SETTING = "cleanupPeriodDays"
 DEFAULT_DAYS = 30
@@ -47,11 +47,6 @@ class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
         """Return our entries: the hooks in `.claude/settings.json`, and the MCP server in `.mcp.json`."""
         return configs(program)
-
-    def report_calls(self, project: str, program: Sequence[str], *, wanted: bool, dry_run: bool = False) -> list[str]:
-        """Add the hook for shell commands to `.claude/settings.json`, or remove it."""
-        change = install if wanted else remove
-        return change(project, [call_config(program)], dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""
@@ -86,15 +81,9 @@ def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
     """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
     hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
     return [
-        JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook))]),
+        JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook), retired=_RETIRED)]),
         JsonConfig((".mcp.json",), [Server.of("claude", program)]),
     ]
-
-
-def call_config(program: Sequence[str] = ("cortext",)) -> JsonConfig:
-    """Return the hook that reports a shell command before it is run."""
-    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
-    return JsonConfig((".claude/settings.json",), [Hooks({"PreToolUse": hook}, matcher="Bash", optional=True)])
 
 
 def command_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:

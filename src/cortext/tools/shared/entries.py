@@ -41,15 +41,15 @@ class Entry(Protocol):
 
 class Hooks(msgspec.Struct, frozen=True):
     """One hook for each event. `mark` is the comment after its command, `update` whether to replace a hook of ours that
-    is already installed, `matcher` which occasions of the event it is for. Removing it removes every hook of ours, or
-    if it is `optional`, only those of its events.
+    is already installed, `matcher` which occasions of the event it is for. Hooks of ours for `retired`
+    events, which an earlier version installed, are removed.
     """
 
     events: dict[str, Json]
     mark: str = " # cortext"
     update: bool = True
     matcher: str = ""
-    optional: bool = False
+    retired: tuple[str, ...] = ()
 
     def containers(self) -> list[Path]:
         return [("hooks",), *(("hooks", event) for event in self.events)]
@@ -59,6 +59,11 @@ class Hooks(msgspec.Struct, frozen=True):
         return {name for mark in marks if mark for name in (mark["keep"] or "").split()}
 
     def install(self, document: JsonText, keep: str, note: Json) -> None:
+        for event in self.retired:
+            for path in reversed(list(self._find(document, event))):
+                _remove_hook(document, path)
+                if document.get(path[:2]) == [] and event not in keep.split():
+                    document.remove(path[:2])
         for event, hook in self.events.items():
             ours = list(self._find(document, event))
             if not ours:
@@ -73,7 +78,7 @@ class Hooks(msgspec.Struct, frozen=True):
                 _update(document, first, {**hook, "command": hook["command"] + (mark[0] if mark else self.mark)})
 
     def remove(self, document: JsonText, note: Json) -> list[Path]:
-        found = [path for path in self._find(document) if not self.optional or path[1] in self.events]
+        found = list(self._find(document))
         for path in reversed(found):
             _remove_hook(document, path)
         return [path[:2] for path in found]

@@ -32,9 +32,6 @@ def event_of(payload: Mapping[str, Any], kinds: Mapping[str, str]) -> HookEvent 
         command, arguments = typed[1], typed[2]
     if kind == "compacted":
         text = text_of(payload, "compact_summary")
-    elif kind == "calling":
-        called = payload.get("tool_input")
-        text = text_of(called, "command") if isinstance(called, Mapping) else ""
     return HookEvent(
         kind=kind,
         key=key,

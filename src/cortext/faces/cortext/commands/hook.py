@@ -33,19 +33,13 @@ def run(arguments: list[str]) -> int:
             adopt_workspace(made.workspace)
             return made
 
-        answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload, _index_later)
+        answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:
             print(answer)
     except BaseException as error:
         _log(arguments, error)
         _record_failure(arguments, error)
     return 0
-
-
-def _index_later() -> None:
-    from cortext.faces.cortext.commands import refresh
-
-    refresh.in_background("--search")
 
 
 def _record_failure(arguments: list[str], error: BaseException) -> None:

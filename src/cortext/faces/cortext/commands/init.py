@@ -61,9 +61,9 @@ def run(arguments: list[str]) -> int:
             refused, kept="nothing was changed", hint="add it to that setting, or set up a workspace of your own"
         )
     # Settings that cannot be used are reported before anything is written.
-    stores = Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
-    report = Setup(folder, tools, PROGRAM, calls=stores.settings.workspace.hints_before_commands).install()
+    report = Setup(folder, tools, PROGRAM).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
     if options.user_hooks:

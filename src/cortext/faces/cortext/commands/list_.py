@@ -48,7 +48,7 @@ def parser() -> ArgumentParser:
     about = f"at most N sessions (default: all; {SERVED} if some are on a server, without --all; 0: all)"
     made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
     about = "all sessions, also those that do not fit the screen and chats that only ran a command: /workspace.resume, "
-    made.add_argument("--all", action="store_true", help=f"{about}stop-conversation, related or mute")
+    made.add_argument("--all", action="store_true", help=f"{about}stop-conversation or related")
     about = f"the columns of the table, separated by commas: {', '.join(NAMES)}"
     made.add_argument("--columns", action=Several, default="", metavar="NAMES", help=about)
     made.add_argument("--json", action="store_true", help="print a JSON array of sessions")

@@ -70,5 +70,5 @@ def _remove(root: str, name: str) -> int:
 
 def _install(root: str) -> None:
     """Update the slash commands of the tools."""
-    calls = Stores(root).settings.workspace.hints_before_commands
-    Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM, calls=calls).install()
+    Stores(root)  # settings that cannot be used are reported before anything is written
+    Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM).install()

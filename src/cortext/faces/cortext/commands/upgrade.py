@@ -49,8 +49,7 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     else:
         root = stores.here()
         tools = [installer(tool) for tool in load_manifest(root).tools]
-        calls = stores.settings.workspace.hints_before_commands
-        setup = Setup(root, tools, PROGRAM, calls=calls, dry_run=options.dry_run)
+        setup = Setup(root, tools, PROGRAM, dry_run=options.dry_run)
         report = setup.uninstall() if uninstalled else setup.install()
         if not uninstalled:
             report.written += mend_line_ends(stores.workspace_store(), dry_run=options.dry_run)
