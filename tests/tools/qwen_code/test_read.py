@@ -11,7 +11,7 @@ from tests.tools.qwen_code.corpus import HOOK, KEY, RESUMED, Chat, call, everyda
 from cortext.model.message import BEGINNING, Message, Part, thread
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.qwen_code.adapter import QwenCode
-from cortext.tools.qwen_code.withheld import CALLS
+from cortext.tools.qwen_code.write import CALLS
 
 pytestmark = pytest.mark.req("TOOL-03", "SESS-001d")
 

@@ -22,7 +22,6 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
-from cortext.safety.framing import GO_ON
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.pi.adapter import Pi
 from cortext.tools.pi.read import (
@@ -110,11 +109,6 @@ class PiWriter(FileWriter[Pi]):
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
         program = self.tool.program.path() or self.tool.program.command
         return Launch(argv=[program, "--session", written_or_key, *options], cwd=project)
-
-    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """Write a new session that contains the prompt, and return how to start Pi with it."""
-        written = self.write([], project=project, title=title, model=model, note=prompt)
-        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
 
 
 def write_session(

@@ -14,22 +14,98 @@ from typing import Any
 
 import msgspec
 
-from cortext.io import durable
+from cortext.errors import NotFound
+from cortext.io import durable, new_files
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL_RESULT, USER, Message
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
-from cortext.tools.base import Transcript, Written
-from cortext.tools.qwen_code import records
-from cortext.tools.qwen_code.read import QwenReading
-from cortext.tools.qwen_code.records import Record
+from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.qwen_code.adapter import QwenCode
+from cortext.tools.qwen_code.read import (
+    COMPACTION,
+    SPOKEN,
+    SUFFIX,
+    TITLE,
+    QwenReader,
+    QwenReading,
+    Record,
+    decoder,
+    session_in,
+)
+from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.google_parts import parts_of
-from cortext.tools.shared.lines import one_line_each
+from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 
 _NAMES = uuid.UUID("0d6b2f0e-9c3a-5b0c-8a44-7d1f5e2c9b10")
+CALLS = "message of a voice call (Qwen Code does not send it again)"
+
+
+class QwenWriter(FileWriter[QwenCode]):
+    """Writes sessions, and says how Qwen Code is started with one."""
+
+    def __init__(self, tool: QwenCode) -> None:
+        super().__init__(tool)
+        self.reader = QwenReader(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a copy, unless Qwen Code still has that session; return the session's id."""
+        key = session_in(copy)
+        if not is_uuid(key):
+            raise NotFound(f"not a session of {self.tool.title}: {copy}", kept="nothing was changed")
+        if not self.reader.has(key):
+            target = os.path.join(self.tool.chats(project), key + SUFFIX)
+            durable.ensure_folder(os.path.dirname(target))
+            new_files.mirror_file(copy, target)
+        return key
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return the messages of voice calls; None after a compaction."""
+        lines = ForeignLines(transcript.path, 0, Counts())
+        found = {record.uuid: record for line in lines for record in lines.decode(line, decoder, Record) if record.uuid}
+        spoken: set[str] = set()
+        record = next(reversed(found.values()), None)
+        while record is not None:  # back along the branch that Qwen Code resumes
+            if record.subtype == COMPACTION:
+                return None
+            if record.subtype == SPOKEN:
+                spoken.add(record.uuid)
+            found.pop(record.uuid)
+            record = found.get(record.parentUuid or "")
+        return Withheld(messages={CALLS: spoken} if spoken else {})
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report."""
+        return Written.of(Turns(messages))
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session into the project's folder. It gets another id if `key` is taken or not a UUID."""
+        if not is_uuid(key) or self.reader.has(key):
+            key = str(uuid.uuid4())
+        return write_session(
+            os.path.join(self.tool.chats(project), key + SUFFIX),
+            messages,
+            key=key,
+            project=os.path.realpath(project),
+            title=title,
+            model=model,
+            version=self.tool.tested_version,
+            note=note,
+        )
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to start Qwen Code interactively with that session open."""
+        check_argument(prompt)
+        options = [*(["--model", model] if model else []), *(["--prompt-interactive", prompt] if prompt else [])]
+        program = self.tool.program.path() or self.tool.program.command
+        return Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
 
 
 def write_session(
@@ -77,7 +153,7 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
         parent = identity
     if title:
         record = {"uuid": str(uuid.uuid5(_NAMES, f"title {parent} {title}")), "parentUuid": parent, "timestamp": stamp}
-        record |= {"type": records.SYSTEM, "subtype": records.TITLE, **common}
+        record |= {"type": SYSTEM, "subtype": TITLE, **common}
         yield _line({**record, "systemPayload": {"customTitle": title, "titleSource": "manual"}})
 
 
@@ -100,9 +176,9 @@ def _content(run: Sequence[Turn], model: str) -> Json:
     parts = [_part(block) for turn in run for block in turn.blocks]
     if run[0].role == ASSISTANT:
         name = next((turn.message.model for turn in run if turn.message and turn.message.model), model)
-        fields: Json = {"type": records.ASSISTANT, "provenance": "assistant_output", "model": name or "unknown"}
+        fields: Json = {"type": ASSISTANT, "provenance": "assistant_output", "model": name or "unknown"}
         return {**fields, "message": {"role": "model", "parts": parts}}
-    kind, origin = (records.TOOL_RESULT, "tool_result") if run[0].results else (records.USER, "real_user")
+    kind, origin = (TOOL_RESULT, "tool_result") if run[0].results else (USER, "real_user")
     return {"type": kind, "provenance": origin, "message": {"role": "user", "parts": parts}}
 
 

@@ -20,11 +20,14 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar, cast
 
 from cortext.io import durable, new_files
+from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     Headless,
     Hooks,
     Installer,
     KeepsImages,
+    Launch,
+    Messages,
     NamesLeftovers,
     NativeWriter,
     Purges,
@@ -169,10 +172,38 @@ class FileReader(ToolPart[_Tool]):
         new_files.mirror_file(transcript.path, target, later)
 
 
-class FileWriter(ToolPart[_Tool]):
+class SessionWriter(ToolPart[_Tool]):
+    """A writer whose new session contains the first prompt, so that the prompt is private."""
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session."""
+        raise NotImplementedError
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open a session."""
+        raise NotImplementedError
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a new session that contains the prompt; return it and how to open it."""
+        written = self.write([], project=project, title=title, model=model, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
+
+
+class FileWriter(SessionWriter[_Tool]):
     """The writer of a tool with a file for each session."""
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that nobody used."""
         if written.path:
             durable.remove(written.path)
+
+
+class FolderWriter(SessionWriter[_Tool]):
+    """The writer of a tool with a folder for each session, in which the transcript is."""
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Remove a session that nobody used."""
+        if written.path:
+            durable.remove_tree(os.path.dirname(written.path))
