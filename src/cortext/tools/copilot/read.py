@@ -1,4 +1,4 @@
-"""Reads a session of Copilot as a stream, from where the last reading ended.
+"""Finds and reads the sessions of GitHub Copilot CLI, as a stream, from where the last reading ended.
 
 Every event names the one before it, so the file's order is the conversation's: what the user takes back, the program
 removes from the file.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,20 +17,96 @@ from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
-from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.copilot import records
-from cortext.tools.copilot.messages import MESSAGES, message_of, original
-from cortext.tools.copilot.records import Event, decoder, is_bookkeeping
+from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
+from cortext.tools.copilot.adapter import Copilot
+from cortext.tools.copilot.messages import (
+    CALL_STARTED,
+    CLEARED,
+    COMPACTED,
+    MESSAGES,
+    MODEL,
+    START,
+    TRUNCATED,
+    USAGE,
+    CallStarted,
+    Compaction,
+    Event,
+    ModelChange,
+    Start,
+    Usage,
+    decoder,
+    is_bookkeeping,
+    message_of,
+    original,
+)
 from cortext.tools.shared.cursor import fingerprint, usable
+from cortext.tools.shared.folders import changed_below, is_uuid
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
+from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.values import valid_fields
 
+# What Copilot keeps beside the events of a session.
+_COMPANIONS = (
+    *("*/workspace.yaml", "*/plan.md", "*/vscode.metadata.json", "*/session.db", "*/checkpoints/", "*/files/"),
+    *("*/research/", "*/rewind-snapshots/", "*/rewind-file-snapshots/"),
+)
 _TYPE = re.compile(rb'\{"type":"([\w.]{1,60})",')
-_INFORMATIVE = (records.START, records.MODEL, records.USAGE, records.COMPACTED, records.CALL_STARTED)
-_SHRINKING = (records.COMPACTED, records.CLEARED, records.TRUNCATED)
+_INFORMATIVE = (START, MODEL, USAGE, COMPACTED, CALL_STARTED)
+_SHRINKING = (COMPACTED, CLEARED, TRUNCATED)
 _NAME = re.compile(r"""^name: (?:'((?:[^']|'')*)'|"((?:[^"\\]|\\.)*)"|([^'"|>&*!%@`#\s].*))$""", re.MULTILINE)
 _HEAD = 1 << 16  # bytes: more than the first event needs
 _KEPT_CALLS = 64
+
+
+class CopilotReader(FileReader[Copilot]):
+    """Finds and reads the sessions."""
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
+        wanted = None if project is None else {project, os.path.realpath(project)}
+        try:
+            names = os.listdir(self.tool.sessions)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for name in names:
+            found = self.transcript_at(self.tool.events_of(name)) if is_uuid(name) else None
+            if found is not None and (wanted is None or found.project in wanted):
+                yield found
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file; None if it is not a transcript of Copilot."""
+        head = head_of(path)
+        name = os.path.basename(os.path.dirname(path))
+        if (head is None or not is_uuid(head.sessionId)) and path == self.tool.events_of(name) and os.path.isfile(path):
+            head = Start(sessionId=name)  # in Copilot's own folder its name is enough: the first line may be damaged
+        if head is None or not is_uuid(head.sessionId):
+            return None
+        status = os.stat(path)
+        return Transcript(
+            tool=self.tool.name,
+            key=head.sessionId,
+            path=path,
+            project=head.context.cwd if head.context else "",
+            size=status.st_size,
+            changed=status.st_mtime_ns,
+        )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files among the sessions; older versions kept a file of events for each."""
+        return unlisted_below(self.tool.sessions, listed, self.tool.title, _COMPANIONS)
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.tool.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self.tool, self.tool.sessions, path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> CopilotReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        return CopilotReading(transcript, cursor)
 
 
 class CopilotReading:
@@ -103,18 +179,18 @@ class CopilotReading:
         """Count an event that is not a message; use the few that say something about the conversation."""
         kind, data = event.type, event.data
         note(self.counts.skipped if is_bookkeeping(kind) else self.counts.unknown, kind or "without type")
-        if kind == records.START:
-            start = msgspec.json.decode(data, type=records.Start)
+        if kind == START:
+            start = msgspec.json.decode(data, type=Start)
             self.about.created_at = clock.normalise(start.startTime)
             self.about.model = start.selectedModel or self.about.model
-        elif kind == records.MODEL:
-            self.about.model = msgspec.json.decode(data, type=records.ModelChange).newModel
-        elif kind == records.USAGE and not event.agentId:
-            self._usage = msgspec.json.decode(data, type=records.Usage).usage
-        elif kind == records.COMPACTED:
-            self.about.summary = msgspec.json.decode(data, type=records.Compaction).summaryContent or ""
-        elif kind == records.CALL_STARTED:
-            call = msgspec.json.decode(data, type=records.CallStarted)
+        elif kind == MODEL:
+            self.about.model = msgspec.json.decode(data, type=ModelChange).newModel
+        elif kind == USAGE and not event.agentId:
+            self._usage = msgspec.json.decode(data, type=Usage).usage
+        elif kind == COMPACTED:
+            self.about.summary = msgspec.json.decode(data, type=Compaction).summaryContent or ""
+        elif kind == CALL_STARTED:
+            call = msgspec.json.decode(data, type=CallStarted)
             self._names[call.toolCallId] = call.toolName
 
     def _count_tokens(self, message: Message) -> None:
@@ -135,7 +211,7 @@ class CopilotReading:
             about.command = message.content.split(maxsplit=1)[0]
 
 
-def head_of(path: str) -> records.Start | None:
+def head_of(path: str) -> Start | None:
     """Return the first event of a file if it is the start of a session of Copilot; None otherwise."""
     try:
         descriptor = durable.open_file(path, os.O_RDONLY)
@@ -145,12 +221,12 @@ def head_of(path: str) -> records.Start | None:
         first = os.pread(descriptor, _HEAD, 0).partition(b"\n")[0]
         event = decoder.decode(first)
         fields = msgspec.json.decode(event.data)
-        start = valid_fields(fields, records.Start) if isinstance(fields, dict) else records.Start()
+        start = valid_fields(fields, Start) if isinstance(fields, dict) else Start()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     finally:
         os.close(descriptor)
-    return start if event.type == records.START and start.sessionId else None
+    return start if event.type == START and start.sessionId else None
 
 
 def is_shortened(path: str) -> bool:

@@ -1,7 +1,9 @@
 """Writes sessions into Copilot's own store: a new one, or a lost one from our copy.
 
-`copilot sessions import` is not used: it gives every session and message an id of its own and drops the times, so that
-neither the session nor its messages could be recognised when the conversation comes back.
+A turn of the user is a `user.message`, one of the model an `assistant.message` with its calls, and each result a
+`tool.execution_complete`. Copilot sends them as they are, and keeps the field `cortext`, which says how to restore the
+messages. `copilot sessions import` is not used: it gives every session and message an id of its own and drops the
+times, so that neither the session nor its messages could be recognised when the conversation comes back.
 """
 
 from __future__ import annotations
@@ -10,57 +12,84 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UsageError
 from cortext.io import durable, new_files
 from cortext.model import clock
-from cortext.model.message import Message
-from cortext.model.turns import whole_characters
-from cortext.tools.base import Transcript, Written
-from cortext.tools.copilot import records
-from cortext.tools.copilot.read import CopilotReading, head_of
-from cortext.tools.copilot.render import Rendering
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.turns import Change, Result, Text, Turn, Turns, standalone, whole_characters
+from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.copilot.adapter import Copilot
+from cortext.tools.copilot.messages import ANSWER, CALL_STARTED, RESULT, START, USER_MESSAGE, Event, decoder, original
+from cortext.tools.copilot.read import CopilotReading, head_of, is_shortened
 from cortext.tools.shared.folders import is_uuid
+from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.parts import FolderWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import same_message, verify
 
-_TITLE = "GitHub Copilot CLI"
-EVENTS = "events.jsonl"
+Json = dict[str, Any]
+
+_EMPTY_ERROR = "[The call failed without a message.]"
 
 
-def write_session(
-    sessions: str,
-    messages: Sequence[Message],
-    *,
-    tool: str,
-    version: str,
-    project: str,
-    title: str,
-    key: str,
-    note: str = "",
-) -> Written:
-    """Write a new session below the folder `sessions`; it is read back, and removed if it is not what was written."""
-    rendering = Rendering(messages, note)
-    if not rendering.events:
-        raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
-    if not is_uuid(key) or os.path.lexists(os.path.join(sessions, key)):
-        key = str(uuid.uuid4())
-    folder = os.path.join(sessions, key)
-    if os.path.lexists(folder):
-        raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
-    path = os.path.join(folder, EVENTS)
-    durable.ensure_folder(folder)
-    try:
-        durable.replace_file(path, _lines(rendering, key, project, version))
-        reading = CopilotReading(Transcript(tool=tool, key=key, path=path, project=project))
-        verify(_TITLE, rendering.expected, reading, reading.counts, same_message)
-        if title:
-            durable.replace_file(os.path.join(folder, "workspace.yaml"), [_workspace(key, project, title)])
-    except BaseException:
-        durable.remove_tree(folder)
-        raise
-    return Written.of(rendering.normal, key, path)
+class CopilotWriter(FolderWriter[Copilot]):
+    """Writes sessions, and says how Copilot is started with one."""
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
+        head = head_of(copy)
+        if head is None or not is_uuid(head.sessionId):
+            raise DamagedData(f"{copy} is not a session of {self.tool.title}", kept="nothing was changed")
+        path = self.tool.events_of(head.sessionId)
+        if not os.path.lexists(path):
+            durable.ensure_folder(os.path.dirname(path))
+            new_files.mirror_file(copy, path)
+        return head.sessionId
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return an empty report, because Copilot sends everything; None if the session was compacted or cleared."""
+        return None if is_shortened(transcript.path) else Withheld()
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        return Written.of(Rendering(messages).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session of this project; it is read back, and removed if it is not what was written."""
+        rendering = Rendering(messages, note)
+        if not rendering.events:
+            raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
+        if not is_uuid(key) or os.path.lexists(os.path.join(self.tool.sessions, key)):
+            key = str(uuid.uuid4())
+        folder = os.path.join(self.tool.sessions, key)
+        if os.path.lexists(folder):
+            raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
+        path = self.tool.events_of(key)
+        durable.ensure_folder(folder)
+        try:
+            durable.replace_file(path, _lines(rendering, key, project, self.tool.tested_version))
+            reading = CopilotReading(Transcript(tool=self.tool.name, key=key, path=path, project=project))
+            verify(self.tool.title, rendering.expected, reading, reading.counts, same_message)
+            if title:
+                durable.replace_file(os.path.join(folder, "workspace.yaml"), [_workspace(key, project, title)])
+        except BaseException:
+            durable.remove_tree(folder)
+            raise
+        return Written.of(rendering.normal, key, path)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively; the prompt, if any, is sent first."""
+        check_argument(prompt)
+        options = [*(["--model", model] if model else []), *(["-i", prompt] if prompt else [])]
+        program = self.tool.program.path() or self.tool.program.command
+        env = {} if self.tool.folder == self.tool.default_folder else {"COPILOT_HOME": self.tool.folder}
+        return Launch(argv=[program, f"--resume={written_or_key}", *options], cwd=project, env=env)
 
 
 def _lines(rendering: Rendering, key: str, project: str, version: str) -> Iterator[bytes]:
@@ -76,7 +105,7 @@ def _lines(rendering: Rendering, key: str, project: str, version: str) -> Iterat
         "alreadyInUse": False,
     }
     previous = None
-    begin = {"type": records.START, "data": start, "id": str(uuid.uuid4()), "timestamp": first, "parentId": None}
+    begin = {"type": START, "data": start, "id": str(uuid.uuid4()), "timestamp": first, "parentId": None}
     for event in (begin, *rendering.events):
         event["parentId"], previous = previous, event["id"]
         yield msgspec.json.encode(event) + b"\n"
@@ -94,13 +123,77 @@ def _yaml(value: str | bool) -> str:
     return json.dumps(whole_characters(value) if isinstance(value, str) else value, ensure_ascii=False)
 
 
-def put_back(sessions: str, copy: str) -> str:
-    """Restore a kept copy byte for byte if Copilot has lost the session; return the session's id."""
-    head = head_of(copy)
-    if head is None or not is_uuid(head.sessionId):
-        raise DamagedData(f"{copy} is not a session of {_TITLE}", kept="nothing was changed")
-    path = os.path.join(sessions, head.sessionId, EVENTS)
-    if not os.path.lexists(path):
-        durable.ensure_folder(os.path.dirname(path))
-        new_files.mirror_file(copy, path)
-    return head.sessionId
+class Rendering:
+    """The events for a sequence of messages, what had to change, and the messages that reading must return."""
+
+    def __init__(self, messages: Sequence[Message], note: str = "") -> None:
+        self.normal = Turns(messages)
+        self._time = ""
+        self.events: list[Json] = []
+        self.expected: list[Message] = []
+        for turn in self.normal.turns:
+            self._add(turn)
+        if note:
+            self._time = clock.now()
+            self._add(Turn(USER, [Text(note)], None))
+
+    def _add(self, turn: Turn) -> None:
+        message = standalone(turn.message) if turn.message is not None else None
+        self._time = (clock.normalise(message.timestamp) if message else "") or self._time or clock.now()
+        events = [self._event(kind, data) for kind, data in self._fields(turn)]
+        marked = [event for event in events if event["type"] != CALL_STARTED]
+        for event in marked:
+            event["cortext"] = Mark(added=True)
+        if message is not None:
+            first = marked[0]
+            first["cortext"] = mark = Mark(
+                id=message.id,
+                role=message.role if message.role != turn.role else "",
+                model=message.model,
+                tokens=message.tokens,
+                usage=message.usage,
+            )
+            if len(marked) > 1 or not _is_read_as(first, message):
+                first["cortext"] = Mark(id=mark.id, was=msgspec.to_builtins(message))
+            self.expected.append(message)
+        self.events += events
+
+    def _fields(self, turn: Turn) -> Iterator[tuple[str, Json]]:
+        """Yield the type and the data of each event of a turn."""
+        text = "\n\n".join(text.whole for text in turn.texts)
+        if turn.role == ASSISTANT:
+            calls = turn.calls
+            data: Json = {"messageId": str(uuid.uuid4()), "content": text}
+            if calls:
+                data["toolRequests"] = [
+                    {"toolCallId": call.id, "name": call.name, "arguments": call.input, "type": "function"}
+                    for call in calls
+                ]
+            yield ANSWER, data
+            for call in calls:
+                yield (
+                    CALL_STARTED,
+                    {"toolCallId": call.id, "toolName": call.name, "arguments": call.input},
+                )
+            return
+        for result in turn.results:
+            yield RESULT, self._outcome(result)
+        if text:
+            yield USER_MESSAGE, {"content": text}
+
+    def _outcome(self, result: Result) -> Json:
+        data: Json = {"toolCallId": result.call.id, "success": not result.is_error}
+        if not result.is_error:
+            return {**data, "result": {"content": result.output}}
+        if not result.output:
+            self.normal.note(Change.ERROR_NAMED)
+        return {**data, "error": {"message": result.output or _EMPTY_ERROR}}
+
+    def _event(self, kind: str, data: Json) -> Json:
+        return {"type": kind, "data": data, "id": str(uuid.uuid4()), "timestamp": self._time, "parentId": None}
+
+
+def _is_read_as(event: Json, message: Message) -> bool:
+    """Whether reading an event returns the message, so that its mark need not contain it."""
+    read: Event = decoder.decode(msgspec.json.encode(event))
+    return read.cortext is not None and original(read, read.cortext, "") == message
