@@ -34,7 +34,6 @@ from cortext.tools.opencode import store as opencode_store
 from cortext.tools.opencode import version2
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.vibe.adapter import Vibe
-from cortext.tools.vibe.store import VibeStore
 from cortext.wiring.stores import Stores
 
 pytestmark = pytest.mark.req("TRUE-05")
@@ -98,13 +97,7 @@ def vibe_3(home: Path) -> None:
 
 
 def only_vibe_2(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("cortext.tools.vibe.adapter.VibeStore", _Vibe2Store)
-
-
-class _Vibe2Store(VibeStore):
-    def __init__(self, home: str) -> None:
-        super().__init__(home)
-        self.unified = f"{self.root}/nowhere"
+    patch.setattr(Vibe, "unified", property(lambda tool: f"{tool.root}/nowhere"))
 
 
 CHANGES: dict[

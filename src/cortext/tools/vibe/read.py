@@ -6,13 +6,28 @@ matched in their order. After a compaction the model gets a summary, and the ear
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, is_empty_message
+from cortext.model.message import (
+    ASSISTANT,
+    FILE,
+    IMAGE,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    is_empty_message,
+    joined_text,
+)
 from cortext.tools.base import Transcript
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.lines import (
@@ -25,13 +40,17 @@ from cortext.tools.shared.lines import (
     without_lone_surrogates,
 )
 from cortext.tools.shared.reading import WholeReading
+from cortext.tools.shared.typed import is_resume_block
+from cortext.tools.shared.values import objects, word
 from cortext.tools.shared.written import Restored
 from cortext.tools.vibe import records
-from cortext.tools.vibe.messages import command_of, from_answer, from_context, from_line, spoken, summary_in
-from cortext.tools.vibe.store import ERRORS, Session, contents_of
+from cortext.tools.vibe.records import ERRORS, Line, Session, contents_of
 
 T = TypeVar("T")
 Pairs = list[tuple[Message, Message | None]]
+_SKILL = '<skill_content name="'
+_SUMMARY = re.compile(r"<compaction_summary>\n(.*)\n</compaction_summary>", re.DOTALL)
+_COMMAND = re.compile(r"/workspace[.-]([\w.-]+)(?:\s+(.*))?", re.DOTALL)
 
 
 class VibeReading(WholeReading):
@@ -72,7 +91,7 @@ class VibeReading(WholeReading):
             part.name for part in message.parts or () if part.type == TOOL_CALL and part.name not in about.tools
         ]
         if message.role == USER and not about.command:
-            about.command = command_of(message.content)
+            about.command = _command_of(message.content)
 
     # ── Vibe 2 ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,7 +100,7 @@ class VibeReading(WholeReading):
         pairs: Pairs = []
         for number, line in enumerate(self._lines(session, records.LINES, records.line_decoder, records.Line)):
             try:
-                message = from_line(line)
+                message = _from_line(line)
                 mark = line.cortext
                 original = mark.original() if mark is not None else None
             except RECORD_ERRORS:
@@ -142,11 +161,11 @@ class VibeReading(WholeReading):
         if not journal and not context:
             self.damaged("nothing is named", f"{session.generation}/manifest.json")
         for item in context:
-            message = from_context(item.message)
+            message = _from_context(item.message)
             if item.source != "history":
                 self.about.notes += 1
                 note(self.counts.skipped, f"context from {item.source}")
-                self.about.summary = (summary_in(message.content) if message else "") or self.about.summary
+                self.about.summary = (_summary_in(message.content) if message else "") or self.about.summary
             elif message is None:
                 note(self.counts.skipped, "text of the program")
             else:
@@ -179,7 +198,7 @@ class VibeReading(WholeReading):
             for delta in msgspec.json.decode(record.payload, type=records.Deltas).delta:
                 entry = delta.entry
                 if delta.op == "append_entry" and entry is not None and (entry.type, entry.role) == ("message", USER):
-                    message = from_context({"role": USER, "content": entry.content})
+                    message = _from_context({"role": USER, "content": entry.content})
                     if message is not None:
                         yield from thread.place(message, entry)
         elif record.type == "action_intent":
@@ -187,12 +206,12 @@ class VibeReading(WholeReading):
             if intent.request.type == "llm_call" and intent.request.purpose == "agent":
                 thread.asked.add(intent.action_id)
                 sent = intent.request.model_input.messages.messages if intent.request.model_input else []
-                yield from thread.results([found for item in sent if (found := from_context(item)) is not None])
+                yield from thread.results([found for item in sent if (found := _from_context(item)) is not None])
         elif record.type == "action_result":
             result = msgspec.json.decode(record.payload, type=records.ActionResult)
             if result.action_id in thread.asked and result.result.type == "completion_succeeded":
                 answer = msgspec.convert(result.result.result, records.Completion)
-                yield from thread.answer(from_answer(answer.parts), result.action_id, answer.usage)
+                yield from thread.answer(_from_answer(answer.parts), result.action_id, answer.usage)
         note_kind = record.type or "without type"
         known = record.type in ("projection_delta", "action_intent", "action_result", *records.BOOKKEEPING)
         note(self.counts.skipped if known else self.counts.unknown, note_kind)
@@ -217,7 +236,7 @@ class _Thread:
             entry = self._shown[index]
             if entry.role == message.role and _content(entry) == message.content:
                 for earlier in self._shown[self._next : index] if with_earlier else ():
-                    yield from self.place(spoken(earlier.role, [Part(TEXT, text=_content(earlier))]), earlier)
+                    yield from self.place(_spoken(earlier.role, [Part(TEXT, text=_content(earlier))]), earlier)
                 self._next = index + 1
                 yield from self.place(message, entry)
                 return
@@ -260,7 +279,7 @@ class _Thread:
 
 
 def _content(entry: records.Entry) -> str:
-    message = from_context({"role": entry.role, "content": entry.content})
+    message = _from_context({"role": entry.role, "content": entry.content})
     return message.content if message is not None else ""
 
 
@@ -276,3 +295,90 @@ def is_compacted(pieces: Iterable[Piece]) -> bool:
 def _is_compacted(session: Session) -> bool:
     checkpoint: records.Checkpoint = session.decode(f"{session.generation}/checkpoint.json", records.Checkpoint)
     return checkpoint.compaction_count > 0
+
+
+# ── what the model gets (Vibe 3), and the lines of Vibe 2, as messages ───────────────────────────────
+
+
+def _command_of(text: str) -> str:
+    """Return our command that a prompt calls (`/workspace.plan`); empty if it calls none."""
+    found = _COMMAND.fullmatch(text.strip()) if text.lstrip().startswith("/workspace") else None
+    return f"/workspace.{found[1]}" if found else ""
+
+
+def _from_context(message: dict[str, Any]) -> Message | None:
+    """Return a message that the model gets; None if it is not part of a conversation."""
+    role, parts = message.get("role"), [_part(item) for item in objects(message, "content")]
+    if role == TOOL:
+        output = "\n\n".join(part.text for part in parts if part.type == TEXT)
+        failed = message.get("outcome") == "failure"
+        return _result(word(message, "tool_call_id"), word(message, "name"), output, is_error=failed)
+    if role == USER:  # after the words of the user, Vibe adds the text of the skill that they call
+        parts = [part for index, part in enumerate(parts) if not (index and part.text.startswith(_SKILL))]
+    return _spoken(role, parts) if role in (USER, ASSISTANT) else None
+
+
+def _summary_in(text: str) -> str:
+    """Return the summary in a text that Vibe sends after a compaction; empty if there is none."""
+    found = _SUMMARY.search(text)
+    return found[1] if found else ""
+
+
+def _from_answer(items: list[dict[str, Any]]) -> Message:
+    """Return the model's answer as the journal records it."""
+    return _spoken(ASSISTANT, [_part(item) for item in items])
+
+
+def _from_line(line: Line) -> Message | None:
+    """Return a message of Vibe 2, without the field that we may have added."""
+    texts = [line.content] if isinstance(line.content, str) else []
+    parts = [Part(TEXT, text=text) for text in texts if text]
+    if isinstance(line.content, list):
+        parts = [_part(item) for item in line.content]
+    if line.role == TOOL:
+        return _result(line.tool_call_id or "", line.name or "", joined_text(parts))
+    if line.role not in (USER, ASSISTANT):
+        return None
+    if line.reasoning_content:
+        parts.insert(0, Part(THINKING, text=line.reasoning_content))
+    for call in line.tool_calls or ():
+        given = _json(word(call, "function", "arguments"))
+        parts.append(Part(TOOL_CALL, id=word(call, "id"), name=word(call, "function", "name"), input=given))
+    return _spoken(line.role, parts)
+
+
+def _spoken(role: str, parts: list[Part]) -> Message:
+    """Return what the user or the model said."""
+    content = joined_text(parts)
+    message = Message(role=role, content=content, parts=None if all(part.type == TEXT for part in parts) else parts)
+    if role == USER and is_resume_block(content):
+        message.aside, message.extra = True, {"resume_block": True}
+    return message
+
+
+def _result(call: str, name: str, output: str, *, is_error: bool = False) -> Message:
+    return Message(role=TOOL, parts=[Part(TOOL_RESULT, call_id=call, name=name, output=output, is_error=is_error)])
+
+
+def _part(item: dict[str, Any]) -> Part:
+    kind = word(item, "type")
+    if kind == "text":
+        return Part(TEXT, text=word(item, "text"))
+    if kind == "reasoning":
+        return Part(THINKING, text="\n\n".join(word(piece, "text") for piece in objects(item, "content")))
+    if kind == "tool_call":
+        raw = word(item, "arguments_json") or word(item, "arguments", "raw")
+        return Part(TOOL_CALL, id=word(item, "id"), name=word(item, "name"), input=_json(raw))
+    if kind == "resource":
+        return Part(FILE, ref=word(item, "resource", "uri"), text=word(item, "resource", "text"))
+    if kind in ("image", "image_url"):
+        return Part(IMAGE, ref=word(item, "uri"), media_type=word(item, "mime_type") or word(item, "mimeType"))
+    return Part(kind or "unknown", text=word(item, "text"))
+
+
+def _json(text: str) -> Any:
+    """Return the arguments of a call: an object, or the text itself if the model wrote something else."""
+    try:
+        return msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, RecursionError):
+        return text

@@ -8,18 +8,24 @@ folder when it is resumed, and leaves it as it is; the runtime state of the new 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
+from cortext.errors import CortextError, DamagedData
+from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.values import valid_fields
 
 CURRENT = "CURRENT"
 META = "meta.json"
 LINES = "messages.jsonl"
-
+OLD = "vibe2/"  # where the files of a session are that another one was imported from
+ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # The records of a journal that add nothing to the conversation.
 BOOKKEEPING = ("command_reserved", "core_input", "receipt_succeeded", "receipt_failed")
+Contents = dict[str, bytes]
 
 
 class Current(msgspec.Struct):
@@ -219,3 +225,54 @@ class Line(msgspec.Struct):
 
 journal_decoder = msgspec.json.Decoder(JournalRecord)
 line_decoder = msgspec.json.Decoder(Line)
+
+
+class Session:
+    """The files of a session by name: of Vibe 3, with a `CURRENT`, or of Vibe 2. Raise an error if it is incomplete."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.is_unified = CURRENT in contents
+        # What is odd in it (a title that is no text) costs no conversation; the other files say where the messages are.
+        meta = msgspec.json.decode(self.read(META))
+        if not isinstance(meta, dict):
+            raise DamagedData(f"{META} is not a JSON object", kept="it is unchanged")
+        self.meta = valid_fields(meta, Meta)
+        self.id, self.generation = self.meta.session_id, ""
+        self.manifest, self.runtime = Manifest(), Runtime()
+        if self.is_unified:
+            current = self.decode(CURRENT, Current)
+            self.id, self.generation = current.session_id, f"generations/{current.generation}"
+            self.manifest = self.decode(f"{self.generation}/manifest.json", Manifest)
+            self.runtime = self.decode(f"{self.generation}/runtime-state.json", Runtime)
+
+    @property
+    def key(self) -> str:
+        """Its first id."""
+        return self.runtime.imported_from or self.id
+
+    @property
+    def old(self) -> Session | None:
+        """The Vibe 2 session that it was imported from, if that still exists."""
+        found = {name.removeprefix(OLD): data for name, data in self.contents.items() if name.startswith(OLD)}
+        return Session(found) if found else None
+
+    def read(self, name: str) -> bytes:
+        """Return a file; raise FileNotFoundError if it does not exist."""
+        try:
+            return self.contents[name]
+        except KeyError:
+            raise FileNotFoundError(name) from None
+
+    def decode(self, name: str, kind: Any) -> Any:
+        """Return a JSON file as this type."""
+        return msgspec.json.decode(self.read(name), type=kind)
+
+
+def contents_of(pieces: Iterable[Piece]) -> Contents:
+    """Return the files among these pieces, by name."""
+    return {
+        str(values.get("name")): str(values.get("text", "")).encode("latin-1" if values.get("latin1") else "utf-8")
+        for kind, values in pieces
+        if kind == "file"
+    }

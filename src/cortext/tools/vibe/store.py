@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from cortext.errors import CortextError, DamagedData
 from cortext.io import durable
 from cortext.io.inside import inside
-from cortext.tools.base import Leftover, Transcript
-from cortext.tools.shared.bundle import Piece
+from cortext.tools.base import Leftover, Transcript, Watch
+from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import is_uuid, step_below
 from cortext.tools.shared.leftovers import described, is_empty, unlisted_below
-from cortext.tools.shared.values import valid_fields
-from cortext.tools.vibe.records import CURRENT, LINES, META, Current, Manifest, Meta, Runtime
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.vibe.adapter import Vibe
+from cortext.tools.vibe.read import VibeReading
+from cortext.tools.vibe.records import CURRENT, ERRORS, LINES, META, OLD, Contents, Current, Session, contents_of
 
-TOOL = "vibe"
-OLD = "vibe2/"  # where the files of a session are that another one was imported from
-ERRORS = (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _LARGEST = 1 << 31
 _STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
 _VIBE_2 = "session_"
@@ -38,87 +35,64 @@ _COMPANIONS = (
     *("unified/*/chunks/*.json", "unified/*/journal/*.jsonl", "unified/*/generations/*/*.json"),
 )
 
-Contents = dict[str, bytes]
 
+class VibeReader(BundleTool, ToolPart[Vibe]):
+    """Finds and reads the sessions, and restores one from a copy."""
 
-class Session:
-    """The files of a session by name: of Vibe 3, with a `CURRENT`, or of Vibe 2. Raise an error if it is incomplete."""
+    name = Vibe.name
 
-    def __init__(self, contents: Contents) -> None:
-        self.contents = contents
-        self.is_unified = CURRENT in contents
-        # What is odd in it (a title that is no text) costs no conversation; the other files say where the messages are.
-        meta = msgspec.json.decode(self.read(META))
-        if not isinstance(meta, dict):
-            raise DamagedData(f"{META} is not a JSON object", kept="it is unchanged")
-        self.meta = valid_fields(meta, Meta)
-        self.id, self.generation = self.meta.session_id, ""
-        self.manifest, self.runtime = Manifest(), Runtime()
-        if self.is_unified:
-            current = self.decode(CURRENT, Current)
-            self.id, self.generation = current.session_id, f"generations/{current.generation}"
-            self.manifest = self.decode(f"{self.generation}/manifest.json", Manifest)
-            self.runtime = self.decode(f"{self.generation}/runtime-state.json", Runtime)
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield the sessions on this machine (of one project, if given), in no particular order."""
+        folders = None if project is None else {project, os.path.realpath(project)}
+        return (found for found in self._all() if folders is None or found.project in folders)
 
-    @property
-    def key(self) -> str:
-        """Its first id."""
-        return self.runtime.imported_from or self.id
-
-    @property
-    def old(self) -> Session | None:
-        """The Vibe 2 session that it was imported from, if that still exists."""
-        found = {name.removeprefix(OLD): data for name, data in self.contents.items() if name.startswith(OLD)}
-        return Session(found) if found else None
-
-    def read(self, name: str) -> bytes:
-        """Return a file; raise FileNotFoundError if it does not exist."""
-        try:
-            return self.contents[name]
-        except KeyError:
-            raise FileNotFoundError(name) from None
-
-    def decode(self, name: str, kind: Any) -> Any:
-        """Return a JSON file as this type."""
-        return msgspec.json.decode(self.read(name), type=kind)
-
-
-class VibeStore:
-    """The sessions below `<vibe home>/logs/session`."""
-
-    def __init__(self, home: str) -> None:
-        self.root = os.path.join(home, "logs", "session")
-        self.unified = os.path.join(self.root, "unified")
-
-    # ── finding ──────────────────────────────────────────────────────────────────────────────────────
-
-    def transcripts(self) -> Iterator[Transcript]:
+    def _all(self) -> Iterator[Transcript]:
         """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
         found: dict[str, Transcript] = {}
-        for name in _listed(self.unified):
-            transcript = self.transcript_at(os.path.join(self.unified, name, CURRENT)) if is_uuid(name) else None
+        for name in _listed(self.tool.unified):
+            transcript = self._session_at(os.path.join(self.tool.unified, name, CURRENT)) if is_uuid(name) else None
             if transcript is not None:
                 other = found.get(transcript.key)
                 found[transcript.key] = max(transcript, other, key=_changed) if other else transcript
         yield from found.values()
-        for name in _listed(self.root):
+        for name in _listed(self.tool.root):
             if name.startswith(_VIBE_2):
-                transcript = self.transcript_at(os.path.join(self.root, name, LINES))
+                transcript = self._session_at(os.path.join(self.tool.root, name, LINES))
                 if transcript is not None and transcript.key not in found:
                     yield transcript
 
-    def leftovers(self, listed: Iterable[Transcript]) -> Iterator[Leftover]:
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file, which may be a copy of ours; None if it is none."""
+        return self.copied_transcript(path) or self._session_at(path)
+
+    def _session_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this `CURRENT` or `messages.jsonl`."""
+        if os.path.basename(path) not in (CURRENT, LINES):
+            return None
+        try:
+            session = Session(dict(_heads(path)))
+            size, changed = _fingerprint(path)
+        except ERRORS:
+            return None
+        if not is_uuid(session.key) or session.runtime.identity.depth:
+            return None
+        return Transcript(
+            tool=self.name, key=session.key, path=path, project=session.meta.project, size=size, changed=changed
+        )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield what is no session that can be read, without those of subagents."""
-        listed = list(listed)
-        yield from unlisted_below(self.root, listed, "Mistral Vibe", _COMPANIONS)
-        for name in _listed(self.root):
-            folder = os.path.join(self.root, name)
-            is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.unified
+        yield from unlisted_below(self.tool.root, listed, self.tool.title, _COMPANIONS)
+        for name in _listed(self.tool.root):
+            folder = os.path.join(self.tool.root, name)
+            is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.tool.unified
             if not is_usual and os.path.isdir(folder) and os.listdir(folder):
                 yield Leftover(folder, f"a folder of a kind that is not known yet: it is {described(folder)}")
         paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
-        unified = [os.path.join(self.unified, name, CURRENT) for name in _listed(self.unified)]
-        old = [os.path.join(self.root, name, LINES) for name in _listed(self.root) if name.startswith(_VIBE_2)]
+        unified = [os.path.join(self.tool.unified, name, CURRENT) for name in _listed(self.tool.unified)]
+        old = [
+            os.path.join(self.tool.root, name, LINES) for name in _listed(self.tool.root) if name.startswith(_VIBE_2)
+        ]
         for path in (*unified, *old):
             if path in paths or (is_empty(path) and is_empty(os.path.join(os.path.dirname(path), META))):
                 continue
@@ -131,39 +105,29 @@ class VibeStore:
             if why:
                 yield Leftover(path, why)
 
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.tool.root])
+
     def changed(self, path: str) -> list[Transcript]:
         """Return the session whose folder a file is in, unless it is one that Vibe 3 has imported."""
-        if key := step_below(self.unified, path):
-            found = self.transcript_at(os.path.join(self.unified, key, CURRENT)) if is_uuid(key) else None
+        if key := step_below(self.tool.unified, path):
+            found = self._session_at(os.path.join(self.tool.unified, key, CURRENT)) if is_uuid(key) else None
             return [found] if found is not None else []
-        folder = os.path.join(self.root, step_below(self.root, path))
-        return [found for found in self.transcripts() if os.path.dirname(found.path) == folder]
-
-    def transcript_at(self, path: str) -> Transcript | None:
-        """Return the transcript in this `CURRENT` or `messages.jsonl`."""
-        if os.path.basename(path) not in (CURRENT, LINES):
-            return None
-        try:
-            session = Session(dict(_heads(path)))
-            size, changed = _fingerprint(path)
-        except ERRORS:
-            return None
-        if not is_uuid(session.key) or session.runtime.identity.depth:
-            return None
-        return Transcript(
-            tool=TOOL, key=session.key, path=path, project=session.meta.project, size=size, changed=changed
-        )
+        folder = os.path.join(self.tool.root, step_below(self.tool.root, path))
+        return [found for found in self._all() if os.path.dirname(found.path) == folder]
 
     def has(self, key: str) -> bool:
         """Whether there is a session with this id, or a folder that begins like it: Vibe accepts the beginning."""
-        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in _listed(self.root)):
+        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in _listed(self.tool.root)):
             return True
-        return os.path.lexists(os.path.join(self.unified, key)) or any(item.key == key for item in self.transcripts())
+        return os.path.lexists(os.path.join(self.tool.unified, key)) or any(item.key == key for item in self._all())
 
     # ── the files of a session ───────────────────────────────────────────────────────────────────────
 
-    def pieces(self, path: str) -> Iterator[Piece]:
+    def pieces(self, transcript: Transcript) -> Iterator[Piece]:
         """Yield the files of a session: the folder that it was imported from, too."""
+        path = transcript.path
         folder = os.path.dirname(path)
         yield Piece("folder", {"name": os.path.basename(folder)})
         yield from _file_pieces(folder, _names(Session(dict(_heads(path)))))
@@ -173,11 +137,15 @@ class VibeStore:
                 yield Piece("old folder", {"name": os.path.basename(old)})
                 yield from _file_pieces(old, (META, LINES), OLD)
 
+    def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> VibeReading:
+        """Return the reading of these files."""
+        return VibeReading(transcript, pieces)
+
     def _vibe_2(self, key: str) -> str:
         """Return the Vibe 2 folder of this id; empty if there is none."""
-        for name in _listed(self.root) if is_uuid(key) else ():
+        for name in _listed(self.tool.root) if is_uuid(key) else ():
             if name.startswith(_VIBE_2) and name.endswith(key[:8]):
-                folder = os.path.join(self.root, name)
+                folder = os.path.join(self.tool.root, name)
                 try:
                     if Session(dict(_heads(os.path.join(folder, LINES)))).id == key:
                         return folder
@@ -192,18 +160,9 @@ class VibeStore:
         contents = contents_of(pieces)
         own = {name: data for name, data in contents.items() if not name.startswith(OLD)}
         old = {name.removeprefix(OLD): data for name, data in contents.items() if name.startswith(OLD)}
-        _restore(self.unified if CURRENT in own else self.root, names.get("folder", ""), own)
+        _restore(self.tool.unified if CURRENT in own else self.tool.root, names.get("folder", ""), own)
         if old:
-            _restore(self.root, names.get("old folder", ""), old)
-
-
-def contents_of(pieces: Iterable[Piece]) -> Contents:
-    """Return the files among these pieces, by name."""
-    return {
-        str(values.get("name")): str(values.get("text", "")).encode("latin-1" if values.get("latin1") else "utf-8")
-        for kind, values in pieces
-        if kind == "file"
-    }
+            _restore(self.tool.root, names.get("old folder", ""), old)
 
 
 def model_of(pieces: Iterable[Piece]) -> str:

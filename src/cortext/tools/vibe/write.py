@@ -14,20 +14,121 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import SessionExists, UsageError
+from cortext.errors import DamagedData, SessionExists, UsageError
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Text, Turn, Turns, standalone, whole_characters
-from cortext.tools.base import Transcript, Written
+from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.bundle import pieces_in
 from cortext.tools.shared.folders import is_uuid
+from cortext.tools.shared.installer import parse_toml
 from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.parts import FolderWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import same_message, verify
-from cortext.tools.vibe.read import VibeReading
-from cortext.tools.vibe.records import LINES, META
-from cortext.tools.vibe.store import TOOL, VibeStore
+from cortext.tools.vibe.adapter import Vibe
+from cortext.tools.vibe.read import VibeReading, is_compacted
+from cortext.tools.vibe.records import ERRORS, LINES, META
+from cortext.tools.vibe.settings import SETTINGS
+from cortext.tools.vibe.store import VibeReader, model_of
 
 Json = dict[str, Any]
+
+
+class VibeWriter(FolderWriter[Vibe]):
+    """Writes sessions, and says how Vibe is started with one."""
+
+    def __init__(self, tool: Vibe) -> None:
+        super().__init__(tool)
+        self.reader = VibeReader(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy to the tool's store if the session is missing there; return the session's key."""
+        found = self.reader.copied_transcript(copy)
+        if found is None or not is_uuid(found.key):
+            raise DamagedData(f"{copy} is not a session of {self.tool.title}", kept="nothing was changed")
+        if not any(transcript.key == found.key for transcript in self.reader.transcripts()):
+            self.reader.restore(pieces_in(copy))
+        return found.key
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return an empty report, because Vibe sends everything; None if the session was compacted."""
+        return None if is_compacted(self.reader.pieces(transcript)) else Withheld()
+
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the settings no longer name the model of the session: Vibe would resume it without an end."""
+        model = model_of(self.reader.pieces(transcript))
+        known: set[object] = set()
+        for path in (os.path.join(self.tool.folder, "config.toml"), os.path.join(transcript.project or "", SETTINGS)):
+            try:
+                models = parse_toml(path, durable.read_text(path)).get("models") if os.path.exists(path) else None
+            except (*ERRORS, ValueError):  # Vibe reports it
+                return ""
+            for each in models if isinstance(models, list) else ():
+                known |= {each.get("alias"), each.get("name")} if isinstance(each, dict) else set()
+        if not model or not known or model in known:  # without models in the settings, Vibe has its own
+            return ""
+        return f"it was held with the model {model!r}, which is no longer configured"
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        return Written.of(Rendering(messages).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session of this project; it is read back, and removed if it is not what was written."""
+        rendering = Rendering(messages, note)
+        if not rendering.lines:
+            raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
+        if not is_uuid(key) or self.reader.has(key):
+            key = str(uuid.uuid4())
+            while self.reader.has(key):
+                key = str(uuid.uuid4())
+        folder = os.path.join(self.tool.root, f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{key[:8]}")
+        if os.path.lexists(folder):
+            raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
+        durable.ensure_folder(folder)
+        path = os.path.join(folder, LINES)
+        try:
+            durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
+            durable.replace_file(
+                os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))]
+            )
+            transcript = Transcript(tool=self.tool.name, key=key, path=path, project=project)
+            reading = VibeReading(transcript, self.reader.pieces(transcript))
+            verify(self.tool.title, rendering.expected, reading, reading.counts, same_message)
+        except BaseException:
+            durable.remove_tree(folder)
+            raise
+        return Written.of(rendering.normal, key, path)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively; the prompt, if any, is sent first."""
+        check_argument(prompt)
+        program = self.tool.program.path() or self.tool.program.command
+        env = {} if self.tool.folder == self.tool.default_folder else {"VIBE_HOME": self.tool.folder}
+        if model:
+            env["VIBE_ACTIVE_MODEL"] = model
+        argv = [program, "--resume", written_or_key, *(["--", prompt] if prompt else [])]
+        return Launch(argv=argv, cwd=project, env=env)
+
+
+def _meta(rendering: Rendering, key: str, project: str, title: str) -> Json:
+    now = clock.now()
+    return {
+        "session_id": key,
+        "start_time": now,
+        "end_time": now,
+        "git_commit": None,
+        "git_branch": None,
+        "environment": {"working_directory": project},
+        "username": "",
+        "title": whole_characters(title) or None,
+        "title_source": "manual" if title else "auto",
+        "total_messages": len(rendering.lines),
+    }
 
 
 class Rendering:
@@ -76,46 +177,3 @@ class Rendering:
                 {"role": "tool", "content": result.output, "name": result.call.name, "tool_call_id": result.call.id}
             )
         return [*lines, {"role": USER, "content": text}] if text else lines
-
-
-def write_session(
-    store: VibeStore, messages: Sequence[Message], *, project: str, title: str, key: str, note: str = ""
-) -> Written:
-    """Write a new session; it is read back, and removed if it is not what was written."""
-    rendering = Rendering(messages, note)
-    if not rendering.lines:
-        raise UsageError("nothing to write: every message is empty", kept="nothing was changed")
-    if not is_uuid(key) or store.has(key):
-        key = str(uuid.uuid4())
-        while store.has(key):
-            key = str(uuid.uuid4())
-    folder = os.path.join(store.root, f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{key[:8]}")
-    if os.path.lexists(folder):
-        raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
-    durable.ensure_folder(folder)
-    path = os.path.join(folder, LINES)
-    try:
-        durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
-        durable.replace_file(os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))])
-        reading = VibeReading(Transcript(tool=TOOL, key=key, path=path, project=project), store.pieces(path))
-        verify("Mistral Vibe", rendering.expected, reading, reading.counts, same_message)
-    except BaseException:
-        durable.remove_tree(folder)
-        raise
-    return Written.of(rendering.normal, key, path)
-
-
-def _meta(rendering: Rendering, key: str, project: str, title: str) -> Json:
-    now = clock.now()
-    return {
-        "session_id": key,
-        "start_time": now,
-        "end_time": now,
-        "git_commit": None,
-        "git_branch": None,
-        "environment": {"working_directory": project},
-        "username": "",
-        "title": whole_characters(title) or None,
-        "title_source": "manual" if title else "auto",
-        "total_messages": len(rendering.lines),
-    }
