@@ -1,22 +1,71 @@
-"""Read a session of Continue: the whole document, of which only the items after the cursor are returned."""
+"""Finds the sessions of Continue, and reads a document as a whole: only the items after the cursor are returned."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, USER, Message
-from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.continue_cli.messages import identity, messages_of
-from cortext.tools.continue_cli.records import Item, head_of, items_of
+from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
+from cortext.tools.continue_cli.adapter import Continue
+from cortext.tools.continue_cli.messages import Item, head_of, identity, items_of, messages_of
+from cortext.tools.shared.folders import changed_below, listing
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place
+from cortext.tools.shared.parts import FileReader
 
+LIST = "sessions.json"  # Continue's list of its sessions
 UNTITLED = "Untitled Session"
 _DEFAULT_TITLES = (UNTITLED, "New Session")
 _ROLES = (USER, ASSISTANT, TOOL, "thinking")
 _REMEMBERED = 50  # items at the end of which a cursor knows the ids
+
+
+class ContinueReader(FileReader[Continue]):
+    """Finds and reads the sessions."""
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its transcripts on this machine (of one project, if given), in no particular order."""
+        wanted = None if project is None else os.path.realpath(project)
+        for name in listing(self.tool.folder):
+            is_session = name.endswith(".json") and name != LIST
+            found = self.transcript_at(os.path.join(self.tool.folder, name)) if is_session else None
+            if found is not None and (wanted is None or os.path.realpath(found.project) == wanted):
+                yield found
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in this file; None if it is not a session of Continue."""
+        head = head_of(path)
+        if head is None:
+            return None
+        status = os.stat(path)
+        return Transcript(
+            tool=self.tool.name,
+            key=head.key,
+            path=path,
+            project=head.project,
+            size=status.st_size,
+            changed=status.st_mtime_ns,
+        )
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the other files among the sessions, without the list of them."""
+        return unlisted_below(self.tool.folder, listed, self.tool.title, (LIST,))
+
+    def watched(self) -> Watch:
+        """Return the folder of all sessions."""
+        return Watch(folders=[self.tool.folder])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the session in this file."""
+        return changed_below(self.tool, self.tool.folder, path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ContinueReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        return ContinueReading(transcript, cursor)
 
 
 class ContinueReading:

@@ -19,28 +19,9 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.copilot.adapter import Copilot
-from cortext.tools.copilot.messages import (
-    CALL_STARTED,
-    CLEARED,
-    COMPACTED,
-    MESSAGES,
-    MODEL,
-    START,
-    TRUNCATED,
-    USAGE,
-    CallStarted,
-    Compaction,
-    Event,
-    ModelChange,
-    Start,
-    Usage,
-    decoder,
-    is_bookkeeping,
-    message_of,
-    original,
-)
+from cortext.tools.copilot.messages import CALL_STARTED, CLEARED, COMPACTED, MESSAGES, MODEL, START, TRUNCATED, USAGE, CallStarted, Compaction, Event, ModelChange, Start, Usage, decoder, is_bookkeeping, message_of, original
 from cortext.tools.shared.cursor import fingerprint, usable
-from cortext.tools.shared.folders import changed_below, is_uuid
+from cortext.tools.shared.folders import changed_below, is_uuid, listing
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
 from cortext.tools.shared.parts import FileReader
@@ -65,11 +46,7 @@ class CopilotReader(FileReader[Copilot]):
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield its transcripts on this machine (of one project, if given), in no particular order."""
         wanted = None if project is None else {project, os.path.realpath(project)}
-        try:
-            names = os.listdir(self.tool.sessions)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        for name in names:
+        for name in listing(self.tool.sessions):
             found = self.transcript_at(self.tool.events_of(name)) if is_uuid(name) else None
             if found is not None and (wanted is None or found.project in wanted):
                 yield found

@@ -37,6 +37,14 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
+def listing(folder: str) -> list[str]:
+    """Return the names in a folder, sorted; none if there is no such folder."""
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transcript | None:
     """Return the transcript in one file, with its fingerprint; None if the file was just removed."""
     try:

@@ -16,7 +16,7 @@ from cortext.io import durable
 from cortext.io.inside import inside
 from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.folders import is_uuid, step_below
+from cortext.tools.shared.folders import is_uuid, listing, step_below
 from cortext.tools.shared.leftovers import described, is_empty, unlisted_below
 from cortext.tools.shared.parts import ToolPart
 from cortext.tools.vibe.adapter import Vibe
@@ -49,13 +49,13 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
     def _all(self) -> Iterator[Transcript]:
         """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
         found: dict[str, Transcript] = {}
-        for name in _listed(self.tool.unified):
+        for name in listing(self.tool.unified):
             transcript = self._session_at(os.path.join(self.tool.unified, name, CURRENT)) if is_uuid(name) else None
             if transcript is not None:
                 other = found.get(transcript.key)
                 found[transcript.key] = max(transcript, other, key=_changed) if other else transcript
         yield from found.values()
-        for name in _listed(self.tool.root):
+        for name in listing(self.tool.root):
             if name.startswith(_VIBE_2):
                 transcript = self._session_at(os.path.join(self.tool.root, name, LINES))
                 if transcript is not None and transcript.key not in found:
@@ -83,15 +83,15 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield what is no session that can be read, without those of subagents."""
         yield from unlisted_below(self.tool.root, listed, self.tool.title, _COMPANIONS)
-        for name in _listed(self.tool.root):
+        for name in listing(self.tool.root):
             folder = os.path.join(self.tool.root, name)
             is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.tool.unified
             if not is_usual and os.path.isdir(folder) and os.listdir(folder):
                 yield Leftover(folder, f"a folder of a kind that is not known yet: it is {described(folder)}")
         paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
-        unified = [os.path.join(self.tool.unified, name, CURRENT) for name in _listed(self.tool.unified)]
+        unified = [os.path.join(self.tool.unified, name, CURRENT) for name in listing(self.tool.unified)]
         old = [
-            os.path.join(self.tool.root, name, LINES) for name in _listed(self.tool.root) if name.startswith(_VIBE_2)
+            os.path.join(self.tool.root, name, LINES) for name in listing(self.tool.root) if name.startswith(_VIBE_2)
         ]
         for path in (*unified, *old):
             if path in paths or (is_empty(path) and is_empty(os.path.join(os.path.dirname(path), META))):
@@ -119,7 +119,7 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
 
     def has(self, key: str) -> bool:
         """Whether there is a session with this id, or a folder that begins like it: Vibe accepts the beginning."""
-        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in _listed(self.tool.root)):
+        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in listing(self.tool.root)):
             return True
         return os.path.lexists(os.path.join(self.tool.unified, key)) or any(item.key == key for item in self._all())
 
@@ -143,7 +143,7 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
 
     def _vibe_2(self, key: str) -> str:
         """Return the Vibe 2 folder of this id; empty if there is none."""
-        for name in _listed(self.tool.root) if is_uuid(key) else ():
+        for name in listing(self.tool.root) if is_uuid(key) else ():
             if name.startswith(_VIBE_2) and name.endswith(key[:8]):
                 folder = os.path.join(self.tool.root, name)
                 try:
@@ -236,7 +236,7 @@ def _fingerprint(path: str) -> tuple[int, int]:
     folder, paths = os.path.dirname(path), [path]
     if os.path.basename(path) == CURRENT:
         journal = os.path.join(folder, "journal")
-        paths += [os.path.join(folder, META), *(os.path.join(journal, name) for name in _listed(journal))]
+        paths += [os.path.join(folder, META), *(os.path.join(journal, name) for name in listing(journal))]
     else:
         paths.append(os.path.join(folder, META))
     found = [os.stat(name) for name in paths]
@@ -245,10 +245,3 @@ def _fingerprint(path: str) -> tuple[int, int]:
 
 def _changed(transcript: Transcript) -> int:
     return transcript.changed
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
