@@ -19,7 +19,26 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.copilot.adapter import Copilot
-from cortext.tools.copilot.messages import CALL_STARTED, CLEARED, COMPACTED, MESSAGES, MODEL, START, TRUNCATED, USAGE, CallStarted, Compaction, Event, ModelChange, Start, Usage, decoder, is_bookkeeping, message_of, original
+from cortext.tools.copilot.messages import (
+    CALL_STARTED,
+    CLEARED,
+    COMPACTED,
+    MESSAGES,
+    MODEL,
+    START,
+    TRUNCATED,
+    USAGE,
+    CallStarted,
+    Compaction,
+    Event,
+    ModelChange,
+    Start,
+    Usage,
+    decoder,
+    is_bookkeeping,
+    message_of,
+    original,
+)
 from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.folders import changed_below, is_uuid, listing
 from cortext.tools.shared.leftovers import unlisted_below
