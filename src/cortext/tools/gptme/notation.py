@@ -1,17 +1,21 @@
-"""How gptme writes tool calls into the text of an answer: `@shell(call_1): {"command": "ls"}` on a line of its own.
+"""The lines of gptme's `conversation.jsonl`, and the calls in the text of an answer: `@shell(call_1): {"cmd": "ls"}`.
 
-It sends such lines to the model as real calls. It also takes a code block for a call if it is marked with the name of a
-tool, and leaves out the text that follows it; so code blocks in answers of other tools are fenced with tildes, which it
-does not recognise.
+gptme sends such lines to the model as real calls. It also takes a code block for a call if it is marked with the name
+of a tool, and leaves out the text that follows it; so code blocks in answers of other tools are fenced with tildes,
+which it does not recognise.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any
+
+import msgspec
 
 from cortext.model.message import TOOL_CALL, Part
 from cortext.model.turns import Call
+from cortext.tools.shared.mark import Mark
 
 _CALL = re.compile(r"^@([^\r\n]+?)\(([\w\-:.]+)\):[ \t]*(?=\{)", re.MULTILINE)
 _FENCE = re.compile(r"^(`{3,})(.*)$", re.MULTILINE)
@@ -22,6 +26,32 @@ _TOOL_FENCE = re.compile(
     re.MULTILINE,
 )
 _decoder = json.JSONDecoder()
+
+
+class Metadata(msgspec.Struct, omit_defaults=True):
+    """What gptme stores about a message. It keeps fields that it does not know, so our mark is one of them."""
+
+    model: str = ""
+    usage: dict[str, Any] | None = None
+    tool: str = ""  # which tool a result is from
+    cortext: Mark | None = None
+
+
+class Record(msgspec.Struct, omit_defaults=True):
+    """One message. A system message with a `call_id` is the result of that call."""
+
+    role: str = ""
+    content: str = ""
+    timestamp: str = ""  # local time without a zone
+    files: list[str] = []
+    pinned: bool = False
+    hide: bool = False
+    ui_only: bool = False
+    call_id: str | None = None
+    metadata: Metadata | None = None
+
+
+decoder = msgspec.json.Decoder(Record)
 
 
 def split_calls(content: str) -> tuple[str, list[Part]]:
