@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cortext.tools.kimi_code.store import workspace_name
+from cortext.tools.kimi_code.read import workspace_name
 from tests.support.runners.base import ANOTHER_MODEL, API_KEY, MODEL, Tool, oldest_first, write_json
 
 # The name that it gives to the model in its environment variables.

@@ -112,4 +112,5 @@ def test_lines_that_aider_would_leave_out_are_indented_or_counted(aider: Aider, 
 
     (project / HISTORY).write_text(section(1, ("one", answer)), encoding="utf-8")
     (own,) = (found for found in aider.transcripts(str(project)) if found.key != written.key)
-    assert aider.withheld(own).changed == {Change.LINE_LEFT_OUT: 3}
+    withheld = aider.withheld(own)
+    assert withheld is not None and withheld.changed == {Change.LINE_LEFT_OUT: 3}

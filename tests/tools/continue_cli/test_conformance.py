@@ -16,9 +16,8 @@ from cortext.model.session import Session
 from cortext.services.resume.handover import NEW, OWN
 from cortext.services.resume.packet import context_block
 from cortext.testing import Samples, ToolConformance
-from cortext.tools.base import Hooks, Installer, NativeWriter
+from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptReading
 from cortext.tools.continue_cli.adapter import Continue
-from cortext.tools.continue_cli.read import ContinueReading
 
 pytestmark = pytest.mark.req("LIB-02", "TOOL-03", "TOOL-04", "SESS-001d", "SESS-004d", "STORE-13")
 
@@ -145,7 +144,7 @@ def test_it_installs_nothing() -> None:
     assert not isinstance(tool, Installer | Hooks)
 
 
-def read(home: Path, cursor: Json | None = None) -> tuple[ContinueReading, list[Any]]:
+def read(home: Path, cursor: Json | None = None) -> tuple[TranscriptReading, list[Any]]:
     tool = Continue(home=str(home), environ={})
     (transcript,) = tool.transcripts()
     reading = tool.read(transcript, cursor)

@@ -15,10 +15,9 @@ from tests.support.cli import cortext
 from cortext.errors import ConfigError
 from cortext.model.message import BEGINNING
 from cortext.testing import LineSamples, LineToolConformance
-from cortext.tools.base import CommandFile, Hooks, Installer, NativeWriter
+from cortext.tools.base import CommandFile, Hooks, Installer, NativeWriter, TranscriptReading
 from cortext.tools.kimi_code.adapter import KimiCode
-from cortext.tools.kimi_code.install import EVENTS
-from cortext.tools.kimi_code.read import KimiReading
+from cortext.tools.kimi_code.settings import EVENTS
 
 pytestmark = pytest.mark.req("LIB-02", "TOOL-03", "TOOL-04", "SESS-001d", "SESS-004d", "STORE-13")
 
@@ -182,7 +181,7 @@ class TestKimiCode(LineToolConformance):
         assert launch.argv[1:] == ["-S", "session_1", "-m", "some/model"]
 
 
-def read(home: Path, cursor: Json | None = None) -> tuple[KimiReading, list[Any]]:
+def read(home: Path, cursor: Json | None = None) -> tuple[TranscriptReading, list[Any]]:
     tool = KimiCode(home=str(home), environ={})
     (transcript,) = tool.transcripts()
     reading = tool.read(transcript, cursor)

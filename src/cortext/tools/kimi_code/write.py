@@ -2,58 +2,141 @@
 
 A session needs no `profile.bind`: Kimi Code binds one without it to the profile, the model and the system prompt of a
 new session, so that the user's current provider is used. (Only `kimi -p` has to be told the model then, with `-m`.)
+
+Each record is annotated with the message it was made from: Kimi Code only appends to its log, and ignores the field
+`cortext` of a record.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from cortext.errors import DamagedData, UnsafePath
-from cortext.io import durable
-from cortext.model.message import Message
-from cortext.tools.base import Written
-from cortext.tools.kimi_code import store as files
-from cortext.tools.kimi_code.read import KimiReading
-from cortext.tools.kimi_code.render import Rendering, note_record
-from cortext.tools.kimi_code.store import KEY, KimiStore, log_in, transcript_at
+from cortext.errors import CortextError, DamagedData, UnsafePath
+from cortext.io import durable, new_files
+from cortext.model.message import TOOL, USER, Message
+from cortext.model.turns import Result, Turn, Turns, standalone
+from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.kimi_code.adapter import CONFIG, KEY, LOG, KimiCode, log_in
+from cortext.tools.kimi_code.messages import MESSAGE, Record, literal_message
+from cortext.tools.kimi_code.read import KimiReader, KimiReading, agents_of, state_of, state_path, workspace_name
+from cortext.tools.shared.installer import parse_toml
+from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.parts import SessionWriter
 from cortext.tools.shared.verify import same_message, verify
 
+Json = dict[str, Any]
+
 _PROTOCOL = "1.5"
+_BOUND = re.compile(rb'\{"type":"(?:profile\.bind|config\.update)",.*?"modelAlias":"([^"\\]+)"')
+_OF_ENVIRONMENT = "__kimi_env_model__"  # its name of the model in the variable
 
 
-def write_session(
-    store: KimiStore, messages: Sequence[Message], project: str, title: str, key: str, note: str = ""
-) -> Written:
-    """Write a new session of this project; it is read back, and removed if it is not what was written."""
-    now = int(time.time() * 1000)
-    rendering = Rendering(messages, now)
-    if not KEY.fullmatch(key) or store.find(key):
-        key = f"session_{uuid.uuid4()}"
-    folder = store.folder_for(project, key)
-    log = log_in(folder)
-    records = [
-        {"type": "metadata", "protocol_version": _PROTOCOL, "created_at": now},
-        *rendering.records,
-        *([note_record(note, now)] if note else []),
-    ]
-    durable.ensure_folder(os.path.dirname(log))
-    try:
-        durable.replace_file(log, (msgspec.json.encode(record) + b"\n" for record in records))
-        durable.replace_file(os.path.join(folder, "state.json"), [_state(key, project, title, folder, now)])
-        transcript = transcript_at(log)
-        if transcript is None:
-            raise DamagedData(f"{log} is not a session of Kimi Code", kept="the conversation; the file was removed")
-        reading = KimiReading(transcript, None, files.state_of(log), {})
-        verify("Kimi Code", rendering.expected, list(reading), reading.counts, same_message)
-    except BaseException:
-        durable.remove_tree(folder)
-        raise
-    return Written.of(rendering.normal, key, log)
+class KimiWriter(SessionWriter[KimiCode]):
+    """Writes sessions, and says how Kimi Code is started with one."""
+
+    def __init__(self, tool: KimiCode) -> None:
+        super().__init__(tool)
+        self.reader = KimiReader(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore a kept copy byte for byte if Kimi Code has lost the session; return the session's id."""
+        found = self.reader.transcript_at(copy)
+        if found is None:
+            raise DamagedData(f"{copy} is not a session of Kimi Code", kept="nothing was changed")
+        if not KEY.fullmatch(found.key):
+            raise UnsafePath(f"{copy} has a session id that cannot be a file name", kept="nothing was changed")
+        if not self.tool.find(found.key):
+            folder = self._folder_for(found.project or project, found.key)
+            logs = {"main": copy, **agents_of(copy)}
+            for name, log in logs.items():
+                new_files.ensure_folder(os.path.join(folder, "agents", name), None)
+                new_files.mirror_file(log, os.path.join(folder, "agents", name, LOG))
+            new_files.mirror_file(state_path(copy), os.path.join(folder, "state.json"))
+        return found.key
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return an empty report, because Kimi Code sends everything; None if the session was compacted."""
+        reading = self.reader.read(transcript)
+        for _ in reading:
+            pass
+        return None if reading.about.summary else Withheld()
+
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the settings no longer have the model that the session is bound to."""
+        model, configured = _model_of(transcript.path), self._configured_models()
+        if not model or not configured or model in configured:
+            return ""
+        return f"it was held with the model {model!r}, which is no longer configured"
+
+    def _configured_models(self) -> set[str]:
+        """Return the names of the configured models; empty if there are none, or if the settings are unreadable."""
+        try:
+            models = parse_toml(CONFIG, durable.read_text(os.path.join(self.tool.folder, CONFIG))).get("models")
+        except FileNotFoundError:
+            models = {}
+        except (CortextError, OSError, ValueError):  # Kimi Code reports it
+            return set()
+        of_environment = {_OF_ENVIRONMENT} if self.tool.environ.get("KIMI_MODEL_NAME") else set()
+        return of_environment | (set(models) if isinstance(models, dict) else set())
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages; nothing is written."""
+        return Written.of(Rendering(messages, 0).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new session of this project; it is read back, and removed if it is not what was written."""
+        now = int(time.time() * 1000)
+        rendering = Rendering(messages, now)
+        if not KEY.fullmatch(key) or self.tool.find(key):
+            key = f"session_{uuid.uuid4()}"
+        folder = self._folder_for(project, key)
+        log = log_in(folder)
+        records = [
+            {"type": "metadata", "protocol_version": _PROTOCOL, "created_at": now},
+            *rendering.records,
+            *([_note_record(note, now)] if note else []),
+        ]
+        durable.ensure_folder(os.path.dirname(log))
+        try:
+            durable.replace_file(log, (msgspec.json.encode(record) + b"\n" for record in records))
+            durable.replace_file(os.path.join(folder, "state.json"), [_state(key, project, title, folder, now)])
+            transcript = self.reader.transcript_at(log)
+            if transcript is None:
+                raise DamagedData(f"{log} is not a session of Kimi Code", kept="the conversation; the file was removed")
+            reading = KimiReading(transcript, None, state_of(log), {})
+            verify(self.tool.title, rendering.expected, list(reading), reading.counts, same_message)
+        except BaseException:
+            durable.remove_tree(folder)
+            raise
+        return Written.of(rendering.normal, key, log)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to open that session interactively. A prompt is not sent: see `user_speaks_first`."""
+        program = self.tool.program.path() or self.tool.program.command
+        return Launch(argv=[program, "-S", written_or_key, *(["-m", model] if model else [])], cwd=project)
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Remove the folder of a session that was never used."""
+        folder = os.path.dirname(os.path.dirname(os.path.dirname(written.path)))
+        if written.path and KEY.fullmatch(os.path.basename(folder)):
+            durable.remove_tree(folder)
+            workspace = os.path.dirname(folder)
+            if not os.listdir(workspace):
+                durable.remove_tree(workspace)
+
+    def _folder_for(self, project: str, key: str) -> str:
+        """Return the folder of a session of this project."""
+        return os.path.join(self.tool.sessions, workspace_name(project), key)
 
 
 def _state(key: str, project: str, title: str, folder: str, now: int) -> bytes:
@@ -64,23 +147,72 @@ def _state(key: str, project: str, title: str, folder: str, now: int) -> bytes:
     return msgspec.json.encode({**state, **named, **rest})
 
 
-def put_back(store: KimiStore, copy: str, project: str) -> str:
-    """Restore a kept copy byte for byte if Kimi Code has lost the session; return the session's id."""
-    found = transcript_at(copy)
-    if found is None:
-        raise DamagedData(f"{copy} is not a session of Kimi Code", kept="nothing was changed")
-    if not KEY.fullmatch(found.key):
-        raise UnsafePath(f"{copy} has a session id that cannot be a file name", kept="nothing was changed")
-    if not store.find(found.key):
-        files.put_back(copy, store.folder_for(found.project or project, found.key))
-    return found.key
+class Rendering:
+    """The records for a sequence of messages, what had to change, and the messages that reading must return."""
+
+    def __init__(self, messages: Sequence[Message], now: int) -> None:
+        self.normal = Turns(messages)
+        self.records: list[Json] = []
+        self.expected: list[Message] = []
+        self._now = now
+        # Messages with a record of their own; one with results only is restored from the first of them.
+        self._placed = {id(turn.message) for turn in self.normal.turns if turn.texts or turn.calls}
+        for turn in self.normal.turns:
+            for result in turn.results:
+                self._add_result(result)
+            if turn.texts or turn.calls:
+                self._add_turn(turn)
+
+    def _add_turn(self, turn: Turn) -> None:
+        said = _spoken(turn.role, "\n\n".join(text.whole for text in turn.texts))
+        said["toolCalls"] = [
+            {
+                "type": "function",
+                "id": call.id,
+                "name": call.name,
+                "arguments": json.dumps(call.input, ensure_ascii=False),
+            }
+            for call in turn.calls
+        ]
+        self._add(said, turn.message)
+
+    def _add_result(self, result: Result) -> None:
+        said = {**_spoken(TOOL, result.output), "toolCallId": result.call.id}
+        if result.is_error and result.part is not None:
+            said["isError"] = True
+        message = result.message
+        self._add(said, None if message is None or id(message) in self._placed else message)
+        self._placed.add(id(message))
+
+    def _add(self, said: Json, message: Message | None) -> None:
+        record: Json = {"type": MESSAGE, "agentId": "main", "message": said, "time": self._now}
+        if message is not None:
+            message = standalone(message)
+            self.expected.append(message)
+        mark = Mark.made_from(message, literal_message(msgspec.convert(record, Record), ""))
+        self.records.append({**record, "cortext": msgspec.to_builtins(mark)})
 
 
-def discard(written: Written) -> None:
-    """Remove the folder of a session that was never used."""
-    folder = os.path.dirname(os.path.dirname(os.path.dirname(written.path)))
-    if written.path and KEY.fullmatch(os.path.basename(folder)):
-        durable.remove_tree(folder)
-        workspace = os.path.dirname(folder)
-        if not os.listdir(workspace):
-            durable.remove_tree(workspace)
+def _note_record(note: str, now: int) -> Json:
+    """Return a message from cortext to the model."""
+    mark = msgspec.to_builtins(Mark(added=True))
+    return {"type": MESSAGE, "agentId": "main", "message": _spoken(USER, note), "time": now, "cortext": mark}
+
+
+def _spoken(role: str, text: str) -> Json:
+    """Return a message as Kimi Code stores it."""
+    said: Json = {"role": role, "content": [{"type": "text", "text": text}] if text else [], "toolCalls": []}
+    return {**said, "origin": {"kind": "user"}} if role == USER else said
+
+
+def _model_of(path: str) -> str:
+    """Return the model that a log names last; empty if it names none: then the current one is used."""
+    last = b""
+    try:
+        with open(path, "rb", opener=durable.plain_file) as file:
+            for line in file:
+                found = _BOUND.match(line, 0, 4096)
+                last = found[1] if found is not None else last
+    except OSError:
+        return ""
+    return last.decode("utf-8", "replace")
