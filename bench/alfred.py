@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from bench.common import arguments, in_turns, print_table, role_of, spread, texts, work_folder
-from cortext.agents.assistant.backfill import embed_many, without_vector
+from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.llm.base import Done, Event, Request, Text
 from cortext.model.message import USER, Message
+from cortext.services.library.backfill import embed_many, without_vector
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
-from cortext.wiring.assistant import build_assistant, build_worker
-from cortext.wiring.models import embedder as static_embedder
 from cortext.wiring.stores import Stores
+from cortext.wiring.stores import embedder as static_embedder
 
 
 class Instant:

@@ -29,10 +29,10 @@ from bench.common import (
     work_folder,
 )
 from bench.faces import BARE, cold, home_environment
+from cortext.agents.choosing import Masked
 from cortext.agents.llm.base import Done, Event, Request, Text
 from cortext.agents.llm.conversation import turns
 from cortext.agents.talk.context import View
-from cortext.agents.talk.models import Masked
 from cortext.agents.talk.turn import Talk
 from cortext.model.message import Message
 from cortext.model.session import Session

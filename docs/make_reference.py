@@ -62,7 +62,7 @@ class _Found(Exception):
 def values(program: str) -> dict[str, str]:
     """Return where each documented command of a program is; "" stands for the program without a command."""
     if program == "cortext":
-        return {name: cortext.value_of(place) for name, place in cortext.commands().items()}
+        return cortext.commands()
     if program == "aur":
         return {name: f"{aur.PACKAGE}.{module}" for name, module in aur.COMMANDS.items()}
     return {"": alfred.TALK, **alfred.COMMANDS}

@@ -92,7 +92,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_built_in_adapters_are_entry_points_and_four_have_all_capabilities() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"][registry.GROUP] == registry.BUILT_IN | registry.READERS
+    assert project["entry-points"][registry.TOOLS.name] == registry.BUILT_IN | registry.READERS
     for name in registry.BUILT_IN:
         tool = registry.load(name)
         assert isinstance(tool, NativeWriter), name

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.assistant.build import build_assistant
 from cortext.agents.assistant.commands import Commands
 from cortext.errors import AmbiguousId, CortextError, NotFound, SessionNotFound
 from cortext.faces.cortext.main import run as main
@@ -18,7 +19,6 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.assistant import build_assistant
 from cortext.wiring.stores import Stores
 from tests.agents.aur.kit import Aur
 from tests.faces.pond import Pond, served

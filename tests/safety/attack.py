@@ -303,8 +303,9 @@ class Ended(NamedTuple):
 
 def preload() -> None:
     """Import every command once, so that the forks have them."""
-    for place in (*cortext.commands().values(), *cortext.HIDDEN.values(), "status", "_resume_one"):
-        load_command(cortext.value_of(place))
+    hidden = map(cortext.value_of, (*cortext.HIDDEN.values(), "status", "_resume_one"))
+    for value in (*cortext.commands().values(), *hidden):
+        load_command(value)
     for module in (
         "store.files.workspace",
         "services.library.search",

@@ -102,7 +102,8 @@ class World:
         sys.argv = [program, *words]
         if program == "git":
             os.execvp("git", sys.argv)
-        __import__(f"cortext.faces.{program}.main", fromlist=["main"]).main()
+        room = "faces" if program == "cortext" else "agents"
+        __import__(f"cortext.{room}.{program}.main", fromlist=["main"]).main()
 
     def do(self, *words: str, program: str = "cortext", stdin: str = "", codes: tuple[int, ...] = (0,)) -> str:
         """Run a command without killing it; return its output."""

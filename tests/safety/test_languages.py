@@ -155,7 +155,7 @@ STARTS = {
     "faces/cortext/commands/refresh.py": "our own program, with constant words",
     "faces/cortext/supervise.py": "ps, with constant words; our own program, with a tool and a session of it",
     "web/html/bounded.py": "Python itself, with constant words; the text is on standard input",
-    "agents/terminal/pager.py": "the user's pager, with the text on standard input",
+    "faces/terminal/pager.py": "the user's pager, with the text on standard input",
     "agents/llm/cli.py": "an AI tool, word by word; the conversation is on standard input",
     "services/capture/watch_service.py": "systemctl and launchctl, with constant words",
     "services/resume/terminals.py": "a terminal: `languages.shell`, `tmux_words`, `applescript`",

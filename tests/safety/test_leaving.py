@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.choosing import Masked
 from cortext.agents.llm.base import Done, Event, Request, Usage
 from cortext.agents.llm.faults import Fault
 from cortext.agents.talk.context import View
-from cortext.agents.talk.models import Masked
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out, make_plan
 from cortext.store.files.workspace import WorkspaceStore

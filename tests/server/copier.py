@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from cortext.server import copying
 from cortext.server.store import PostgresStore
-from cortext.services.library import copying
 from cortext.store.files.chat import ChatStore
 
 

@@ -11,8 +11,8 @@ import pytest
 from cortext.model.message import Message, Part
 from cortext.model.order import order_of
 from cortext.model.session import AgentConfig, Change, Origin, Session
+from cortext.server.copying import copy_store
 from cortext.services.library import order
-from cortext.services.library.copying import copy_store
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Store
 from cortext.store.files.chat import ChatStore

@@ -784,7 +784,7 @@ def test_what_is_shared_reaches_ai_tools_and_the_phone(
 ) -> None:
     from cortext.faces.mcp import tools
     from cortext.faces.mcp.context import Context
-    from cortext.services.library.sharing import continued
+    from cortext.services.workspace.lifecycle import session_to_continue
     from cortext.wiring.stores import SHARED, Stores
 
     name = new_space()
@@ -802,10 +802,10 @@ def test_what_is_shared_reaches_ai_tools_and_the_phone(
         assert name in str(tools.call(context, tool, arguments)), tool
     stores = Stores(str(tmp_path))
     found = next(each for each in stores.all() if each.kind == SHARED)
-    copy = continued(Found(found, found.store.get(name)), stores.home_store())
+    copy = session_to_continue(Found(found, found.store.get(name)), stores.home_store())
     assert copy.named_store.kind == "home" and copy.session.extra["forked_from"]["session"] == name
     ann.shares().share(name, team.ben, write=True)
-    assert continued(Found(found, found.store.get(name)), stores.home_store()).session.id == name
+    assert session_to_continue(Found(found, found.store.get(name)), stores.home_store()).session.id == name
     ann.shares().share(name, team.ben)
     with Parrot() as model:
         for variable, value in environment(home, model).items():

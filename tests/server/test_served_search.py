@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from cortext.agents.assistant.build import bot_updates, build_assistant
 from cortext.errors import SessionNotFound
 from cortext.faces.cortext.commands._which import which, which_row
 from cortext.model.message import Message
@@ -15,7 +16,6 @@ from cortext.server.store import PostgresStore
 from cortext.services.capture import capture
 from cortext.services.library import last_list, listing
 from cortext.services.library.served_search import ServedSearch
-from cortext.wiring.assistant import bot_updates, build_assistant
 from cortext.wiring.stores import Stores
 from tests.support.postgres import needs_vectors, shared
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.assistant.backfill import EMBEDDING
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Change, Session
 from cortext.server.store import PostgresStore
+from cortext.services.library.backfill import EMBEDDING
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import SUMMARY_REQUEST, Parrot, alfred, environment
 from tests.support.model_reply import Reply, Turn

@@ -177,7 +177,9 @@ def become(request: Mapping[str, Any], pipes: Sequence[int]) -> Callable[[], int
     os.environ.update(request["env"])
     time.tzset()
     sys.argv = request["words"]
-    main: Callable[[], int] = importlib.import_module(f"cortext.faces.{os.path.basename(sys.argv[0])}.main").main
+    program = os.path.basename(sys.argv[0])
+    room = "faces" if program == "cortext" else "agents"
+    main: Callable[[], int] = importlib.import_module(f"cortext.{room}.{program}.main").main
     return main
 
 

@@ -57,6 +57,21 @@ class Part(msgspec.Struct, omit_defaults=True):
     data: Any = None
 
 
+_IMAGE_BEGINNINGS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+
+
+def image_type(data: bytes) -> str:
+    """Return the media type of an image by its first bytes; empty for anything else."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for beginning, kind in _IMAGE_BEGINNINGS if data.startswith(beginning)), "")
+
+
 class Picture(Part, dict=True):
     """An image whose bytes are at hand, for a target that takes images; they are not encoded with the part."""
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
+from cortext.config.schema import Store
 from cortext.errors import NotShared
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.server.audit import note
+from cortext.server.connection import Limits
 from cortext.server.log import ServerReading
 from cortext.server.rows import hour_of
 from cortext.server.scope import Own, Shared
@@ -22,6 +24,22 @@ from cortext.store.base import RepairReport, Trashed
 from cortext.store.server_capabilities import Hit
 
 SPACE = "shared"
+
+
+def open_store(address: str, kind: str, settings: Store, lock_timeout: float) -> PostgresStore:
+    """Return the store of one kind on a server: the entry point of this room."""
+    options: dict[str, Any] = {
+        "lock_timeout": lock_timeout,
+        "lease": settings.lease_seconds,
+        "limits": Limits(
+            patience=settings.patience_seconds,
+            connect=settings.connect_seconds,
+            statement=settings.statement_seconds,
+            idle=settings.idle_seconds,
+        ),
+        "owner": settings.owner,
+    }
+    return SharedStore(address, **options) if kind == SPACE else PostgresStore(address, kind, **options)
 
 
 class SharedStore(PostgresStore):

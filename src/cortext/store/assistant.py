@@ -77,6 +77,12 @@ class PendingUpdate(msgspec.Struct, kw_only=True):
 class Updates(Protocol):
     """The messenger's updates: stored durably before they are confirmed, done when the answer is delivered."""
 
+    def hold(self) -> None:
+        """Make this process the only one that takes updates of this bot, if it must be; SessionBusy."""
+
+    def release(self) -> None:
+        """Let another process take them."""
+
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[PendingUpdate]:
         """Store these (number, chat, body) durably; return only those that were not stored before."""
 

@@ -1,4 +1,4 @@
-"""What a store on a server supports beyond the base protocol: its state, and listing and search by the server."""
+"""What a store on a server supports beyond the base protocol: its state, listing and search by the server, shares."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import msgspec
 
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.store.assistant import Chats, Facts, SharedUpdates
+from cortext.store.base import Store
 from cortext.store.claims import Claims
 
 
@@ -124,6 +126,16 @@ class ReadsShared(Protocol):
         """Record that a copy was made."""
 
 
+class Chores(Protocol):
+    """The outstanding background work on the sessions of a store."""
+
+    def due(self, chore: str) -> list[tuple[str, int, str]]:
+        """Return the id, the end of the log and the last activity of the sessions that have waited longest."""
+
+    def settled(self, chore: str, session_id: str, end: int) -> None:
+        """Record that nothing is left to do up to this end of the log."""
+
+
 @runtime_checkable
 class ServerQueries(Protocol):
     """A store on a server."""
@@ -168,3 +180,19 @@ class ServerQueries(Protocol):
 
         With a timestamp, only sessions that were active in its hour or later are counted.
         """
+
+
+class ServerStore(Store, ServerQueries, SharesSessions, Protocol):
+    """What an entry point of `cortext.stores` opens: a store on a server, with what the assistant keeps there."""
+
+    def chats(self) -> Chats:
+        """Return which session is active in which chat."""
+
+    def facts(self) -> Facts:
+        """Return the assistant's facts."""
+
+    def updates(self, bot: int) -> SharedUpdates:
+        """Return the updates that a messenger sent to a bot."""
+
+    def chores(self) -> Chores:
+        """Return the outstanding background work."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.config import folders
 from cortext.config.load import server_address
 from cortext.config.trust import settings_of
+from cortext.extensions import STORES
 from cortext.safety.addresses import masked
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.known import check_folder, find_workspace, known_workspaces, no_workspace
@@ -16,13 +17,14 @@ from cortext.store.base import Store
 from cortext.store.files.layout_paths import control_folder
 
 if TYPE_CHECKING:  # imported in the functions, so that a command that needs no store imports none
-    from cortext.server.store import PostgresStore
     from cortext.services.capture.capture import Capture
     from cortext.services.cost.carrying import CarryingPrices
     from cortext.services.cost.prices import Prices
+    from cortext.services.library.backfill import Embedder
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
     from cortext.store.files.safety_copies import SafetyCopies
+    from cortext.store.server_capabilities import ServerStore
 
 WORKSPACE = "workspace"
 HOME = "home"
@@ -72,7 +74,7 @@ class Stores:
         self.folder = os.path.abspath(folder or os.getcwd())
         self.workspace = check_folder(find_workspace(self.folder))
         self.settings = settings_of(self.workspace, only_reads=only_reads)
-        self._servers: dict[tuple[str, float], PostgresStore] = {}
+        self._servers: dict[tuple[str, float], ServerStore] = {}
 
     def here(self) -> str:
         """Return the workspace that contains the folder; raise NotFound if there is none."""
@@ -143,33 +145,13 @@ class Stores:
         adopt_from_branches(found, copies)
         return copies
 
-    def server(self, location: Location, timeout: float | None = None) -> PostgresStore:
-        """Return the store on a server. Each is created once, because it keeps its connections."""
+    def server(self, location: Location, timeout: float | None = None) -> ServerStore:
+        """Return the store on a server, whose kind its address names. Each is created once, for its connections."""
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((location.root, timeout))
         if store is None:
-            from cortext.server.connection import Limits
-            from cortext.server.store import PostgresStore
-
-            chosen = self.settings.store
-            limits = Limits(
-                patience=chosen.patience_seconds,
-                connect=chosen.connect_seconds,
-                statement=chosen.statement_seconds,
-                idle=chosen.idle_seconds,
-            )
-            options: dict[str, Any] = {
-                "lock_timeout": timeout,
-                "lease": chosen.lease_seconds,
-                "limits": limits,
-                "owner": chosen.owner,
-            }
-            if location.kind == SHARED:
-                from cortext.server.shared_store import SharedStore
-
-                store = SharedStore(location.address, **options)
-            else:
-                store = PostgresStore(location.address, location.kind, **options)
+            scheme = location.address.partition("://")[0]
+            store = STORES.load(scheme)(location.address, location.kind, self.settings.store, timeout)
             self._servers[location.root, timeout] = store
         return store
 
@@ -243,7 +225,6 @@ class Stores:
         listing = self.listing()
         if listing.servers:
             from cortext.services.library.served_search import ServedSearch
-            from cortext.wiring.models import embedder
 
             return ServedSearch(listing, folders.cache(), models, embedder, self._released)
         return Search(listing, folders.cache(), models, self._released)
@@ -271,3 +252,11 @@ class Stores:
         if not origin.session_id or not tools.is_known(origin.tool):
             return found
         return caught_up(self.capture(), tools.tool(origin.tool), found)
+
+
+@cache
+def embedder() -> Embedder:
+    """Return the embedding model for the assistant's messages: the built-in one, so that no text leaves the machine."""
+    from cortext.index.search.embed import StaticModel
+
+    return StaticModel()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
+from cortext.extensions import problems
 from cortext.safety import terminal
 from cortext.tools import registry
 from cortext.tools.base import (
@@ -18,10 +18,6 @@ from cortext.tools.base import (
     UserHooks,
     folder_variables_of,
 )
-
-if TYPE_CHECKING:
-    from cortext.agents.llm.base import Model
-    from cortext.agents.llm.connection import Limits
 
 
 def names() -> tuple[str, ...]:
@@ -150,34 +146,6 @@ def headless() -> list[Headless]:
     return [tool for tool in _targets() if isinstance(tool, Headless)]
 
 
-class ProgramSource:
-    """AI programs as models: `cli/claude`, `cli/claude/opus`."""
-
-    library = ""  # none is needed
-
-    def __init__(self, limits: Limits, folder: str, scratch: str) -> None:
-        self._limits, self._folder, self._scratch = limits, folder, scratch
-
-    @property
-    def needs(self) -> str:
-        """What to do if no program is installed."""
-        return f"install one of them ({', '.join(program.title for program in headless())}) and sign in"
-
-    def here(self) -> str:
-        """Return the name of the first program that is installed; empty if none is."""
-        return next((program.name for program in headless() if program.program_path()), "")
-
-    def make(self, name: str) -> Model:
-        """Return the model of that name; raise UsageError if its program is unknown."""
-        from cortext.agents.llm.cli import CliModel
-
-        program_name, _, model = name.partition("/")
-        programs = {program.name: program for program in headless()}
-        if program_name not in programs:
-            raise UsageError(f"unknown program cli/{program_name}", hint=f"use one of {', '.join(programs)}")
-        return CliModel(programs[program_name], model, self._limits, folder=self._folder, scratch=self._scratch)
-
-
 def _print_problems() -> None:
-    for line in registry.problems():
+    for line in problems():
         sys.stderr.write(terminal.line(f"cortext: {line}") + "\n")

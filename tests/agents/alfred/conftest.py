@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.commands import Answer, Commands
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.assistant.worker import ChatWorker
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.wiring.assistant import build_assistant, build_worker
 from cortext.wiring.stores import Stores
 from tests.agents.alfred.kit import Parrot, environment, sessions_of
 

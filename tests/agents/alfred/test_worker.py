@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cortext.agents.assistant.backfill import EMBEDDING, without_vector
 from cortext.agents.assistant.summary import HEADINGS, headline, missing_headings, with_facts
 from cortext.agents.assistant.worker import ChatWorker
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
+from cortext.services.library.backfill import EMBEDDING, without_vector
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save
-from cortext.wiring.models import embedder
+from cortext.wiring.stores import embedder
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from cortext.agents.choosing import SETUP_GUIDE, Masked, choose_model
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Done, Event, Note, Request, Text
-from cortext.agents.llm.connection import is_loopback
 from cortext.agents.llm.sizes import DEFAULT, context_of
-from cortext.agents.talk.models import SETUP_GUIDE, Masked
 from cortext.config.load import load
 from cortext.distribution import install_command
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
+from cortext.io.http import is_loopback
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
-from cortext.wiring.models import choose_model
 from cortext.wiring.stores import Stores
 from tests.support.model_server import ModelServer
 
@@ -289,7 +288,7 @@ def test_nothing_heavy_is_imported_to_choose(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     code = (
-        "import sys; from cortext.config.load import load; from cortext.wiring.models import choose_model;"
+        "import sys; from cortext.config.load import load; from cortext.agents.choosing import choose_model;"
         "choose_model(load(), '.', 'anthropic/x');"
         "print([name for name in ('anthropic', 'openai', 'httpx', 'httpx2', 'pydantic') if name in sys.modules])"
     )

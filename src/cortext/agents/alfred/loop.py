@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from cortext.agents.alfred.drawing import show
+from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.commands import NO_SESSION, Commands, created_notice
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import missing_setup, unanswered_calls
@@ -16,7 +17,6 @@ from cortext.errors import CortextError
 from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.run import report
 from cortext.model.message import USER, Message
-from cortext.wiring.assistant import build_assistant, build_worker
 from cortext.wiring.stores import Stores
 
 TURN_COMMANDS = ("/retry", "/continue")  # commands that ask the model

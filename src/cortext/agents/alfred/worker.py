@@ -8,13 +8,13 @@ import shutil
 import sys
 import threading
 
+from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.worker import ChatWorker, Pass
 from cortext.errors import StoreUnreachable
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.safety import languages, terminal
-from cortext.wiring.assistant import build_assistant, build_worker
 from cortext.wiring.stores import Stores
 
 INTERVAL = 60.0  # seconds between two passes

@@ -12,7 +12,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from cortext.agents.assistant.backfill import Embedder, embed
 from cortext.agents.assistant.context import Context, ContextBuilder, working
 from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.memory_tools import MemoryTools
@@ -23,6 +22,7 @@ from cortext.errors import CortextError
 from cortext.model.ids import chat_of
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Session
+from cortext.services.library.backfill import Embedder, embed
 from cortext.services.library.stores import settle
 from cortext.store.base import Store
 

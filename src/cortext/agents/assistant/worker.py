@@ -13,7 +13,6 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.agents.assistant.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.agents.assistant.context import working
 from cortext.agents.assistant.summary import compact_chat, store_summary, summarise_chat
 from cortext.agents.assistant.turn import Models
@@ -24,8 +23,10 @@ from cortext.io import locks
 from cortext.model import clock, tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.services.library.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.store.base import Store
 from cortext.store.claims import Claim, Claims
+from cortext.store.server_capabilities import Chores
 
 SUMMARY_CLAIM = 300.0  # seconds that a summary may take before another worker tries
 EMBEDDING_CLAIM = 60.0  # seconds that the vectors of a session may take before another worker tries
@@ -52,20 +53,10 @@ class Jobs(Protocol):
         """Record that nothing is left to do until the session changes."""
 
 
-class ServerChores(Protocol):
-    """A server's record of the outstanding work (see store.postgres.chores)."""
-
-    def due(self, chore: str) -> list[tuple[str, int, str]]:
-        """Return the id, the end of the log and the last activity of the sessions that have waited longest."""
-
-    def settled(self, chore: str, session_id: str, end: int) -> None:
-        """Record that nothing is left to do up to this end of the log."""
-
-
 class ServerJobs:
     """The jobs of sessions on a server; any number of workers may ask for them."""
 
-    def __init__(self, chores: ServerChores) -> None:
+    def __init__(self, chores: Chores) -> None:
         self._chores = chores
 
     def refresh(self) -> None:

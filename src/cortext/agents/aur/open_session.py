@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Self
 
 from cortext.agents.aur.sessions import resolve
+from cortext.agents.choosing import choose_model
 from cortext.agents.talk import sessions as spawn
 from cortext.agents.talk.agents import Agent, Agents, find_agents
 from cortext.agents.talk.context import View
@@ -23,7 +24,6 @@ from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.framing import field
-from cortext.wiring.models import choose_model
 from cortext.wiring.stores import Stores
 
 LOCK_TIMEOUT = 1.0  # seconds: an open conversation keeps the lock for hours, everything else for a moment

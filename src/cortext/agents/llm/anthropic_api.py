@@ -203,3 +203,6 @@ def _begun(calls: Calls, index: Any, block: Any) -> Iterator[Event]:
 
 def _asked(usage: Any) -> int:
     return count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+MODEL = AnthropicModel

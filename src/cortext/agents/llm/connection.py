@@ -10,11 +10,11 @@ import socket
 import ssl
 import threading
 import weakref
-from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
+
+from cortext.io.http import is_loopback
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -91,35 +91,3 @@ def options(wire: Wire, url: str) -> dict[str, Any]:
         # Loading the system's certificates takes a tenth of a second. This context trusts none of them.
         found["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return found
-
-
-def opener(url: str) -> Any:
-    """Return a urllib opener for that address: it follows redirects only to the same origin, because of the key.
-
-    No proxy is used for addresses on this machine.
-    """
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
-
-    class SameOrigin(HTTPRedirectHandler):
-        def redirect_request(
-            self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-        ) -> Request | None:
-            if _origin(newurl) != _origin(req.full_url):
-                return None  # then the redirect itself is the response, and an HTTPError
-            return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-    return build_opener(SameOrigin, *([ProxyHandler({})] if is_loopback(url) else []))
-
-
-def _origin(url: str) -> tuple[str, str, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is on this machine."""
-    try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:  # a host name, or not an address at all
-        return False

@@ -181,3 +181,6 @@ def _usage(usage: Any) -> Usage | None:
     if usage is None:
         return None
     return Usage(count(usage, "prompt_token_count"), count(usage, "candidates_token_count", "thoughts_token_count"))
+
+
+MODEL = GeminiModel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from cortext.agents.llm.connection import opener
+from cortext.io.http import opener
 
 _SECONDS = 1.0
 _LARGEST = 2_000_000

@@ -166,3 +166,6 @@ def _user(turn: Turn) -> list[dict[str, Any]]:
 def _tool(tool: Any) -> dict[str, Any]:
     function = {"name": tool_name(tool.name), "description": tool.description}
     return {"type": "function", "function": {**function, "parameters": {"type": "object", **tool.parameters}}}
+
+
+MODEL = OllamaModel

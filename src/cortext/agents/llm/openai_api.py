@@ -219,3 +219,6 @@ def _said(error: Any) -> str:
     if isinstance(body, dict) and isinstance(body.get("message"), str):
         return " ".join(word for word in (body["message"], str(body.get("code") or "")) if word)
     return str(error.message)
+
+
+MODEL = OpenAIModel

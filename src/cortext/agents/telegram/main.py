@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from cortext.agents.assistant.build import bot_chats, bot_updates, build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.assistant.worker import ChatWorker, error_text
 from cortext.config import folders
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
-from cortext.wiring.assistant import bot_chats, bot_updates, build_assistant, build_worker
 from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from contextlib import closing
 
 from cortext.agents.talk.turn import Call, Note, Result, Talk, Text, Thinking, Tick
 from cortext.agents.terminal.interrupt import on_interrupt
-from cortext.agents.terminal.markdown import Markdown
 from cortext.agents.terminal.spinner import Spinner
+from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.safety import terminal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cortext import __version__
+from cortext import __version__, extensions
 from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.faces.terminal.run import note_untrusted_workspace, resembles, run_command, run_process, unknown_command
@@ -14,8 +14,10 @@ from cortext.safety.languages import typed
 
 PACKAGE = "cortext.faces.cortext.commands"
 
+ROOM = ""
+
 # Name, place and one line of help, in the order and the groups in which `--help` shows them. The place is a module of
-# the package above with `parser` and `run`, or `module:NAME` of a Command in it; a dotted one is a module elsewhere.
+# the package above with `parser` and `run`, or `module:NAME` of a Command in it; ROOM is found by its entry point.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "One conversation",
@@ -32,8 +34,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("archive", "archive", "hide it from lists; it is still found"),
             ("fork", "fork", "branch off at any of its messages"),
             ("prune", "prune", "move its older messages to the archive"),
-            ("share", "share", "let others on the same server read or continue it"),
-            ("unshare", "unshare", "end that"),
+            ("share", ROOM, "let others on the same server read or continue it"),
+            ("unshare", ROOM, "end that"),
             ("export", "export", "write it as markdown, JSON, HTML or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
             ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),
@@ -48,7 +50,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("why", "why", "find the conversation behind a line or a commit"),
             ("touched", "touched", "list conversations that read or changed a file"),
             ("browse", "browse", "find, read and resume them on one screen"),
-            ("web", "web", "the same in your browser, on a local page"),
+            ("web", ROOM, "the same in your browser, on a local page"),
             ("stats", "stats", "count them by day, tool and type"),
             ("cost", "cost", "show what they cost, by day, model, tool, project or session"),
             ("import", "import_", "import what your AI tools have stored"),
@@ -57,7 +59,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("rescue", "rescue", "import what your AI tools are about to delete"),
             ("sweep", "sweep", "pause conversations that have been quiet for a while"),
             ("doctor", "doctor", "check every store, report what is wrong and what to do"),
-            ("store", "store_", "show where sessions are kept; copy them to a server and back"),
+            ("store", ROOM, "show where sessions are kept; copy them to a server and back"),
             ("repair", "repair", "repair a damaged session; nothing is thrown away"),
             ("index", "index_", "show, rebuild or clear the search index"),
         ),
@@ -77,6 +79,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
 )
+
+OPTIONS = ("-h", "--help", "-V", "--version")
 
 # Called by programs, not by people.
 HIDDEN = {
@@ -108,13 +112,22 @@ Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or r
 
 
 def commands() -> dict[str, str]:
-    """Return the place of every command that people call, by name, in the order of the help."""
-    return {name: place for _, group in COMMANDS for name, place, _ in group}
+    """Return every command that people call, by name, as `load_command` takes it, in the order of the help."""
+    rooms = extensions.COMMANDS.built_in
+    return {name: value_of(place) if place else rooms[name] for _, group in COMMANDS for name, place, _ in group}
+
+
+def other_commands() -> dict[str, str]:
+    """Return where the commands of other packages are, by name; say which are ignored."""
+    found = {name: value for name, value in extensions.COMMANDS.external.items() if name not in commands()}
+    for line in extensions.problems():
+        print(terminal.line(f"cortext: {line}"), file=sys.stderr)
+    return found
 
 
 def value_of(place: str) -> str:
     """Return what `load_command` takes for a place of the table."""
-    return place if "." in place else f"{PACKAGE}.{place}"
+    return f"{PACKAGE}.{place}"
 
 
 def help_text() -> str:
@@ -123,6 +136,9 @@ def help_text() -> str:
     for heading, group in COMMANDS:
         lines.append(f"\n{heading}:")
         lines += [f"  {name:<10} {text}" for name, _, text in group]
+    if others := other_commands():
+        lines.append("\nOther packages:")
+        lines += [f"  {name:<10} from {value.partition('.')[0]}" for name, value in others.items()]
     return HELP.format(commands="\n".join(lines))
 
 
@@ -141,10 +157,12 @@ def run(words: list[str]) -> int:
         adopt_current_workspace()
         print_hook_failure()
         return run_command("cortext", value_of("status"), [])
-    places = {**commands(), **HIDDEN}
+    known = commands() | {name: value_of(place) for name, place in HIDDEN.items()}
+    if (words[1] if words[0] == "help" and len(words) > 1 else words[0]) not in {*known, "help", *OPTIONS}:
+        known |= other_commands()
     if words[0] == "help" and len(words) > 1:
-        if words[1] not in places and words[1] != "help" and not words[1].startswith("-"):
-            return unknown_command("cortext", words[1], list(places))
+        if words[1] not in known and words[1] != "help" and not words[1].startswith("-"):
+            return unknown_command("cortext", words[1], list(known))
         words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -152,17 +170,20 @@ def run(words: list[str]) -> int:
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
         return 0
-    if words[0] not in places:
-        if words[0].startswith("-") or resembles(words[0], [*places, "help"]):
+    if words[0] not in known:
+        if words[0].startswith("-") or resembles(words[0], [*known, "help"]):
             also = typed(["cortext", "search", *words]) if not words[0].startswith("-") else ""
-            return unknown_command("cortext", words[0], list(places), also=also)
+            return unknown_command("cortext", words[0], list(known), also=also)
         print(terminal.line(f"Note: {words[0]!r} is not a command: searching for it"), file=sys.stderr)
         words = ["search", *words]
     if words[0] not in WITHOUT_ADOPTION:
         adopt_current_workspace()
     if words[0] not in HIDDEN:
         print_hook_failure()
-    return run_command("cortext", value_of(places[words[0]]), words[1:])
+    value = known[words[0]]
+    if value.startswith(f"{PACKAGE}."):
+        return run_command("cortext", value, words[1:])
+    return run_command("cortext", words[0], words[1:], extensions.COMMANDS.load)
 
 
 def print_hook_failure() -> None:

@@ -35,10 +35,10 @@ def load_command(value: str) -> Any:
     return getattr(loaded, name) if name else loaded
 
 
-def run_command(program: str, value: str, arguments: Sequence[str]) -> int:
+def run_command(program: str, value: str, arguments: Sequence[str], load: Callable[[str], Any] = load_command) -> int:
     """Import the command's module, run the command, and turn whatever happens into an exit code."""
     try:
-        command = load_command(value)
+        command = load(value)
         if "argparse" in sys.modules:  # a hook does without
             importlib.import_module("cortext.faces.terminal.args").refuse_repeats()
         if "--help" in arguments or "-h" in arguments:

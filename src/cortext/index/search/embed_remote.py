@@ -13,11 +13,11 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.agents.llm.connection import opener
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import Vectors
+from cortext.io.http import opener
 from cortext.safety.secrets.masking import mask
 
 BATCH = 64  # texts per request

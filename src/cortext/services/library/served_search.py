@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from cortext.agents.assistant.backfill import Embedder, backfill, is_embedded
 from cortext.index.search.models import Models
 from cortext.index.search.query import Query, timestamp
 from cortext.index.sessions import SEVERAL, Row, several
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
+from cortext.services.library.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing, is_in_order, order_filter
 from cortext.services.library.search import Among, Found, Match, Search, match_of, session_filters
 from cortext.services.library.server_rows import ServedStore, ServerSource

@@ -21,13 +21,13 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing, placed
 from cortext.services.library.resolve import Resolver, is_number
-from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.text.clip import clip
 from cortext.services.workspace import running_chats as chats
+from cortext.services.workspace.lifecycle import session_to_continue
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat
 
@@ -126,7 +126,7 @@ class ChatResumer:
     def load(self, row: Row) -> Found:
         """Return the conversation of a row, up to date."""
         found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
-        return found if self.chat is None else continued(found, self.capture.home)
+        return found if self.chat is None else session_to_continue(found, self.capture.home)
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 

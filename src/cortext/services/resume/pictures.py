@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cortext.agents.llm.images import kind_of
-from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture
+from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, image_type
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.workspace.projects import project_of
@@ -32,7 +31,7 @@ def with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
     loaded = _loaded(found, set(refs))
     for ref in dict.fromkeys(refs):
         image = loaded.get(ref, b"")
-        kind = kind_of(image)
+        kind = image_type(image)
         if kind and len(image) <= LARGEST and size + len(image) <= MOST_BYTES:
             size += len(image)
             kept[ref] = kind, image

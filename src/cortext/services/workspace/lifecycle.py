@@ -299,6 +299,14 @@ def fork(
     return named_store.store.get(made.id)
 
 
+def session_to_continue(found: Found, home: NamedStore) -> Found:
+    """Return the session to continue: a copy in `home` if it is somebody else's and shared for reading only."""
+    store = found.store
+    if not isinstance(store, ReadsShared) or store.can_write(found.session.id):
+        return found
+    return Found(home, fork(found.named_store, found.session, home=home))
+
+
 def _inherited(extra: dict[str, Any]) -> dict[str, Any]:
     """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat, nor tags and star."""
     not_inherited = (

@@ -17,7 +17,7 @@ from cortext.safety import terminal
 @cache
 def environment() -> Environment:
     """Return the one environment; templates are named by their package: `html/…` and `web/…`."""
-    loaders = {name: PackageLoader(f"cortext.faces.{name}") for name in ("html", "web")}
+    loaders = {name: PackageLoader(package) for name, package in (("html", "cortext.web.html"), ("web", "cortext.web"))}
     made = Environment(
         loader=PrefixLoader(loaders),
         autoescape=True,

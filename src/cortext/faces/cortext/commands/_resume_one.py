@@ -28,7 +28,6 @@ from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
-from cortext.services.library.sharing import continued
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.handover import OWN, PUT_BACK, Plan
@@ -57,7 +56,9 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         budget = options.tokens or stores.settings.resume.tokens
         return _print(chosen, command, budget, stores.carrying(listing), missing, as_json=options.json)
     if not options.dry_run:
-        chosen = continued(chosen, stores.home_store())
+        from cortext.services.workspace.lifecycle import session_to_continue
+
+        chosen = session_to_continue(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.from_copy import NotPutBack
     from cortext.services.resume.handover import carry_out, take_back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Action
 
-from cortext.faces.cortext.main import commands, value_of
+from cortext.faces.cortext.main import commands, other_commands
 from cortext.faces.terminal.run import load_command
 from cortext.safety import terminal
 
@@ -18,16 +18,16 @@ NEWEST = 1_000  # sessions whose ids and tags are offered, if some are on a serv
 def run(arguments: list[str]) -> int:
     """Print the words that start with the last argument."""
     words = arguments or [""]
-    places = commands()
+    known = commands() | other_commands()
     if len(words) == 1:
-        found = list(places)
-    elif words[0] not in places:
+        found = list(known)
+    elif words[0] not in known:
         found = []
     elif words[-1].startswith("-"):
-        actions = _actions(places[words[0]])
+        actions = _actions(known[words[0]])
         found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
     else:
-        found = _values(_actions(places[words[0]]), words)
+        found = _values(_actions(known[words[0]]), words)
     for word in found:
         # A name from a stranger's repository must not put anything but a plain word on the command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
@@ -35,9 +35,9 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _actions(place: str) -> list[Action]:
+def _actions(value: str) -> list[Action]:
     """Return the arguments and options of a command's parser."""
-    return list(load_command(value_of(place)).parser()._actions)
+    return list(load_command(value).parser()._actions)
 
 
 def _values(actions: list[Action], words: list[str]) -> list[str]:

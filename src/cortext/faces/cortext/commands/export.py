@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from cortext.errors import UsageError
+from cortext.extensions import EXPORTS
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.reading import stores_for
@@ -19,6 +20,8 @@ from cortext.services.library.export import json_chunks, markdown_chunks, mask_l
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
 
+FORMATS = ("markdown", "json", "native")  # the others are found by entry point
+
 
 def parser() -> ArgumentParser:
     """Return the parser of this command."""
@@ -29,7 +32,7 @@ def parser() -> ArgumentParser:
         epilog="examples:  cortext export 014 --format json  ·  cortext export 014 --format html --encrypt > talk.html",
     )
     made.add_argument("session", nargs="*", help=HELP)
-    formats = ("markdown", "json", "html", "native")
+    formats = ("markdown", "json", *EXPORTS.names(), "native")
     made.add_argument("--format", choices=formats, default="markdown", help="default: markdown")
     made.add_argument(
         "--ai",
@@ -56,18 +59,14 @@ def run(arguments: list[str]) -> int:
     _check(options)
     kinds: Counter[str] = Counter()
     if options.all:
-        from cortext.faces.cortext.commands._export_html import export_all
-
-        status = export_all(stores, options, kinds)
+        status: int = EXPORTS.load(options.format).export_all(stores, options, kinds)
         _report(kinds)
         return status
     found = which(stores, " ".join(options.session))
     if problem := damage_note(found):
         note(f"Note: {problem}.")
-    if options.format == "html":
-        from cortext.faces.cortext.commands._export_html import export_one
-
-        export_one(found, options, kinds)
+    if options.format not in FORMATS:
+        EXPORTS.load(options.format).export_one(found, options, kinds)
         return _report(kinds)
     messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
     if not options.unmasked:
@@ -94,7 +93,7 @@ def run(arguments: list[str]) -> int:
 def _check(options: Namespace) -> None:
     """Raise UsageError if the options do not belong together."""
     given = [name for name in ("full", "encrypt", "redact", "all") if getattr(options, name)]
-    if given and options.format != "html":
+    if given and options.format in FORMATS:
         raise UsageError(f"--{given[0]} needs --format html", kept="nothing was written", hint="add --format html")
     if bool(options.session) == bool(options.all):
         problem = "both a conversation and --all were given" if options.all else "no conversation was given"

@@ -6,12 +6,12 @@ import json
 import sys
 from argparse import ArgumentParser
 
-from cortext.agents.terminal.markdown import Markdown
-from cortext.agents.terminal.pager import Pager
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal import output
 from cortext.faces.terminal.args import count_or_none
+from cortext.faces.terminal.markdown import Markdown
+from cortext.faces.terminal.pager import Pager
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.model import clock

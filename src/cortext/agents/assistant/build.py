@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cortext.agents.assistant.chat_claims import ChatClaims
 from cortext.agents.assistant.context import ContextBuilder
@@ -12,18 +11,15 @@ from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.sessions import COMMAND_LINE, ChatSessions
 from cortext.agents.assistant.turn import Assistant, Models
 from cortext.agents.assistant.worker import ChatWorker, ServerJobs
+from cortext.agents.choosing import choose_model
 from cortext.config import folders
 from cortext.errors import ConfigError
 from cortext.index.background_jobs import BackgroundJobs
 from cortext.io import durable, locks
 from cortext.model.ids import chat_name
-from cortext.store.assistant import Chats, Facts
+from cortext.store.assistant import Chats, Facts, SharedUpdates
 from cortext.store.files.assistant import FileChats, FileFacts, FileUpdates
-from cortext.wiring.models import choose_model, embedder
-from cortext.wiring.stores import CHAT, Stores
-
-if TYPE_CHECKING:
-    from cortext.server.updates import ServerUpdates
+from cortext.wiring.stores import CHAT, Stores, embedder
 
 
 def build_assistant(stores: Stores, model: str = "") -> Assistant:
@@ -79,7 +75,7 @@ def build_worker(stores: Stores, assistant: Assistant, *, at_once: int = 20) -> 
     )
 
 
-def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
+def bot_updates(stores: Stores, bot: int) -> FileUpdates | SharedUpdates:
     """Return the journal of one bot."""
     location = stores.location(CHAT)
     if location.address:
@@ -87,7 +83,7 @@ def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
     return FileUpdates(os.path.join(folders.assistant(stores.settings), "telegram", f"{bot}.jsonl"))
 
 
-def bot_chats(updates: FileUpdates | ServerUpdates) -> ChatClaims | None:
+def bot_chats(updates: FileUpdates | SharedUpdates) -> ChatClaims | None:
     """Return the chats of a bot that this process answers; None if it answers all of them."""
     return None if isinstance(updates, FileUpdates) else ChatClaims(updates)
 

@@ -1,4 +1,7 @@
-"""`cortext export --format html`: one file, an encrypted one, or a folder with all conversations."""
+"""`cortext export --format html`: one file, an encrypted one, or a folder with all conversations.
+
+The entry point of `cortext.exports`.
+"""
 
 from __future__ import annotations
 

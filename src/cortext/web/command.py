@@ -8,6 +8,8 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
+from cortext.faces.cortext.commands._finding import index_later
+from cortext.web.html import extra
 
 MOST_PORT = 65_535
 
@@ -36,13 +38,11 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not 0 <= options.port <= MOST_PORT:
         raise UsageError(f"invalid --port value {options.port}", hint=f"use a number from 1 to {MOST_PORT}")
-    # The page is a face of its own: imported by name, as every command is.
-    __import__("cortext.web.html.extra", fromlist=["require"]).require(server=True)
-    from cortext.faces.cortext.commands._finding import index_later
+    extra.require(server=True)
+    from cortext.web.main import serve
 
     password = _password() if options.host or options.name else ""
-    serve = __import__("cortext.web.main", fromlist=["serve"]).serve
-    status: int = serve(
+    return serve(
         index_later,
         port=options.port,
         host=options.host,
@@ -51,7 +51,6 @@ def run(arguments: list[str]) -> int:
         opening=not options.no_open,
         as_json=options.json,
     )
-    return status
 
 
 def _password() -> str:

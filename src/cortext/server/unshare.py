@@ -8,7 +8,7 @@ from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.output import print_json
 from cortext.safety import terminal
-from cortext.services.library.sharing import shares_of
+from cortext.server.share import shares_of
 from cortext.wiring.stores import Stores
 
 

@@ -1,19 +1,26 @@
-"""Choosing a model by its name, and keeping secrets out of what it is sent."""
+"""The model of `aur` and `alfred`: chosen by its name or the settings, and never sent a secret."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from cortext.agents.llm.base import Event, Model, Note, Request
+from cortext.agents.llm.connection import Limits
+from cortext.config import folders
+from cortext.config.schema import Settings
 from cortext.distribution import install_command, install_hint
 from cortext.errors import NoModel, UsageError
+from cortext.extensions import MODELS
 from cortext.model.message import Message
 from cortext.safety.secrets.masking import Finding, mask
 from cortext.services.text.masking import mask_message
+from cortext.wiring import tools
 
 SETUP_GUIDE = """\
 No model is available yet. Set up any one of these:
@@ -25,6 +32,26 @@ No model is available yet. Set up any one of these:
 
 The first two also need the client libraries:  {command}
 To set a default, use CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
+
+
+def choose_model(settings: Settings, folder: str, name: str = "") -> Model:
+    """Return the model of that name, else the one in the settings, else the first that is usable here.
+
+    `folder` is the working directory of an AI program that is used as a model (`cli/…`).
+    """
+    limits = Limits(
+        connect=settings.model.connect_seconds,
+        silence=settings.model.silence_seconds,
+        retries=settings.model.retries,
+        streaming=settings.model.stream,
+    )
+    name = name or settings.model.name
+    sources: dict[str, Source] = {provider: ModelSource(provider, limits) for provider in MODELS.built_in}
+    sources["cli"] = ProgramSource(limits, folder, os.path.join(folders.cache(), "headless"))
+    if name and name.partition("/")[0] not in sources:  # those of other packages are used only if they are named
+        sources |= {provider: ModelSource(provider, limits) for provider in MODELS.external}
+    chosen = choose(name, sources)
+    return Masked(chosen) if settings.model.mask else chosen
 
 
 class Source(Protocol):
@@ -78,6 +105,69 @@ def _first_usable(sources: Mapping[str, Source]) -> str:
             # A provider whose library is missing comes last: one further down may work right now.
             without_library = without_library or f"{kind}/{found}"
     return without_library
+
+
+class ModelSource:
+    """The models of one provider, whose module is imported on first use."""
+
+    def __init__(self, provider: str, limits: Limits) -> None:
+        self._provider, self._limits = provider, limits
+
+    @property
+    def needs(self) -> str:
+        """What to do if no model of this provider is usable here."""
+        needs: str = self._module().NEEDS
+        return needs
+
+    @property
+    def library(self) -> str:
+        """The required library that is not installed; empty if nothing is missing."""
+        name: str = self._module().LIBRARY
+        try:
+            return "" if not name or importlib.util.find_spec(name) else name
+        except ImportError:  # the parent package is missing too
+            return name
+
+    def here(self) -> str:
+        """Return the name of the model to use if none is named; empty if the provider is not set up."""
+        found: str = self._module().here()
+        return found
+
+    def make(self, name: str) -> Model:
+        """Return the model of that name."""
+        model: Model = self._module().MODEL(name, self._limits)
+        return model
+
+    def _module(self) -> Any:
+        return MODELS.load(self._provider)
+
+
+class ProgramSource:
+    """AI programs as models: `cli/claude`, `cli/claude/opus`."""
+
+    library = ""  # none is needed
+
+    def __init__(self, limits: Limits, folder: str, scratch: str) -> None:
+        self._limits, self._folder, self._scratch = limits, folder, scratch
+
+    @property
+    def needs(self) -> str:
+        """What to do if no program is installed."""
+        return f"install one of them ({', '.join(program.title for program in tools.headless())}) and sign in"
+
+    def here(self) -> str:
+        """Return the name of the first program that is installed; empty if none is."""
+        return next((program.name for program in tools.headless() if program.program_path()), "")
+
+    def make(self, name: str) -> Model:
+        """Return the model of that name; raise UsageError if its program is unknown."""
+        from cortext.agents.llm.cli import CliModel
+
+        program_name, _, model = name.partition("/")
+        programs = {program.name: program for program in tools.headless()}
+        if program_name not in programs:
+            raise UsageError(f"unknown program cli/{program_name}", hint=f"use one of {', '.join(programs)}")
+        return CliModel(programs[program_name], model, self._limits, folder=self._folder, scratch=self._scratch)
 
 
 class Masked:

@@ -13,8 +13,8 @@ from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.library.resolve import resolve_trashed
-from cortext.services.library.sharing import AuditEntry, Share, Shares, shares_of
 from cortext.services.library.stores import NamedStore
+from cortext.store.server_capabilities import AuditEntry, ReadsShared, Share, Shares, SharesSessions
 from cortext.wiring.stores import Stores
 
 
@@ -60,6 +60,20 @@ def run(arguments: list[str]) -> int:
     )
     print(terminal.line(f"Undo: cortext unshare {made.session_id} --with {made.grantee}"))
     return 0
+
+
+def shares_of(named_store: NamedStore) -> Shares:
+    """Return the shares of a store's sessions; UsageError if they cannot be shared."""
+    store = named_store.store
+    if isinstance(store, ReadsShared):
+        raise UsageError("the session belongs to somebody else", kept="nothing was changed", hint="ask its owner")
+    if not isinstance(store, SharesSessions):
+        raise UsageError(
+            "only sessions on a server can be shared",
+            kept="nothing was changed",
+            hint="copy it there first: cortext store copy files server (docs/scale.md)",
+        )
+    return store.shares()
 
 
 def _list(shares: Shares, *, as_json: bool) -> int:
