@@ -24,8 +24,7 @@ from cortext.services.capture.capture import ToolReport
 from cortext.services.capture.importing import capture_all, scan
 from cortext.services.workspace.doctor import uncaptured_findings
 from cortext.tools.base import TranscriptSource
-from cortext.tools.codex import compressed
-from cortext.tools.codex import pages as codex_pages
+from cortext.tools.codex import pages
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli import store as gemini_store
 from cortext.tools.gemini_cli.adapter import GeminiCli
@@ -59,7 +58,7 @@ def codex_rewound(home: Path) -> None:
 
 def only_first_pages(patch: pytest.MonkeyPatch) -> None:
     name = rf"rollout-(\d{{4}})-(\d\d)-(\d\d)T(\d\d-\d\d-\d\d)-({UUID})()\.jsonl"
-    patch.setattr(codex_pages, "_NAME", re.compile(name))
+    patch.setattr(pages, "_NAME", re.compile(name))
 
 
 def codex_compressed(home: Path) -> None:
@@ -67,7 +66,7 @@ def codex_compressed(home: Path) -> None:
 
 
 def without_library(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compressed, "library", lambda: None)
+    patch.setattr(pages, "library", lambda: None)
 
 
 def opencode_2(home: Path) -> None:

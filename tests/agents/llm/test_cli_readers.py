@@ -19,7 +19,7 @@ from cortext.model.message import ASSISTANT, IMAGE, TOOL, TOOL_CALL, TOOL_RESULT
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.headless import ClaudeReader
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.headless import CodexReader
+from cortext.tools.codex.headless import CodexAnswer
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.headless import GeminiReader
 from cortext.tools.opencode.adapter import OpenCode
@@ -108,8 +108,8 @@ FAILURES = [
     (ClaudeReader, {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "no"}, ModelRefused),
     (GeminiReader, {"type": "result", "status": "error", "error": {"message": '{"code":401}'}}, ModelRefused),
     (GeminiReader, {"type": "result", "status": "error", "error": {"message": "quota, code 429"}}, ModelBusy),
-    (CodexReader, {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}, ModelRefused),
-    (CodexReader, {"type": "turn.failed", "error": {"message": "stream disconnected"}}, ModelUnreachable),
+    (CodexAnswer, {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}, ModelRefused),
+    (CodexAnswer, {"type": "turn.failed", "error": {"message": "stream disconnected"}}, ModelUnreachable),
     (OpenCodeReader, {"type": "error", "error": {"name": "APIError", "data": {"message": "503 busy"}}}, ModelBusy),
     (OpenCodeReader, {"type": "error", "error": "odd"}, ModelUnreachable),
 ]
@@ -171,12 +171,12 @@ def test_events_of_the_other_programs_are_read() -> None:
         {"type": "item.completed", "item": {"type": "agent_message", "text": "One."}},
         {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 2}},
     ]
-    events, done = read(CodexReader, *codex)
+    events, done = read(CodexAnswer, *codex)
     assert events == [Thinking("hm"), Note("cli/x runs cat x"), Text("One.")]
     assert done == Done("end", Usage(1, 2), "")
 
 
-@pytest.mark.parametrize("kind", [ClaudeReader, GeminiReader, OpenCodeReader, CodexReader])
+@pytest.mark.parametrize("kind", [ClaudeReader, GeminiReader, OpenCodeReader, CodexAnswer])
 def test_records_of_any_shape_are_read_without_an_error(kind: type[Reader]) -> None:
     names = ["stream_event", "message", "text", "reasoning", "tool_use", "step_finish", "item.completed", "nobody"]
     shapes: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})

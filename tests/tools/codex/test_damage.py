@@ -14,7 +14,7 @@ from tests.tools.codex.corpus import everyday, read
 
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.builder import MessageBuilder
+from cortext.tools.codex.messages import MessageBuilder
 
 
 @pytest.mark.req("TOOL-04")

@@ -12,7 +12,7 @@ import pytest
 from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
 
 from cortext.model.message import thread
-from cortext.tools.codex import compressed
+from cortext.tools.codex import pages
 from cortext.tools.codex.adapter import Codex
 
 SECOND = "01a1dd0e-7902-7411-b214-e3196744529a"
@@ -180,20 +180,20 @@ def test_the_store_is_found_by_the_environment(tmp_path: Path) -> None:
 def test_a_compressed_page_is_named_if_there_is_no_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = everyday().save(tmp_path)
     path.rename(f"{path}.zst")
-    monkeypatch.setattr(compressed, "library", lambda: None)
+    monkeypatch.setattr(pages, "library", lambda: None)
     tool = Codex(home=str(tmp_path))
 
     (found,) = tool.transcripts()
     reading = tool.read(found)
 
     assert list(reading) == []
-    assert reading.counts.unknown == {compressed.unread(): 1} and "pip install" in compressed.unread()
+    assert reading.counts.unknown == {pages.unread(): 1} and "pip install" in pages.unread()
     assert list(tool.read(found, reading.cursor)) == []
 
 
 def squeeze(path: Path) -> Path:
     """Compress a page as Codex does: the time is kept, and the plain file is gone."""
-    zstd = compressed.library() or pytest.skip("no library for zstd is installed: the extra `zst`")
+    zstd = pages.library() or pytest.skip("no library for zstd is installed: the extra `zst`")
     packed, status = Path(f"{path}.zst"), path.stat()
     packed.write_bytes(zstd.compress(path.read_bytes()))
     os.utime(packed, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -18,7 +18,7 @@ from cortext.model.turns import NOT_RECORDED
 from cortext.tools.base import Written
 from cortext.tools.codex import write as codex_write
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.render import Rendering
+from cortext.tools.codex.write import Rendering
 
 CONVERSATION = [
     Message(role="user", content="/slash text that is no command", id="m1", timestamp="2026-11-01T10:00:00.000Z"),

@@ -7,19 +7,24 @@ from typing import Any
 
 from cortext.model.answer import Note, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.codex.adapter import Codex
 from cortext.tools.shared.headless import Reader, count, field, instructions, word
+from cortext.tools.shared.parts import ToolPart
 
 
-def ask(question: Question) -> Run:
-    """Return how to run Codex for one answer: no rollout file, no writes."""
-    arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
-    arguments += ["-m", question.model] if question.model else []
-    # The instructions are not an argument: every user of the machine could read it.
-    stdin = instructions(question.system) + question.prompt
-    return Run(arguments=[*arguments, "-"], stdin=stdin, read=CodexReader(question.name).read)
+class CodexHeadless(ToolPart[Codex]):
+    """Codex without its terminal interface."""
+
+    def ask(self, question: Question) -> Run:
+        """Return how to run Codex for one answer: no rollout file, no writes."""
+        arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
+        arguments += ["-m", question.model] if question.model else []
+        # The instructions are not an argument: every user of the machine could read it.
+        stdin = instructions(question.system) + question.prompt
+        return Run(arguments=[*arguments, "-"], stdin=stdin, read=CodexAnswer(question.name).read)
 
 
-class CodexReader(Reader):
+class CodexAnswer(Reader):
     """Reads the items of an answer as Codex completes them."""
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:

@@ -4,23 +4,31 @@ A thread begins as one file, `rollout-<time>-<thread>.jsonl`. When the user goes
 continues in a new page, `rollout-<time>-<thread>_<page>.jsonl`. Its first line says which page it continues
 (`history_base`) and how many bytes of that page still apply. A fork is a new thread whose first page continues a page
 of another thread.
+
+Codex compresses a page with zstd if nothing was said in it for a week. Python has the format since 3.14; before, a
+library is needed (`EXTRA`), and without it such a page is named as not read.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import msgspec
 
+from cortext.distribution import install_hint
 from cortext.errors import DamagedData, UnsafePath
 from cortext.io import durable
 from cortext.io.jsonl import MAX_LINE
-from cortext.tools.codex import compressed
-from cortext.tools.codex.mark import Mark
-from cortext.tools.codex.records import Meta
+from cortext.tools.codex import records
+from cortext.tools.codex.records import Mark, Meta
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -29,8 +37,9 @@ _NAME = re.compile(
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 _COMPACTED = re.compile(rb'\{"timestamp":"[^"]*",(?:"ordinal":\d+,)?"type":"compacted"')
 _DEPTH = 4
-COMPRESSED = compressed.ENDING
 COPIES = ".pages"  # suffix of the folder next to a copy with all pages of the thread, under their own names
+COMPRESSED = ".zst"
+EXTRA = "zst"
 
 
 class Page(NamedTuple):
@@ -124,8 +133,6 @@ def project_of(path: str) -> str:
 
 def head_of(path: str) -> Head | None:
     """Return the decoded first line of a page; None if the file is not a rollout."""
-    from cortext.tools.codex import records
-
     line = _first_line(path)
     try:
         first = records.metas.decode(line)
@@ -141,7 +148,7 @@ def head_of(path: str) -> Head | None:
 def is_compacted(path: str) -> bool:
     """Whether Codex compacted a page. True for a page that cannot be read: it may have been."""
     try:
-        with open(compressed.plain(path), "rb", opener=durable.plain_file) as file:
+        with open(plain(path), "rb", opener=durable.plain_file) as file:
             return any(_COMPACTED.match(line) is not None for line in file)
     except (OSError, DamagedData):
         return True
@@ -163,7 +170,7 @@ def _first_line(path: str) -> bytes:
 def _first_bytes(path: str, size: int) -> bytes:
     """Return the beginning of a file, unpacked; empty if it is missing, a link, or cannot be unpacked."""
     if path.endswith(COMPRESSED):
-        return compressed.first_bytes(path, size)
+        return unpacked_beginning(path, size)
     try:
         descriptor = durable.open_file(path, os.O_RDONLY)
         try:
@@ -243,3 +250,71 @@ def segments(pages: list[Page], by_id: dict[str, Page], missing: list[str]) -> l
         inherited.append(Segment(page, base.end_byte_offset, True))
         head = head_of(page.path)
     return [*reversed(inherited), *(Segment(page, None, False) for page in pages)]
+
+
+# ── compressed pages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def unread() -> str:
+    """Return the kind of record that a page is without the library."""
+    return f"compressed page (.zst; {install_hint(EXTRA)})"
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """Return the module that unpacks zstd; None if there is none."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def unpacked_beginning(path: str, size: int) -> bytes:
+    """Return the beginning of a compressed page, unpacked; empty if it cannot be read."""
+    zstd = library()
+    if zstd is None:
+        return b""
+    try:
+        with open(path, "rb", opener=durable.plain_file) as packed, zstd.open(packed) as file:
+            return bytes(file.read(size))
+    except (OSError, EOFError, zstd.ZstdError):
+        return b""
+
+
+def plain(path: str) -> str:
+    """Return the path of a page's lines: of a compressed page, that of a copy that lasts as long as this process.
+
+    Empty if there is no library for it; raise DamagedData if the page cannot be unpacked.
+    """
+    if not path.endswith(COMPRESSED):
+        return path
+    if library() is None:
+        return ""
+    status = os.stat(path)
+    return _unpacked(path, status.st_size, status.st_mtime_ns)
+
+
+def plain_name(path: str) -> str:
+    """Return the name for a copy of a page that `plain` unpacks, if it can."""
+    return os.path.basename(path).removesuffix(COMPRESSED if library() else "")
+
+
+@lru_cache(maxsize=64)
+def _unpacked(path: str, size: int, changed: int) -> str:
+    zstd = library()
+    with tempfile.NamedTemporaryFile(dir=_folder(), suffix=".jsonl", delete=False) as target:
+        try:
+            with open(path, "rb", opener=durable.plain_file) as packed, zstd.open(packed) as file:
+                shutil.copyfileobj(file, target, 1 << 20)
+        except (EOFError, zstd.ZstdError) as error:
+            raise DamagedData(f"{path} cannot be unpacked: {error}", kept="it is unchanged") from error
+        return target.name
+
+
+@lru_cache(maxsize=1)
+def _folder() -> str:
+    folder = tempfile.mkdtemp(prefix="cortext-zst-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,26 +1,142 @@
-"""Reads the pages of a Codex thread as a stream, from where the last reading ended."""
+"""Finds the threads of Codex, and reads their pages as a stream, from where the last reading ended."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 
 from cortext.errors import DamagedData
-from cortext.io import durable
+from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.tools.base import About, Counts
-from cortext.tools.codex import compressed
-from cortext.tools.codex.builder import MessageBuilder
-from cortext.tools.codex.pages import Page, Segment, head_of, segments
+from cortext.tools.base import About, Counts, Leftover, Transcript, TranscriptReading, Watch
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.messages import MessageBuilder
+from cortext.tools.codex.pages import (
+    COPIES,
+    Page,
+    Segment,
+    by_thread,
+    from_name,
+    head_of,
+    is_thread,
+    later,
+    plain,
+    plain_name,
+    project_of,
+    root_of,
+    scan,
+    segments,
+    siblings,
+    unread,
+    with_fingerprint,
+)
+from cortext.tools.codex.records import image_in
+from cortext.tools.shared.inline_images import in_lines
+from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place, place_named
+from cortext.tools.shared.parts import ToolPart
 
 _SAMPLE = 1024  # bytes at a page's beginning, and before the offset reached, that the fingerprint covers
+
+
+class CodexReader(ToolPart[Codex]):
+    """Finds, reads and copies the threads."""
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield every thread, archived ones too. A subagent has a thread of its own."""
+        wanted = None if project is None else {project, os.path.realpath(project)}
+        for pages in by_thread(self.all_pages()).values():
+            transcript = _transcript(pages)
+            if wanted is None or transcript.project in wanted:
+                yield transcript
+
+    def all_pages(self) -> Iterator[Page]:
+        yield from scan(self.tool.archive)
+        yield from scan(self.tool.sessions)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the thread that a file belongs to: a page in the store, or a copy at any path."""
+        page = from_name(path)
+        if os.path.islink(path):
+            return None
+        if page is not None and os.path.isfile(path):
+            return _transcript(siblings(page) if page.page != page.thread else later(page))
+        head = head_of(path)
+        if head is None or not is_thread(head.meta.id.lower()):
+            return None
+        copy = with_fingerprint(Page(path, "", head.meta.id.lower(), head.meta.id.lower()))
+        return _transcript([copy])
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield the files among the threads that are no pages of one; the first versions kept documents."""
+        pages = {page.path for page in self.all_pages()}
+        for folder in (self.tool.archive, self.tool.sessions):
+            yield from unlisted_below(folder, listed, self.tool.title, is_companion=pages.__contains__)
+
+    def watched(self) -> Watch:
+        """Return the folder of all threads; what is archived does not change."""
+        return Watch(folders=[self.tool.sessions])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return the thread that this page belongs to."""
+        found = self.transcript_at(path) if from_name(path) is not None else None
+        return [found] if found is not None else []
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """Return the messages of all pages of a thread; with a cursor, only those added since."""
+        pages, by_id = self.pages_of(transcript)
+        title = titles(os.path.join(self.tool.folder, "session_index.jsonl")).get(transcript.key, "")
+        return CodexReading(pages, by_id, title=title, cursor=cursor)
+
+    def pages_of(self, transcript: Transcript) -> tuple[list[Page], dict[str, Page]]:
+        """Return the pages of a thread in order, and by id every page that they may continue."""
+        path = transcript.path
+        page = from_name(path) or Page(path, "", transcript.key, transcript.key)
+        head = head_of(path)
+        is_single = page.page == page.thread and (head is None or head.meta.history_base is None)
+        if is_single and not os.path.isdir(path + COPIES):
+            return [page], {}
+        roots = [root_of(path)]
+        if not os.path.isdir(path + COPIES):
+            roots += [self.tool.archive, self.tool.sessions]
+        found = [other for root in roots for other in scan(root)]
+        pages = by_thread(iter(found)).get(page.thread) or [page]
+        return pages, {other.page: other for other in found}
+
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
+        """Copy the newest page, unpacked; if the thread has more, copy all of them to a folder next to it."""
+        pages, by_id = self.pages_of(transcript)
+        found = segments(pages, by_id, [])
+        new_files.ensure_folder(os.path.dirname(target), later)
+        if len(found) > 1:
+            new_files.ensure_folder(target + COPIES, later)
+            for segment in found:
+                path = segment.page.path
+                new_files.mirror_file(plain(path) or path, os.path.join(target + COPIES, plain_name(path)), later)
+        new_files.mirror_file(plain(transcript.path) or transcript.path, target, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        return in_lines(transcript, refs, image_in)
+
+
+def _transcript(pages: list[Page]) -> Transcript:
+    newest = pages[-1]
+    return Transcript(
+        tool=Codex.name,
+        key=newest.thread,
+        path=newest.path,
+        project=project_of(pages[0].path),
+        size=sum(page.size for page in pages),
+        changed=max(page.changed for page in pages),
+    )
 
 
 class CodexReading:
@@ -129,13 +245,13 @@ def _read_segment(
 def _plain(path: str, counts: Counts) -> str:
     """Return the path of a page's lines; empty if it is compressed and cannot be unpacked, which is counted."""
     try:
-        found = compressed.plain(path)
+        found = plain(path)
     except DamagedData as error:
         note(counts.damaged, "compressed page cannot be unpacked")
         place_named(counts, error.message)
         return ""
     if not found:
-        note(counts.unknown, compressed.unread())
+        note(counts.unknown, unread())
         place_named(counts, path)
     return found
 
@@ -157,7 +273,7 @@ def _is_usable(cursor: dict[str, Any], found: list[Segment]) -> bool:
     pages = {segment.page.page: segment.page for segment in found}
     try:
         for page, (end, *fingerprints) in cursor["pages"].items():
-            path = compressed.plain(pages[page].path) if page in pages else ""
+            path = plain(pages[page].path) if page in pages else ""
             if not path or os.path.getsize(path) < end or list(_fingerprints(path, end)) != fingerprints:
                 return False
     except (DamagedData, KeyError, TypeError, ValueError, AttributeError, OSError):

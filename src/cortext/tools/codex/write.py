@@ -2,32 +2,367 @@
 
 Codex sends the items to the model and shows the events on the screen, so both are written. The file is verified by
 reading it back, and removed if a message differs.
+
+How Codex treats the items: a call with a text instead of arguments is that of a custom tool; a result has no error
+flag; a long result is shortened when it is loaded, unless the record sets a higher limit. Each item has a field of our
+own, so that reading gives back the original messages.
 """
 
 from __future__ import annotations
 
 import operator
 import os
+import re
 import time
+import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from cortext.errors import UsageError
-from cortext.io import durable
+from cortext.errors import DamagedData, NotFound, UsageError
+from cortext.io import durable, new_files
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
-from cortext.tools.base import About, Counts, Written
-from cortext.tools.codex.builder import MessageBuilder
-from cortext.tools.codex.mark import Mark
-from cortext.tools.codex.pages import Page, folder_of, from_name
-from cortext.tools.codex.read import CodexReading
-from cortext.tools.codex.render import Rendering, Row
+from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message
+from cortext.model.turns import Block, Call, Change, Image, Result, Text, Turn, Turns, standalone
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.messages import MessageBuilder
+from cortext.tools.codex.pages import (
+    COMPRESSED,
+    COPIES,
+    Page,
+    folder_of,
+    from_name,
+    head_of,
+    is_compacted,
+    is_thread,
+    scan,
+    segments,
+)
+from cortext.tools.codex.read import CodexReader, CodexReading
+from cortext.tools.codex.records import Mark
+from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import removed_unless_verified, unfaithful, verify
 
 _TITLE = "Codex"
+# Codex cannot resume an archived thread, so it is unarchived first.
+_UNARCHIVE = '"$0" unarchive "$1" >/dev/null && shift && exec "$0" "$@"'
+_NAMESPACE = uuid.UUID("5c1f0e0a-6d6b-5d0f-9c57-3c1a4b7f2e11")
+_SHORT_RESULT = 4_000  # bytes; up to this size a result needs no limit of its own
+_LEAST_LIMIT = 3_000  # tokens
+DEFAULT = "openai"  # the default of Codex
+_MACHINE = "/etc/codex"  # the settings of the machine: managed ones, and defaults
+# The settings that a turn began with: they replace those of the first line.
+_APPLIED = re.compile(rb'"type":"thread_settings_applied".*?"model_provider_id":"([^"\\]*)"')
+
+
+class CodexWriter(FileWriter[Codex]):
+    """Writes threads, and says how Codex is started with one."""
+
+    def __init__(self, tool: Codex) -> None:
+        super().__init__(tool)
+        self.reader = CodexReader(tool)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Restore the pages of a thread that are no longer in the store; return the thread's id."""
+        transcript = self.reader.transcript_at(copy)
+        if transcript is None:
+            raise DamagedData(f"not a transcript of Codex: {copy}", kept="the file is unchanged")
+        present = {page.page for page in self.reader.all_pages()}
+        pages = list(scan(copy + COPIES)) or [_as_page(copy, transcript.key)]
+        for page in pages:
+            if page.page not in present:
+                folder = os.path.join(self.tool.sessions, folder_of(page))
+                name = os.path.basename(page.path) if page.path != copy else f"rollout-{page.when}-{page.thread}.jsonl"
+                durable.ensure_folder(folder)
+                new_files.mirror_file(page.path, os.path.join(folder, name))
+        return transcript.key
+
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Return nothing withheld, or None if the thread was compacted: Codex alone knows what it then sends."""
+        pages, by_id = self.reader.pages_of(transcript)
+        paths = [segment.page.path for segment in segments(pages, by_id, [])]
+        return None if any(map(is_compacted, paths)) else Withheld()
+
+    def refusal(self, transcript: Transcript) -> str:
+        """Return that the thread was held with a model provider that is not the current one."""
+        held_with, current = provider_of(self.reader.pages_of(transcript)[0]), current_provider(self.tool.folder)
+        if not held_with or not current or held_with == current:
+            return ""
+        return f"it was held with the model provider {held_with!r}, and the current one is {current!r}"
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report for these messages."""
+        return Written.of(Rendering(messages).normal)
+
+    def write(
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
+    ) -> Written:
+        """Write a new thread with these messages as real turns. Its model is set by the user or by `launch`."""
+        rendering = Rendering(messages, note)
+        if not rendering.messages:
+            raise UsageError(
+                "nothing to write: no message of this conversation has any text",
+                kept="nothing was changed",
+                hint="choose another conversation",
+            )
+        is_free = is_thread(key) and not any(page.thread == key for page in self.reader.all_pages())
+        return self._write(rendering, key if is_free else new_thread(), project, title)
+
+    def _write(self, rendering: Rendering, thread: str, project: str, title: str) -> Written:
+        """Write the rollout and read it back; remove it if a message differs."""
+        rendering.finish()
+        now = time.time()
+        name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"
+        page = from_name(name)
+        assert page is not None
+        folder = os.path.join(self.tool.sessions, folder_of(page))
+        page = page._replace(path=os.path.join(folder, name))
+        durable.ensure_folder(folder)
+        meta = {
+            "session_id": thread,
+            "id": thread,
+            "timestamp": clock.from_epoch(now),
+            "cwd": os.path.abspath(project),
+            "originator": "cortext",
+            "cli_version": self.tool.tested_version,
+            "source": "cli",
+            "thread_source": "user",
+            "model_provider": current_provider(self.tool.folder) or DEFAULT,
+            "history_mode": "paginated",
+        }
+        durable.replace_file(page.path, _lines(rendering, meta, title))
+        with removed_unless_verified(page.path):
+            _verify(rendering, page)
+        return Written.of(rendering.normal, thread, page.path)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """Write a thread that contains only the prompt, and return how to start Codex with it.
+
+        Codex cannot start a new thread with a given id, only resume one.
+        """
+        thread = new_thread()
+        launch = self.launch(thread, project=project, prompt=GO_ON, model=model)
+        written = self._write(Rendering([], prompt), thread, project, title)
+        return written, launch
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """Return how to start Codex interactively with that thread open; it sends the prompt at once."""
+        program = self.tool.program.path()
+        if not program:
+            raise NotFound(
+                "Codex is not installed here",
+                kept="nothing was changed",
+                hint=f"install it with `{self.tool.install_command}`, or choose another tool with --ai",
+            )
+        check_argument(prompt)
+        options = ["-m", model] if model else []
+        arguments = ["resume", *options, written_or_key, *(["--", prompt] if prompt else [])]
+        argv = [program, *arguments]
+        if any(page.thread == written_or_key for page in scan(self.tool.archive)):
+            argv = ["/bin/sh", "-c", _UNARCHIVE, program, written_or_key, *arguments]
+        default = os.path.join(self.tool.environ.get("HOME", ""), ".codex")
+        env = {} if self.tool.folder == default else {"CODEX_HOME": self.tool.folder}
+        return Launch(argv=argv, cwd=project, env=env)
+
+
+def _as_page(copy: str, thread: str) -> Page:
+    """Return a copy as a page. Its first line has the start time in UTC; file names have local time."""
+    head = head_of(copy)
+    started = clock.to_epoch(head.meta.timestamp or "") if head else None
+    when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+    return Page(copy, when, thread, thread)
+
+
+# ── the model provider ───────────────────────────────────────────────────────────────────────────────
+
+
+def current_provider(folder: str) -> str:
+    """Return the provider in the settings of this home or machine, else the default; empty if they are unreadable."""
+    for path in (f"{_MACHINE}/managed_config.toml", os.path.join(folder, "config.toml"), f"{_MACHINE}/config.toml"):
+        try:
+            chosen = _chosen(tomllib.loads(durable.read_text(path)))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, RecursionError):  # Codex reports it
+            return ""
+        if chosen:
+            return chosen
+    return DEFAULT
+
+
+def _chosen(settings: dict[str, Any]) -> str:
+    profiles = settings.get("profiles")
+    profile = profiles.get(settings.get("profile")) if isinstance(profiles, dict) else None
+    chosen = profile.get("model_provider") if isinstance(profile, dict) else None
+    chosen = chosen or settings.get("model_provider")
+    return chosen if isinstance(chosen, str) else ""
+
+
+def provider_of(pages: Sequence[Page]) -> str:
+    """Return the provider that a thread was last held with, from its pages in order; empty if they name none."""
+    for page in reversed(pages):
+        head = head_of(page.path)
+        if found := _applied(page.path) or ((head.meta.model_provider or "") if head is not None else ""):
+            return found
+    return ""
+
+
+def _applied(path: str) -> str:
+    last = b""
+    if path.endswith(COMPRESSED):
+        return ""
+    try:
+        with open(path, "rb", opener=durable.plain_file) as file:
+            for line in file:
+                found = _APPLIED.search(line, 0, 4096)
+                last = found[1] if found is not None else last
+    except OSError:
+        return ""
+    return last.decode("utf-8", "replace")
+
+
+# ── items ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Row(msgspec.Struct):
+    """One item to write: its payload, its metadata, and our own field."""
+
+    payload: dict[str, Any]
+    timestamp: str
+    mark: Mark
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def speaker(self) -> str:
+        """The role that Codex shows for it: user, assistant, or empty if it is not a message."""
+        return str(self.payload["role"]) if self.payload["type"] == "message" else ""
+
+    @property
+    def text(self) -> str:
+        """The text of a message."""
+        return "\n\n".join(content["text"] for content in self.payload["content"] if "text" in content)
+
+    def encode(self, ordinal: int | None = None) -> bytes:
+        """Return the line, with its keys in the order that Codex uses."""
+        line: dict[str, Any] = {"timestamp": self.timestamp}
+        if ordinal is not None:
+            line["ordinal"] = ordinal
+        line |= {"type": "response_item", "payload": self.payload}
+        if self.metadata:
+            line["metadata"] = self.metadata
+        line["cortext"] = self.mark
+        return msgspec.json.encode(line)
+
+
+class Group(msgspec.Struct):
+    """The items of one message; `message` is None if they were added."""
+
+    message: Message | None
+    rows: list[Row]
+
+
+class Rendering:
+    """The items for a sequence of messages; `normal` counts what had to change."""
+
+    def __init__(self, messages: Sequence[Message], note: str = "") -> None:
+        self.normal = Turns(messages, words_as_input=True, images_in=(USER, TOOL))
+        self._time = ""
+        self.groups = [self._group(number, turn) for number, turn in enumerate(self.normal.turns)]
+        if note:
+            self.groups.append(self._group(len(self.groups), Turn(USER, [Text(note)], None)))
+            self.groups[-1].rows[0].timestamp = clock.now()
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that reading the file must give back."""
+        return [group.message for group in self.groups if group.message is not None]
+
+    @property
+    def tool_calls(self) -> int:
+        return self.normal.tool_calls
+
+    def finish(self) -> None:
+        """Add what only a real file needs, not a preview: ids, and messages in our own field.
+
+        If the items contain less than the message, the field contains the message itself.
+        """
+        builder = MessageBuilder("", About(), Counts())
+        for group in self.groups:
+            for row in group.rows:
+                if "id" in row.payload:
+                    prefix, _, name = row.payload["id"].partition(" ")
+                    row.payload["id"] = f"{prefix}_{uuid.uuid5(_NAMESPACE, name)}"
+            if group.message is None:
+                continue
+            if [read for row in group.rows for read in builder.add_line(row.encode(), 0)] != [group.message]:
+                group.rows[0].mark.was = msgspec.to_builtins(group.message)
+
+    # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _group(self, number: int, turn: Turn) -> Group:
+        message = standalone(turn.message) if turn.message is not None else None
+        self._time = (clock.normalise(message.timestamp) if message else "") or self._time or clock.now()
+        rows: list[Row] = []
+        for block in turn.blocks:
+            self._add(rows, block, turn.role, f"{number}/{message.id if message else ''}/{len(rows)}")
+        for index, row in enumerate(rows):
+            row.mark = Mark(id=message.id, more=index > 0) if message else Mark(added=True)
+        if message is not None:
+            first = rows[0].mark
+            first.of, first.model, first.tokens, first.usage = len(rows), message.model, message.tokens, message.usage
+        return Group(message, rows)
+
+    def _add(self, rows: list[Row], block: Block, role: str, seed: str) -> None:
+        if isinstance(block, Call):
+            rows.append(Row(_call(block, seed), self._time, Mark()))
+        elif isinstance(block, Result):
+            if block.is_error and block.part is not None:
+                self.normal.note(Change.ERROR_FLAG)
+            rows.append(Row(_result(block), self._time, Mark()))
+            _allow_length(rows[-1])
+        else:
+            content = {"type": "output_text" if role == ASSISTANT else "input_text", "text": block.whole}
+            if isinstance(block, Image):
+                url = f"data:{block.picture.kind};base64,{block.picture.base64}"
+                content = {"type": "input_image", "image_url": url}
+            if rows and rows[-1].speaker == role:
+                rows[-1].payload["content"].append(content)
+            else:
+                payload = {"type": "message", "id": f"msg {seed}", "role": role, "content": [content]}
+                rows.append(Row(payload, self._time, Mark()))
+
+
+def _call(call: Call, seed: str) -> dict[str, Any]:
+    custom = isinstance(call.input, str)
+    payload: dict[str, Any] = {"type": "custom_tool_call" if custom else "function_call"}
+    payload |= {"id": f"{'ctc' if custom else 'fc'} {seed}", "name": call.name, "call_id": call.id}
+    if custom:
+        payload["input"] = call.input
+    else:
+        payload["arguments"] = msgspec.json.encode(call.input).decode("utf-8")
+    if isinstance(call.part.data, dict) and isinstance(call.part.data.get("namespace"), str):
+        payload["namespace"] = call.part.data["namespace"]
+    return payload
+
+
+def _result(result: Result) -> dict[str, Any]:
+    custom = isinstance(result.call.input, str)
+    kind = "custom_tool_call_output" if custom else "function_call_output"
+    return {"type": kind, "call_id": result.call.id, "output": result.output}
+
+
+def _allow_length(row: Row) -> None:
+    size = len(row.payload["output"].encode("utf-8"))
+    if size > _SHORT_RESULT:
+        row.metadata = {"client_authored": False, "fallback_token_limit_override": max(_LEAST_LIMIT, size)}
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def new_thread() -> str:
@@ -35,57 +370,6 @@ def new_thread() -> str:
     number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10), "big")
     number = number & ~(0xF << 76) | 0x7 << 76
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
-
-
-def write_prompt(
-    prompt: str, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
-) -> Written:
-    """Write a thread that contains only a prompt, for Codex to open by its id."""
-    return _write(
-        Rendering([], prompt), sessions, thread=thread, project=project, title=title, version=version, provider=provider
-    )
-
-
-def write(
-    rendering: Rendering, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
-) -> Written:
-    """Write the rollout below Codex's `sessions` folder and read it back; remove it if a message differs."""
-    if not rendering.messages:
-        raise UsageError(
-            "nothing to write: no message of this conversation has any text",
-            kept="nothing was changed",
-            hint="choose another conversation",
-        )
-    return _write(rendering, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
-
-
-def _write(
-    rendering: Rendering, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
-) -> Written:
-    rendering.finish()
-    now = time.time()
-    name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"
-    page = from_name(name)
-    assert page is not None
-    folder = os.path.join(sessions, folder_of(page))
-    page = page._replace(path=os.path.join(folder, name))
-    durable.ensure_folder(folder)
-    meta = {
-        "session_id": thread,
-        "id": thread,
-        "timestamp": clock.from_epoch(now),
-        "cwd": project,
-        "originator": "cortext",
-        "cli_version": version,
-        "source": "cli",
-        "thread_source": "user",
-        "model_provider": provider,
-        "history_mode": "paginated",
-    }
-    durable.replace_file(page.path, _lines(rendering, meta, title))
-    with removed_unless_verified(page.path):
-        _verify(rendering, page)
-    return Written.of(rendering.normal, thread, page.path)
 
 
 # ── lines ────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,8 +14,15 @@ from collections.abc import Sequence
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io.inside import inside
 from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.shared.agent_skill import agent_skill
 from cortext.tools.shared.entries import NAME, Hooks
 from cortext.tools.shared.installer import Config, JsonConfig, TomlConfig, parse_toml, read_config, toml_string
+from cortext.tools.shared.mcp_servers import servers_of
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.settings import SettingsFiles
+from cortext.tools.shared.skills import skill_name, text_without_arguments
 
 _HOOKS = ".codex/hooks.json"
 _OPTIONS = {"timeout": 10}
@@ -28,6 +35,42 @@ _EVENTS = {
     "Stop": _OPTIONS,
     "SessionEnd": {"timeout": 3},  # the maximum: above it, Codex warns at every start
 }
+_FOLDER = ".agents/skills"
+# Only the user calls these skills: Codex must not offer them to the model.
+_POLICY = b"policy:\n  allow_implicit_invocation: false\n"
+
+
+class CodexSettings(SettingsFiles, ToolPart[Codex]):
+    """Our skills and entries in a project."""
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the commands as skill files of the project, and the skill about cortext."""
+        return skill_files(commands, program) | agent_skill()
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries: the hooks and the MCP server in `.codex`."""
+        return configs(program)
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Report hooks that the user has not trusted yet: Codex does not run those."""
+        hint = trust_hint(os.path.join(self.tool.folder, "config.toml"), project)
+        return [("they are not trusted yet", hint)] if hint else []
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers of the project and of the user."""
+        return servers_of(
+            os.path.join(self.tool.folder, "config.toml"), project, ".codex/config.toml", key="mcp_servers"
+        )
+
+
+def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+    """Return the files of all skills, by their path in the project."""
+    files: dict[str, bytes] = {}
+    for command in commands:
+        folder = f"{_FOLDER}/{skill_name(command.name)}"
+        files[f"{folder}/SKILL.md"] = text_without_arguments(command, program, "$").encode("utf-8")
+        files[f"{folder}/agents/openai.yaml"] = _POLICY
+    return files
 
 
 def configs(program: Sequence[str] = ("cortext",)) -> list[Config]:

@@ -32,8 +32,7 @@ from cortext.model.message import (
 from cortext.model.usage import LIMITS
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
-from cortext.tools.codex.items import RESUME_MARKER, Items
-from cortext.tools.codex.mark import Mark
+from cortext.tools.codex.adapter import command_of
 from cortext.tools.codex.records import (
     BEGIN,
     ENDING_EVENTS,
@@ -41,18 +40,18 @@ from cortext.tools.codex.records import (
     HEADER_SIZE,
     ITEM,
     KIND,
+    RESUME_MARKER,
     SKIPPED,
     SKIPPED_EVENTS,
     Item,
     ItemLine,
+    Items,
+    Mark,
 )
 from cortext.tools.shared.lines import WITHOUT_CONTENT, as_utf8, derived_id, note, place
 
 _RESUME_MARKER = RESUME_MARKER.encode()
 _DEVELOPER = re.compile(rb'message"(?:,"(?:id|status|phase)":"[^"]*")*,"role":"(?:developer|system)"')
-_COMMAND = re.compile(
-    r"\[?\$(workspace-[\w-]+)(?:\]\([^)]*\))?(?:\s+(.*))?|/(workspace\.[\w.-]+)(?:\s+(.*))?", re.DOTALL
-)
 _SUMMARY = re.compile(r"Another language model started to solve this problem.*?your own analysis:\n", re.DOTALL)
 _INFORMATIVE = ("compacted", "event thread_name_updated", "event thread_rolled_back")
 _COMPLETE = (b"}", b"}\r", b"} ")  # how a complete line ends
@@ -64,16 +63,6 @@ _KEPT_CALLS = 200
 _COUNTED = b"token_count"
 _LIMITED = b'"rate_limits"'
 _NONE: tuple[Message, ...] = ()
-
-
-def command_of(text: str) -> tuple[str, str]:
-    """Return the name (`workspace.brainstorm`) and arguments of our command in a prompt; empty if it has none."""
-    found = _COMMAND.fullmatch(text.strip()) if text.lstrip().startswith(("$work", "[$work", "/work")) else None
-    if found is None:
-        return "", ""
-    if found[1]:
-        return found[1].replace("-", ".", 1), found[2] or ""
-    return found[3], found[4] or ""
 
 
 class MessageBuilder:
