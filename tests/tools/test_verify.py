@@ -10,7 +10,7 @@ import pytest
 from cortext.errors import DamagedData
 from cortext.model.message import Message
 from cortext.tools.base import Counts
-from cortext.tools.gemini_cli import mark as gemini_mark
+from cortext.tools.gemini_cli.records import Mark as GeminiMark
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
@@ -59,7 +59,7 @@ def test_a_session_that_fails_verification_is_removed(tmp_path: Path) -> None:
 
 def test_marks_of_earlier_versions_are_recognised() -> None:
     assert msgspec.json.decode(b'{"added": "yes"}', type=Mark).added
-    assert msgspec.json.decode(b'{"made": true}', type=gemini_mark.Mark).added
-    assert msgspec.json.encode(gemini_mark.Mark(added=True)) == b'{"made":true}'
+    assert msgspec.json.decode(b'{"made": true}', type=GeminiMark).added
+    assert msgspec.json.encode(GeminiMark(added=True)) == b'{"made":true}'
     kept = msgspec.json.decode(msgspec.json.encode(Mark(id="m1", was=msgspec.to_builtins(ONE))), type=Mark)
     assert kept.original() == ONE and Mark().original() is None

@@ -17,11 +17,11 @@ from cortext.errors import ModelBusy, ModelError, ModelRefused, ModelUnreachable
 from cortext.model.headless import Failure, Headless, Question, Run, Said
 from cortext.model.message import ASSISTANT, IMAGE, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.headless import ClaudeReader
+from cortext.tools.claude_code.headless import ClaudeAnswer
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.codex.headless import CodexAnswer
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.gemini_cli.headless import GeminiReader
+from cortext.tools.gemini_cli.headless import GeminiAnswer
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.headless import OpenCodeReader
 from cortext.tools.shared.headless import JOINER, Reader, instructions, with_file_names, without_file_names
@@ -58,7 +58,7 @@ TEXT_BLOCK = streamed({"type": "content_block_start", "content_block": {"type": 
 
 def test_claude_code_streams_text_and_names_its_tool_calls() -> None:
     events, done = read(
-        ClaudeReader,
+        ClaudeAnswer,
         {"type": "system", "subtype": "init", "tools": []},
         START,
         delta(thinking="hm"),
@@ -94,20 +94,20 @@ def test_a_retry_of_claude_code_repeats_no_text() -> None:
     retry = {"type": "system", "subtype": "api_retry", "error_status": 529, "error": "overloaded"}
     abandoned = streamed({"type": "message_stop"}, abandoned_blocks={"from_block_index": 0})
 
-    events, _ = read(ClaudeReader, retry, START, abandoned, START, TEXT_BLOCK, delta(text="Once."))
+    events, _ = read(ClaudeAnswer, retry, START, abandoned, START, TEXT_BLOCK, delta(text="Once."))
     assert [type(event) for event in events] == [Note, Text]
     for again in (retry, abandoned):
-        assert read(ClaudeReader, START, TEXT_BLOCK, delta(text="Half"), again)[1] == Failure(broke_off=True)
+        assert read(ClaudeAnswer, START, TEXT_BLOCK, delta(text="Half"), again)[1] == Failure(broke_off=True)
 
 
 CLAUDE_ERROR = {"type": "result", "is_error": True}
 FAILURES = [
-    (ClaudeReader, {**CLAUDE_ERROR, "result": "API Error: 401 bad key", "api_error_status": 401}, ModelRefused),
-    (ClaudeReader, {**CLAUDE_ERROR, "result": "API Error: Request rejected (429)"}, ModelBusy),
-    (ClaudeReader, {**CLAUDE_ERROR, "result": "Not logged in · Please run /login"}, ModelRefused),
-    (ClaudeReader, {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "no"}, ModelRefused),
-    (GeminiReader, {"type": "result", "status": "error", "error": {"message": '{"code":401}'}}, ModelRefused),
-    (GeminiReader, {"type": "result", "status": "error", "error": {"message": "quota, code 429"}}, ModelBusy),
+    (ClaudeAnswer, {**CLAUDE_ERROR, "result": "API Error: 401 bad key", "api_error_status": 401}, ModelRefused),
+    (ClaudeAnswer, {**CLAUDE_ERROR, "result": "API Error: Request rejected (429)"}, ModelBusy),
+    (ClaudeAnswer, {**CLAUDE_ERROR, "result": "Not logged in · Please run /login"}, ModelRefused),
+    (ClaudeAnswer, {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "no"}, ModelRefused),
+    (GeminiAnswer, {"type": "result", "status": "error", "error": {"message": '{"code":401}'}}, ModelRefused),
+    (GeminiAnswer, {"type": "result", "status": "error", "error": {"message": "quota, code 429"}}, ModelBusy),
     (CodexAnswer, {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}, ModelRefused),
     (CodexAnswer, {"type": "turn.failed", "error": {"message": "stream disconnected"}}, ModelUnreachable),
     (OpenCodeReader, {"type": "error", "error": {"name": "APIError", "data": {"message": "503 busy"}}}, ModelBusy),
@@ -149,7 +149,7 @@ def test_events_of_the_other_programs_are_read() -> None:
             },
         },
     ]
-    events, done = read(GeminiReader, *gemini)
+    events, done = read(GeminiAnswer, *gemini)
     assert events == [Text("One "), Text("two."), Note("cli/x uses read_file"), Text("\n\nThree.")]
     assert done == Done("end", Usage(3, 4), "large")
 
@@ -176,7 +176,7 @@ def test_events_of_the_other_programs_are_read() -> None:
     assert done == Done("end", Usage(1, 2), "")
 
 
-@pytest.mark.parametrize("kind", [ClaudeReader, GeminiReader, OpenCodeReader, CodexAnswer])
+@pytest.mark.parametrize("kind", [ClaudeAnswer, GeminiAnswer, OpenCodeReader, CodexAnswer])
 def test_records_of_any_shape_are_read_without_an_error(kind: type[Reader]) -> None:
     names = ["stream_event", "message", "text", "reasoning", "tool_use", "step_finish", "item.completed", "nobody"]
     shapes: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})

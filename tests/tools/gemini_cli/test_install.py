@@ -13,9 +13,8 @@ import pytest
 
 from cortext.errors import ConfigError, UnsafePath, UsageError
 from cortext.tools.base import CommandFile
-from cortext.tools.gemini_cli import gate
-from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.gemini_cli.install import EVENTS
+from cortext.tools.gemini_cli.adapter import GeminiCli, gate_environment, wait_for_history
+from cortext.tools.gemini_cli.settings import EVENTS
 from cortext.tools.shared.typed import RESUMED
 
 PROGRAM = ["/opt/my tools/cortext"]
@@ -225,18 +224,18 @@ def test_the_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, pro
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
     command = ["sh", "-c", entry["hooks"][0]["command"]]
 
-    assert not gate.wait(environ, 0.05), "nothing is loaded yet"
+    assert not wait_for_history(environ, 0.05), "nothing is loaded yet"
     process = subprocess.Popen(command, env={**os.environ, **environ}, stdin=subprocess.DEVNULL)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     with open(path, "a", encoding="utf-8") as file:
         file.write(f'{{"$set":{{"sessionId":"{key}"}}}}\n')
     assert process.wait(20) == 0
-    assert gate.wait(environ, 0.05)
-    assert gate.wait({}) and subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    assert wait_for_history(environ, 0.05)
+    assert wait_for_history({}) and subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
 
     again = tool.launch(key, project=str(project), prompt="and again").env
-    assert not gate.wait(again, 0.05), "the line of an earlier resume does not count"
+    assert not wait_for_history(again, 0.05), "the line of an earlier resume does not count"
     tool.install_settings(str(project), PROGRAM)
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
     assert entry["hooks"][0]["command"].endswith("hook gemini"), "our installed hook waits, too"
@@ -248,11 +247,11 @@ def test_the_gate_of_an_older_document_watches_the_new_file(tmp_path: Path) -> N
     path = tmp_path / "session-2026-01-15T10-00-0ld00000.json"
     path.write_text("{}", encoding="utf-8")
 
-    environ = gate.environment(str(path))
+    environ = gate_environment(str(path))
 
-    assert not gate.wait(environ, 0.05)
+    assert not wait_for_history(environ, 0.05)
     path.with_suffix(".jsonl").write_text('{"sessionId":"a"}\n{"$set":{"sessionId":"a"}}\n', encoding="utf-8")
-    assert gate.wait(environ, 0.05)
+    assert wait_for_history(environ, 0.05)
 
 
 def test_launch_in_the_home_folder_keeps_the_users_settings(tmp_path: Path) -> None:

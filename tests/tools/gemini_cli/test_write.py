@@ -16,8 +16,8 @@ from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.tools.base import Written
 from cortext.tools.gemini_cli import write as gemini_cli_write
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.gemini_cli.render import Rendering
 from cortext.tools.gemini_cli.store import project_hash
+from cortext.tools.gemini_cli.write import Rendering
 
 WHEN = "2026-11-01T10:00:00.000Z"
 

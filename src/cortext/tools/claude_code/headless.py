@@ -26,7 +26,7 @@ class ClaudeHeadless(ToolPart[ClaudeCode]):
         return Run(
             arguments=arguments,
             stdin=without_file_names(question.prompt),
-            read=ClaudeReader(question.name).read,
+            read=ClaudeAnswer(question.name).read,
             # By default it retries for three minutes.
             env={"CLAUDE_CODE_MAX_RETRIES": question.environ.get("CLAUDE_CODE_MAX_RETRIES", "3")},
             # With these variables, set inside Claude Code, it would take itself for a nested run.
@@ -34,7 +34,7 @@ class ClaudeHeadless(ToolPart[ClaudeCode]):
         )
 
 
-class ClaudeReader(Reader):
+class ClaudeAnswer(Reader):
     """Reads API stream events, and the records that Claude Code adds around them."""
 
     _starts_block = False  # whether the next text begins a new text block

@@ -15,11 +15,16 @@ import msgspec
 
 from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts
-from cortext.tools.gemini_cli.mark import SESSION_CONTEXT
-from cortext.tools.gemini_cli.message_builder import MessageBuilder
-from cortext.tools.gemini_cli.messages import COMPRESSED, bookkeeping, calls_of, moment, plain_answer
-from cortext.tools.gemini_cli.record_state import RecordState, fingerprint
-from cortext.tools.gemini_cli.records import SCREEN_TYPES, Record, head_decoder, record_decoder
+from cortext.tools.gemini_cli.messages import COMPRESSED, MessageBuilder, bookkeeping, calls_of, moment, plain_answer
+from cortext.tools.gemini_cli.records import (
+    SCREEN_TYPES,
+    SESSION_CONTEXT,
+    Record,
+    RecordState,
+    fingerprint,
+    head_decoder,
+    record_decoder,
+)
 from cortext.tools.shared.google_parts import parts_of, text_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
 

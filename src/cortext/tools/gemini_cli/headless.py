@@ -13,28 +13,33 @@ from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.answer import Note, Text, Usage
 from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+from cortext.tools.shared.parts import ToolPart
 
 
-def ask(question: Question) -> Run:
-    """Return how to run it for one answer: in a scratch folder that it may trust, with the user's folder included."""
-    key = str(uuid.uuid4())
-    arguments = ["-o", "stream-json", "--skip-trust", "--session-id", key]
-    # Gemini CLI splits this option at commas, so it cannot name a folder with a comma.
-    arguments += ["--include-directories", question.folder] if "," not in question.folder else []
-    arguments += ["-m", question.model] if question.model else []
-    system = question.system.strip()
-    return Run(
-        arguments=arguments,
-        stdin=without_file_names(question.prompt),
-        read=GeminiReader(question.name).read,
-        env={"GEMINI_SYSTEM_MD": system_file(question.scratch, question.system)} if system else {},
-        folder=question.scratch,
-        clean_up=partial(_remove_session, key, question.environ),
-    )
+class GeminiHeadless(ToolPart[GeminiCli]):
+    """Gemini CLI without its terminal interface."""
+
+    def ask(self, question: Question) -> Run:
+        """Return how to run it for one answer: in a scratch folder that it may trust, with the user's folder."""
+        key = str(uuid.uuid4())
+        arguments = ["-o", "stream-json", "--skip-trust", "--session-id", key]
+        # Gemini CLI splits this option at commas, so it cannot name a folder with a comma.
+        arguments += ["--include-directories", question.folder] if "," not in question.folder else []
+        arguments += ["-m", question.model] if question.model else []
+        system = question.system.strip()
+        return Run(
+            arguments=arguments,
+            stdin=without_file_names(question.prompt),
+            read=GeminiAnswer(question.name).read,
+            env={"GEMINI_SYSTEM_MD": system_file(question.scratch, question.system)} if system else {},
+            folder=question.scratch,
+            clean_up=partial(_remove_session, key, question.environ),
+        )
 
 
-class GeminiReader(Reader):
+class GeminiAnswer(Reader):
     """Reads chunks of messages, tool calls between them, and the final result."""
 
     _new_paragraph = False

@@ -5,17 +5,21 @@ Only the declared fields are decoded: msgspec skips the rest without building it
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from cortext.model.message import THINKING, Part
-from cortext.tools.gemini_cli.mark import Mark
+from cortext.tools.shared import mark
 from cortext.tools.shared.google_parts import Content, ContentPart
 from cortext.tools.shared.inline_images import nth, values_of
 
-# A user message with this prefix was written by Gemini CLI; `mark` has the other prefixes.
+# A user message with one of these prefixes was written by Gemini CLI or a hook, not by the user.
+SESSION_CONTEXT = "<session_context>"
+HOOK_CONTEXT = "<hook_context>"
 SNAPSHOT = "<state_snapshot>"
 SCRATCHPAD = "<scratchpad>"  # may precede the snapshot
 # Messages that Gemini CLI itself writes as the user or the model.
@@ -27,6 +31,25 @@ NUDGES = {
 EDITOR_CONTEXT = "Here is the user's editor context"
 # Record types that are shown on the screen and never sent to the model.
 SCREEN_TYPES = frozenset({"info", "error", "warning"})
+# A text of this length or more is remembered by its fingerprint alone.
+LONG = 10_000
+_COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
+
+
+class Mark(mark.Mark, omit_defaults=True):
+    """How to restore our message from a record; `lead` counts the text parts that we put in front.
+
+    The other fields occur in sessions that earlier versions wrote: `results` are tool results that became text (call
+    id, name, whether it was an error, whether it had output), `files` are attachments that became a note (type, ref,
+    media type, name), `names` and `wrapped` describe calls whose name or input was changed.
+    """
+
+    added: bool | str = msgspec.field(default=False, name="made")
+    lead: int = 0
+    results: list[tuple[str, str, bool, bool]] | None = None
+    files: list[tuple[str, str, str, str]] | None = None
+    names: dict[str, str] | None = None
+    wrapped: list[str] | None = None
 
 
 class Thought(msgspec.Struct, gc=False):
@@ -124,3 +147,33 @@ def image_in(record: dict[str, Any], rest: list[str]) -> str | None:
 
 def _data(value: Any) -> str:
     return str(value.get("data") or "") if isinstance(value, dict) else ""
+
+
+# ── what was reported of a record ─────────────────────────────────────────────────────────────────
+
+
+class RecordState(msgspec.Struct, array_like=True, gc=False):
+    """What has been reported of a record so far: its text (or the fingerprint), the number of calls, the results."""
+
+    text: str | int = ""
+    has_message: bool = False
+    calls: int = 0
+    versions: int = 0
+    answered: list[str] = []
+
+
+def has_other_text(text: str, record_state: RecordState) -> bool:
+    """Whether a record whose text was reported now has a different one."""
+    if not text or text == record_state.text:
+        return False
+    return fingerprint(text) != (
+        record_state.text if isinstance(record_state.text, int) else fingerprint(record_state.text)
+    )
+
+
+def fingerprint(text: str) -> int:
+    """Return a checksum of a text that ignores what Gemini CLI strips: comments and surrounding whitespace."""
+    if "<!--" in text:
+        text = _COMMENTS.sub("", text)
+    text = text.strip()
+    return zlib.crc32(f"{len(text)}\0{text[:500]}\0{text[-500:]}".encode("utf-8", "surrogatepass"))

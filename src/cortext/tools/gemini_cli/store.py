@@ -12,15 +12,21 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import msgspec
 
-from cortext.io import durable
-from cortext.tools.base import Leftover, Transcript
+from cortext.io import durable, new_files
+from cortext.tools.base import Leftover, Transcript, Watch
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.read import GeminiReading
+from cortext.tools.gemini_cli.records import image_in
 from cortext.tools.shared.folders import entries
+from cortext.tools.shared.inline_images import in_lines
 from cortext.tools.shared.leftovers import unlisted, unlisted_below
+from cortext.tools.shared.parts import ToolPart
 
-TOOL = "gemini"
 _NAME = re.compile(r"session-.+-([0-9A-Za-z]{8})\.jsonl?")
 _STRAY = re.compile(r"session-.*\.json")  # how the name of one begins that is not in `chats`
 _SESSION_ID = re.compile(rb'"sessionId"\s*:\s*"([^"\\]+)"')
@@ -39,19 +45,15 @@ class Head(msgspec.Struct):
     side_agent: bool
 
 
-class GeminiStore:
-    """The folder of Gemini CLI in a home folder."""
-
-    def __init__(self, home: str, environ: Mapping[str, str]) -> None:
-        self.folder = os.path.join(environ.get("GEMINI_CLI_HOME") or home, ".gemini")
-        self.chats_root = os.path.join(self.folder, "tmp")
+class GeminiStore(ToolPart[GeminiCli]):
+    """Finds, reads and copies the sessions."""
 
     # ── projects ─────────────────────────────────────────────────────────────────────────────────────
 
     def projects(self) -> dict[str, str]:
         """Return Gemini CLI's own registry: project folder to slug."""
         try:
-            raw = durable.read_file(os.path.join(self.folder, "projects.json"))
+            raw = durable.read_file(os.path.join(self.tool.folder, "projects.json"))
             known = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
@@ -60,7 +62,7 @@ class GeminiStore:
     def project_of(self, slug: str, known: Mapping[str, str]) -> str:
         """Return the project of a slug, by its marker file or else the registry; older slugs are a hash of the path."""
         try:
-            return durable.read_text(os.path.join(self.chats_root, slug, ".project_root"))[:_HEAD].strip()
+            return durable.read_text(os.path.join(self.tool.chats_root, slug, ".project_root"))[:_HEAD].strip()
         except (OSError, UnicodeDecodeError):
             pass
         return next((path for path, name in known.items() if slug in (name, project_hash(path))), "")
@@ -90,13 +92,13 @@ class GeminiStore:
 
     def _slugs(self) -> list[str]:
         try:
-            return sorted(os.listdir(self.chats_root))
+            return sorted(os.listdir(self.tool.chats_root))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def _marked_project(self, slug: str) -> str:
         """Return the project that owns a slug, by its marker file; Gemini CLI checks both of these folders."""
-        for folder in (self.chats_root, os.path.join(self.folder, "history")):
+        for folder in (self.tool.chats_root, os.path.join(self.tool.folder, "history")):
             try:
                 return durable.read_text(os.path.join(folder, slug, ".project_root")).strip()
             except (OSError, UnicodeDecodeError):
@@ -104,7 +106,7 @@ class GeminiStore:
         return ""
 
     def _write_marker(self, slug: str, project: str) -> None:
-        path = os.path.join(self.chats_root, slug, ".project_root")
+        path = os.path.join(self.tool.chats_root, slug, ".project_root")
         if not os.path.exists(path):
             durable.ensure_folder(os.path.dirname(path))
             durable.replace_file(path, [project.encode("utf-8")])
@@ -134,12 +136,12 @@ class GeminiStore:
             return os.path.basename(os.path.dirname(path)) == "chats"
 
         for slug in self._slugs():
-            folder = os.path.join(self.chats_root, slug)
-            yield from unlisted_below(os.path.join(folder, "chats"), listed, "Gemini CLI", (), belongs)
+            folder = os.path.join(self.tool.chats_root, slug)
+            yield from unlisted_below(os.path.join(folder, "chats"), listed, self.tool.title, (), belongs)
             others = [other.path for other in entries(folder) if other.name != "chats"]
             others += [file.path for other in others for file in entries(other)]
             sessions = (path for path in sorted(others) if _STRAY.match(os.path.basename(path)))
-            yield from unlisted((path for path in sessions if os.path.isfile(path)), listed, "Gemini CLI")
+            yield from unlisted((path for path in sessions if os.path.isfile(path)), listed, self.tool.title)
 
     def path_of(self, project: str, key: str) -> str:
         """Return the path of a session of this project; empty if there is none."""
@@ -157,7 +159,7 @@ class GeminiStore:
         for slug in sorted(self._slugs(), key=lambda slug: len(slug) == _HASH_LENGTH):
             owner = self.project_of(slug, known)
             if wanted is None or owner in (wanted, project) or slug == project_hash(wanted):
-                yield os.path.join(self.chats_root, slug, "chats"), owner or (wanted or "")
+                yield os.path.join(self.tool.chats_root, slug, "chats"), owner or (wanted or "")
 
     def files(self, folder: str, short_id: str = "") -> Iterator[tuple[str, Head]]:
         """Yield the file of each session in a `chats` folder, or of those whose id begins with `short_id`."""
@@ -189,7 +191,7 @@ class GeminiStore:
                 continue
             size += status.st_size
             changed = max(changed, status.st_mtime_ns)
-        return Transcript(tool=TOOL, key=head.key, path=path, project=project, size=size, changed=changed)
+        return Transcript(tool=self.tool.name, key=head.key, path=path, project=project, size=size, changed=changed)
 
     def agents(self, path: str, key: str) -> list[str]:
         """Return the paths of the transcripts of a session's side agents."""
@@ -209,13 +211,13 @@ class GeminiStore:
 
     def changed(self, path: str) -> list[Transcript]:
         """Return the transcript that a file below the root belongs to, as its own or as that of a side agent."""
-        steps = os.path.relpath(path, self.chats_root).split(os.sep)
+        steps = os.path.relpath(path, self.tool.chats_root).split(os.sep)
         if len(steps) not in (3, 4) or steps[1] != "chats":
             return []
         if len(steps) == 3:
             found = self.transcript_at(path)
             return [found] if found is not None else []
-        folder = os.path.join(self.chats_root, *steps[:2])
+        folder = os.path.join(self.tool.chats_root, *steps[:2])
         owner = self.project_of(steps[0], self.projects())
         return [self.transcript(file, head, owner) for file, head in self.files(folder, steps[2][:8])]
 
@@ -233,11 +235,36 @@ class GeminiStore:
                 if found.key == head.key:
                     path = candidate
             slug_folder = os.path.dirname(folder)
-            if os.path.dirname(slug_folder) == self.chats_root:
+            if os.path.dirname(slug_folder) == self.tool.chats_root:
                 project = self.project_of(os.path.basename(slug_folder), self.projects())
         if not project:
             project = next((known for known in self.projects() if project_hash(known) == head.project_hash), "")
         return self.transcript(path, head, project)
+
+    def watched(self) -> Watch:
+        """Return the folder of all projects."""
+        return Watch(folders=[self.tool.chats_root])
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        return GeminiReading(transcript, cursor, self.agents(transcript.path, transcript.key))
+
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
+        """Copy the transcript unchanged, and the transcripts of its side agents beside it."""
+        self.mirror(transcript.path, target, transcript.key, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        return in_lines(transcript, refs, image_in)
+
+    def mirror(self, source: str, target: str, key: str, later: new_files.Later | None = None) -> None:
+        """Copy a transcript and those of its side agents; of a copy that exists, only what is new."""
+        new_files.ensure_folder(os.path.dirname(target), later)
+        new_files.mirror_file(source, target, later)
+        for path in self.agents(source, key):
+            copy = os.path.join(self.agents_folder(target, key), os.path.basename(path))
+            new_files.ensure_folder(os.path.dirname(copy), later)
+            new_files.mirror_file(path, copy, later)
 
 
 def project_hash(project: str) -> str:
