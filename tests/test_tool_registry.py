@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from inspect import signature
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import pytest
 from cortext.faces.cortext.main import run
 from cortext.tools import proven, registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
+from cortext.tools.shared.parts import Part
 from tests.support.cli import cortext
 from tests.support.desk import NAMES
 from tests.tools import matrix_data
@@ -98,6 +100,25 @@ def test_the_built_in_adapters_are_entry_points_and_four_have_all_capabilities()
         assert isinstance(tool, NativeWriter), name
         for capability in (Installer, Hooks, Headless) if name in NAMES else ():
             assert isinstance(tool, capability), (name, capability)
+
+
+def test_the_import_contracts_name_the_package_of_every_built_in_adapter() -> None:
+    places = [place.partition(":")[0].split(".") for place in (registry.BUILT_IN | registry.READERS).values()]
+    packages = {".".join(steps[:3]) for steps in places}
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    lists = [contract.get("modules", []) + contract.get("forbidden_modules", []) for contract in contracts]
+    named = [{name for name in names if name.startswith("cortext.tools.")} for names in lists]
+    assert [names for names in named if names] == [packages, packages]
+
+
+def test_the_parts_of_every_adapter_have_the_methods_that_it_forwards() -> None:
+    for name in (*registry.BUILT_IN, *registry.READERS):
+        members = {each: getattr(type(registry.load(name)), each) for each in dir(type(registry.load(name)))}
+        parts = [member.load() for member in members.values() if isinstance(member, Part)]
+        for each, member in members.items():
+            if hasattr(member, "__wrapped__"):
+                found = [list(signature(getattr(part, each)).parameters) for part in parts if hasattr(part, each)]
+                assert list(signature(member).parameters) in found, (name, each)
 
 
 @pytest.mark.req("TOOL-07")

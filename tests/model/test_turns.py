@@ -31,7 +31,7 @@ from cortext.model.turns import Call, Change, Result, Text, Turns
 from cortext.tools.claude_code.write import Rendering as ClaudeCode
 from cortext.tools.codex.write import Rendering as Codex
 from cortext.tools.gemini_cli.write import Rendering as GeminiCli
-from cortext.tools.opencode.render import Rendering as OpenCode
+from cortext.tools.opencode.write import Rendering as OpenCode
 
 
 class Crossed(NamedTuple):

@@ -26,12 +26,10 @@ from cortext.services.workspace.doctor import uncaptured_findings
 from cortext.tools.base import TranscriptSource
 from cortext.tools.codex import pages
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.gemini_cli import store as gemini_store
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.opencode import adapter as opencode_adapter
-from cortext.tools.opencode import store as opencode_store
 from cortext.tools.opencode import version2
-from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.adapter import Folders, OpenCode
+from cortext.tools.opencode.store import TABLES
 from cortext.tools.vibe.adapter import Vibe
 from cortext.wiring.stores import Stores
 
@@ -49,7 +47,7 @@ def gemini_lines(home: Path) -> None:
 
 
 def only_documents(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(gemini_store, "_NAME", re.compile(r"session-.+-([0-9A-Za-z]{8})\.json"))
+    patch.setattr("cortext.tools.gemini_cli.store._NAME", re.compile(r"session-.+-([0-9A-Za-z]{8})\.json"))
 
 
 def codex_rewound(home: Path) -> None:
@@ -75,8 +73,8 @@ def opencode_2(home: Path) -> None:
 
 def only_version_1(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(version2, "is_here", lambda database: False)
-    known = {name: needed for name, needed in opencode_store.TABLES.items() if not name.startswith("session_")}
-    patch.setattr(opencode_adapter, "TABLES", known)
+    known = {name: needed for name, needed in TABLES.items() if not name.startswith("session_")}
+    patch.setattr("cortext.tools.opencode.read.TABLES", known)
 
 
 def opencode_database(home: Path) -> None:
@@ -88,7 +86,7 @@ def opencode_database(home: Path) -> None:
 
 
 def only_documents_of_opencode(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(opencode_store.Folders, "databases", property(lambda folders: []))
+    patch.setattr(Folders, "databases", property(lambda folders: []))
 
 
 def vibe_3(home: Path) -> None:

@@ -23,7 +23,7 @@ from cortext.tools.codex.headless import CodexAnswer
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.headless import GeminiAnswer
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.headless import OpenCodeReader
+from cortext.tools.opencode.headless import OpenCodeAnswer
 from cortext.tools.shared.headless import JOINER, Reader, instructions, with_file_names, without_file_names
 
 pytestmark = pytest.mark.req("MODEL-02")
@@ -110,8 +110,8 @@ FAILURES = [
     (GeminiAnswer, {"type": "result", "status": "error", "error": {"message": "quota, code 429"}}, ModelBusy),
     (CodexAnswer, {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized"}}, ModelRefused),
     (CodexAnswer, {"type": "turn.failed", "error": {"message": "stream disconnected"}}, ModelUnreachable),
-    (OpenCodeReader, {"type": "error", "error": {"name": "APIError", "data": {"message": "503 busy"}}}, ModelBusy),
-    (OpenCodeReader, {"type": "error", "error": "odd"}, ModelUnreachable),
+    (OpenCodeAnswer, {"type": "error", "error": {"name": "APIError", "data": {"message": "503 busy"}}}, ModelBusy),
+    (OpenCodeAnswer, {"type": "error", "error": "odd"}, ModelUnreachable),
 ]
 
 
@@ -160,7 +160,7 @@ def test_events_of_the_other_programs_are_read() -> None:
         {"type": "text", "part": {"text": "Two."}},
         {"type": "step_finish", "part": {"reason": "length", "tokens": {"input": 12, "output": 6}}},
     ]
-    events, done = read(OpenCodeReader, *opencode)
+    events, done = read(OpenCodeAnswer, *opencode)
     assert events == [Thinking("hm"), Text("One."), Text("\n\nTwo.")]
     assert done == Done("length", Usage(12, 6), "")
 
@@ -176,7 +176,7 @@ def test_events_of_the_other_programs_are_read() -> None:
     assert done == Done("end", Usage(1, 2), "")
 
 
-@pytest.mark.parametrize("kind", [ClaudeAnswer, GeminiAnswer, OpenCodeReader, CodexAnswer])
+@pytest.mark.parametrize("kind", [ClaudeAnswer, GeminiAnswer, OpenCodeAnswer, CodexAnswer])
 def test_records_of_any_shape_are_read_without_an_error(kind: type[Reader]) -> None:
     names = ["stream_event", "message", "text", "reasoning", "tool_use", "step_finish", "item.completed", "nobody"]
     shapes: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})

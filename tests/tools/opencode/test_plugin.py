@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cortext.tools.opencode import install
+from cortext.tools.opencode import settings
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.install import PLUGIN
+from cortext.tools.opencode.settings import PLUGIN
 from cortext.tools.opencode.start import LAUNCHER
 from cortext.tools.shared.installer import packaged_script
 
@@ -188,7 +188,7 @@ def launch(
     answer: str = 'note("prompt")',
 ) -> list[Any]:
     path = folder / "launch.mjs"
-    path.write_text(packaged_script(install.__file__, LAUNCHER), encoding="utf-8")
+    path.write_text(packaged_script(settings.__file__, LAUNCHER), encoding="utf-8")
     started = OpenCode(str(folder), {}).launch(SESSION, project=str(folder), prompt=prompt, model=model)
     ((_, options),) = json.loads(started.env.pop("OPENCODE_CONFIG_CONTENT"))["plugin"]
     script = LAUNCH.format(path=path, options=json.dumps(options), last=last, setting=setting, prompt=answer)

@@ -15,7 +15,7 @@ from tests.tools.opencode.corpus import START, Corpus
 
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.base import TranscriptSource
-from cortext.tools.opencode import adapter, store, version2
+from cortext.tools.opencode import store, version2
 from cortext.tools.opencode.adapter import OpenCode
 
 pytestmark = pytest.mark.req("TOOL-03", "TOOL-04", "TRUE-05")
@@ -209,7 +209,7 @@ def test_the_reader_of_before_would_have_raised_the_alarm(tmp_path: Path, monkey
     upgraded(tmp_path)
     monkeypatch.setattr(version2, "is_here", lambda database: False)
     known = {name: needed for name, needed in store.TABLES.items() if not name.startswith("session_")}
-    monkeypatch.setattr(adapter, "TABLES", known)
+    monkeypatch.setattr("cortext.tools.opencode.read.TABLES", known)
     source = tool(tmp_path)
 
     left = [item.why for item in source.leftovers(list(source.transcripts()))]

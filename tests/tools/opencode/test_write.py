@@ -20,9 +20,8 @@ from cortext.tools.base import Transcript
 from cortext.tools.opencode import write as opencode_write
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.read import DocumentReading
-from cortext.tools.opencode.render import Rendering, signature
 from cortext.tools.opencode.start import Model
-from cortext.tools.opencode.write import document
+from cortext.tools.opencode.write import Rendering, document, signature
 
 
 @pytest.fixture

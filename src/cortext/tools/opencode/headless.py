@@ -8,37 +8,43 @@ from typing import Any
 
 from cortext.model.answer import Note, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.shared.headless import LONGEST, Reader, count, field, instructions, word
+from cortext.tools.shared.parts import ToolPart
 
 _AGENT = "cortext"
 
 
-def ask(question: Question) -> Run:
-    """Return how to run it for one answer; its database is kept in memory, so that nothing is stored."""
-    system, prompt = question.system, question.prompt
-    arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
-    arguments += ["-m", question.model] if "/" in question.model else []
-    agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "deny", "bash": "deny"}}
-    if 0 < len(system.encode("utf-8", "replace")) < LONGEST and "\0" not in system:
-        agent["prompt"] = system
-    else:
-        prompt = instructions(system) + prompt
-    try:
-        settings = json.loads(question.environ.get("OPENCODE_CONFIG_CONTENT") or "{}")
-    except ValueError:
-        settings = {}
-    agents = field(settings, "agent")
-    content = {**settings, "agent": {**(agents if isinstance(agents, dict) else {}), _AGENT: agent}}
-    variables = {"OPENCODE_DB": ":memory:", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    return Run(
-        arguments=arguments,
-        stdin=prompt,
-        read=OpenCodeReader(question.name).read,
-        env={**variables, "OPENCODE_CONFIG_CONTENT": json.dumps(content)},
-    )
+class OpenCodeHeadless(ToolPart[OpenCode]):
+    """OpenCode without its terminal interface."""
+
+    def ask(self, question: Question) -> Run:
+        """Return how to run it for one answer; its database is kept in memory, so that nothing is stored."""
+        system, prompt = question.system, question.prompt
+        arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
+        arguments += ["-m", question.model] if "/" in question.model else []
+        agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "deny", "bash": "deny"}}
+        if 0 < len(system.encode("utf-8", "replace")) < LONGEST and "\0" not in system:
+            agent["prompt"] = system
+        else:
+            prompt = instructions(system) + prompt
+        try:
+            settings = json.loads(question.environ.get("OPENCODE_CONFIG_CONTENT") or "{}")
+        except ValueError:
+            settings = {}
+        agents = field(settings, "agent")
+        content = {**settings, "agent": {**(agents if isinstance(agents, dict) else {}), _AGENT: agent}}
+        variables = {"OPENCODE_DB": ":memory:"}
+        variables |= {"OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        return Run(
+            arguments=arguments,
+            stdin=prompt,
+            read=OpenCodeAnswer(question.name).read,
+            env={**variables, "OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+        )
 
 
-class OpenCodeReader(Reader):
+class OpenCodeAnswer(Reader):
     """Reads parts and the steps around them; the last step is the one that did not stop for a tool call."""
 
     _input = _output = -1

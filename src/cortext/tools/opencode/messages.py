@@ -28,9 +28,9 @@ from cortext.model.message import (
 )
 from cortext.model.usage import used
 from cortext.tools.base import About, Counts
-from cortext.tools.opencode.mark import Mark, notes_text
 from cortext.tools.opencode.records import (
     STEP,
+    Mark,
     MessageRecord,
     PartRecord,
     PartRows,
@@ -38,11 +38,11 @@ from cortext.tools.opencode.records import (
     State,
     TextRecord,
     ToolRecord,
+    notes_text,
     plain_text,
 )
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, value_of
-
-RESUME_BLOCK = "[RESUMED CONVERSATION]"
+from cortext.tools.shared.typed import RESUMED
 
 # The beginning of our command files, by which the stored expansion shows what was typed.
 _TYPED_COMMAND = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)
@@ -104,7 +104,7 @@ class MessageBuilder:
                 mark = part.metadata.cortext if part.metadata is not None else None
                 is_note = mark is not None and mark.part is not None and mark.part.type == IMAGE
                 # In a session that we wrote, a text may quote a resume block or a command without being one.
-                has_block = has_block or ((mark is None or not mark.id) and RESUME_BLOCK in part.text)
+                has_block = has_block or ((mark is None or not mark.id) and RESUMED in part.text)
                 typed = self._typed_command(part.text, mark) if command is None else None
                 if typed is not None:
                     command = typed

@@ -1,4 +1,4 @@
-"""Read an OpenCode session from the database, or from a document in the format of `opencode export`.
+"""Find the sessions of OpenCode, and read one from the database, or from a document as `opencode export` makes it.
 
 From the database, only what was added since the cursor is read. A reply that is still being written is left for the
 next reading. One that has not changed for an hour is returned as it is, under a separate id, and again if it is
@@ -8,22 +8,40 @@ finished later. The same applies to messages that the user undid: OpenCode remov
 from __future__ import annotations
 
 import heapq
+import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from cortext.io import new_files
 from cortext.model.message import Message
-from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.opencode.document import Document, descendants, load, message_of
+from cortext.tools.base import About, Counts, Leftover, Transcript, TranscriptReading, Watch
+from cortext.tools.opencode.adapter import OpenCode, is_key
+from cortext.tools.opencode.document import Document, descendants, head_of, images_in, keep, load, message_of
 from cortext.tools.opencode.messages import MessageBuilder, Moments
 from cortext.tools.opencode.records import MessageRecord
-from cortext.tools.opencode.store import SessionRow, family, session_info
+from cortext.tools.opencode.store import (
+    BOOKKEEPING,
+    TABLES,
+    SessionRow,
+    family,
+    keys_in,
+    removed,
+    session_info,
+    strays,
+    transcripts,
+)
+from cortext.tools.opencode.version2 import Version2, has
+from cortext.tools.shared.leftovers import files_below, is_empty, renamed, stray_messages, table_leftovers, unlisted
 from cortext.tools.shared.lines import note, place
-from cortext.tools.shared.sqlite import connection, text_of, wal_is_live
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.sqlite import DAMAGED_DATABASE, connection, is_database, text_of, wal_is_live
 
+_PIECES = ("message/", "part/", "share/")  # what belongs to a session, beside the sessions of the oldest versions
 _STALE_MILLISECONDS = 3_600_000
 _DEFAULT_TITLES = ("New session - ", "Child session - ")
 
@@ -46,6 +64,125 @@ _ID_AND_DATA = itemgetter(1, 2)
 # The time and id of a message, and the number of messages up to it.
 _Position = tuple[int, str, int]
 _START: _Position = (-1, "", 0)
+
+
+class OpenCodeReader(ToolPart[OpenCode]):
+    """Finds, reads and copies the sessions."""
+
+    def __init__(self, tool: OpenCode) -> None:
+        super().__init__(tool)
+        self.version2 = Version2()
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Yield its sessions on this machine, without those of side agents.
+
+        A damaged database is listed as one transcript, so that reading it reports the damage.
+        """
+        taken: set[str] = set()
+        for path in self.tool.folders.databases:
+            try:
+                found = self._listed(path, project)
+            except sqlite3.Error:
+                is_default = path == self.tool.folders.database
+                key = DAMAGED_DATABASE if is_default else f"{DAMAGED_DATABASE}-{os.path.basename(path)}"
+                found = [Transcript(tool=self.tool.name, key=key, path=path)]
+            yield from (transcript for transcript in found if transcript.key not in taken)
+            taken.update(transcript.key for transcript in found)
+
+    def _listed(self, path: str, project: str | None = None, key: str = "") -> list[Transcript]:
+        """Return the sessions of a database, of both versions; those of OpenCode 2 are out of date in older tables."""
+        folders = None if project is None else {project, os.path.realpath(project)}
+        new = [found for found in self.version2.listed(path) if key in ("", found.key)]
+        taken = {found.key for found in new}
+        old = transcripts(path, tool=self.tool.name, project=project, key=key)
+        return [
+            *(found for found in new if folders is None or found.project in folders),
+            *(found for found in old if found.key not in taken),
+        ]
+
+    def is_version2(self, transcript: Transcript) -> bool:
+        """Whether this is a session of OpenCode 2, in a database or in a copy."""
+        if not is_database(transcript.path):
+            return self.version2.copied_transcript(transcript.path) is not None
+        return has(transcript.path, transcript.key)
+
+    def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
+        """Yield what the databases have that is not read, other ones, and documents of versions before the database."""
+        for path in self.tool.folders.databases:
+            yield from table_leftovers(path, TABLES, BOOKKEEPING)
+            yield from stray_messages(path, strays(path))
+        others = renamed(os.path.join(self.tool.folders.data, "opencode.db"), self.tool.folders.databases)
+        yield from unlisted(others, listed, self.tool.title)
+        known = {key for path in self.tool.folders.databases for key in keys_in(path)}
+        for path in files_below(os.path.join(self.tool.folders.data, "storage", "session"), _PIECES):
+            if os.path.basename(path).removesuffix(".json") not in known and not is_empty(path):
+                yield Leftover(path, "OpenCode has not moved this session into its database, which is what is read")
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """Return the transcript in a document (a kept copy or an export), or in a database; None if there is none.
+
+        A session of a database is named as `FILE#ID`; the id may be omitted if it is the only one.
+        """
+        file, _, key = path.rpartition("#")
+        if is_key(key) and is_database(file):
+            return self._only_session(file, key)
+        if is_database(path):
+            return self._only_session(path)
+        if (copied := self.version2.copied_transcript(path)) is not None:
+            return copied
+        info = head_of(path).info
+        key = str(info.get("id") or "")
+        if not is_key(key):
+            return None
+        status = os.stat(path)
+        project = str(info.get("directory") or "")
+        return Transcript(
+            tool=self.tool.name, key=key, path=path, project=project, size=status.st_size, changed=status.st_mtime_ns
+        )
+
+    def _only_session(self, path: str, key: str = "") -> Transcript | None:
+        try:
+            found = self._listed(path, key=key)
+        except sqlite3.Error:
+            return None
+        return found[0] if len(found) == 1 else None
+
+    def watched(self) -> Watch:
+        """Return the database and its log. Their folder also contains snapshots of projects, far too much to watch."""
+        paths = dict.fromkeys([self.tool.folders.database, *self.tool.folders.databases])
+        return Watch(files=[file for path in paths for file in (path, f"{path}-wal")])
+
+    def changed(self, path: str) -> list[Transcript]:
+        """Return every session if this is the database: which of them changed is known by their fingerprints."""
+        return list(self.transcripts()) if path in self.watched().files else []
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """Return a reading of the messages; with a cursor, only of those added since."""
+        if self.is_version2(transcript):
+            return self.version2.read(transcript)
+        if is_database(transcript.path) or transcript.key.startswith(DAMAGED_DATABASE):
+            return DatabaseReading(transcript, cursor)
+        return DocumentReading(transcript)
+
+    def copy(self, transcript: Transcript, target: str, later: new_files.Later | None = None) -> None:
+        """Copy a session as a document for `opencode import`; a copy that is up to date is not rewritten.
+
+        That of a session of OpenCode 2 has its rows.
+        """
+        if self.is_version2(transcript):
+            self.version2.copy(transcript, target, later)
+        elif is_database(transcript.path):
+            keep(transcript.path, transcript.key, target, later)
+        else:
+            new_files.mirror_file(transcript.path, target, later)
+
+    def images(self, transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
+        """Return the bytes of those of these images that are in the transcript."""
+        return images_in(transcript, refs)
+
+    def rewinds(self, transcript: Transcript) -> int:
+        """Return how many messages OpenCode has removed, because the user undid them."""
+        return removed(transcript.path, transcript.key)
 
 
 class DatabaseReading:

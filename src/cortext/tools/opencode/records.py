@@ -1,4 +1,8 @@
-"""OpenCode's records as it stores them: only the fields that we need; the rest is skipped undecoded."""
+"""OpenCode's records as it stores them: only the fields that we need; the rest is skipped undecoded.
+
+We write `Mark` into the `metadata` of our parts, and our plugin into those of commands: it survives OpenCode's strict
+schema, and is never sent to a model.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from cortext.model.message import Part
 from cortext.tools.base import Counts
-from cortext.tools.opencode.mark import Mark
+from cortext.tools.shared import mark
 from cortext.tools.shared.lines import note, place, value_of
 from cortext.tools.shared.values import valid_fields
 
@@ -22,6 +27,22 @@ _generic = msgspec.json.Decoder()
 
 # Parts that contain only OpenCode's bookkeeping.
 SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")}
+MARK = "cortext"
+
+
+class Mark(mark.Mark, omit_defaults=True):
+    """How to restore our message from a part."""
+
+    result: str = ""  # the id of the message with the result of this call
+    part: Part | None = None  # the part that this text replaces
+    notes: list[Part] = msgspec.field(
+        default_factory=list
+    )  # attachments that became text at the end of a tool's output
+    call: str = ""  # the original id of the call, if it was changed
+    name: str = ""  # the original name of the tool, if it was changed
+    wrapped: bool = False  # whether the call's input was not an object
+    command: str = ""  # the command as typed, recorded by our plugin
+    arguments: str = ""
 
 
 class Metadata(msgspec.Struct, gc=False):
@@ -218,3 +239,14 @@ def plain_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode("utf-8")
+
+
+def note_text(part: Part) -> str:
+    """Return a text for an image or a file, for a tool that does not accept references."""
+    description = ", ".join(field for field in (part.name, part.media_type, part.ref) if field)
+    return f"[{part.type}: {description or 'not kept'}]"
+
+
+def notes_text(parts: list[Part]) -> str:
+    """Return the text that follows a tool's output for the attachments that came with it."""
+    return "".join("\n\n" + note_text(part) for part in parts)

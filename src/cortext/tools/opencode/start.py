@@ -18,7 +18,7 @@ from cortext.errors import ConfigError
 from cortext.io import durable
 from cortext.io.inside import if_inside
 from cortext.tools.base import Launch
-from cortext.tools.opencode.store import Folders
+from cortext.tools.opencode.adapter import Folders
 from cortext.tools.shared import jsonc
 from cortext.tools.shared.sqlite import connection, is_database
 

@@ -7,17 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
-from collections.abc import Iterator, Mapping
-from glob import escape as glob_escape
-from glob import glob
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from cortext.tools.base import Transcript
 from cortext.tools.shared.sqlite import columns, connection, is_database, number_of, text_of
-
-_KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 
 # A session whose parent is missing counts as a root. UNION, not UNION ALL, terminates on a cycle of parents.
 _FAMILY = """
@@ -75,23 +70,6 @@ BOOKKEEPING = (
 )
 
 
-class Folders:
-    """The folders that OpenCode uses, according to its environment."""
-
-    def __init__(self, home: str, environ: Mapping[str, str]) -> None:
-        self.data = os.path.join(environ.get("XDG_DATA_HOME") or os.path.join(home, ".local/share"), "opencode")
-        self.config = os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "opencode")
-        self.state = os.path.join(environ.get("XDG_STATE_HOME") or os.path.join(home, ".local/state"), "opencode")
-        # A relative OPENCODE_DB is relative to the data folder.
-        self.database = os.path.join(self.data, environ.get("OPENCODE_DB") or "opencode.db")
-
-    @property
-    def databases(self) -> list[str]:
-        """The databases that exist: the one that OpenCode uses by default, and those of its other channels."""
-        others = sorted(glob(os.path.join(glob_escape(self.data), "opencode*.db")))
-        return [path for path in dict.fromkeys([self.database, *others]) if os.path.exists(path)]
-
-
 def _every_session(database: sqlite3.Connection) -> str:
     """Return the query for all sessions of a database, those of side agents and of both versions."""
     tables = [name for name in ("session", "session_v2") if {"id", "parent_id"} <= columns(database, name)]
@@ -125,11 +103,6 @@ class SessionRow(NamedTuple):
 
     id: str
     aside: bool
-
-
-def is_key(text: str) -> bool:
-    """Whether this is a valid session id of OpenCode."""
-    return _KEY.fullmatch(text) is not None
 
 
 def transcripts(path: str, *, tool: str, project: str | None = None, key: str = "") -> Iterator[Transcript]:

@@ -1,0 +1,92 @@
+"""What we install in a project for OpenCode: our commands, our plugin, and the MCP entry in its config.
+
+If there is any plugin, OpenCode installs its own package into every config folder before it starts; without a network
+it retries for over a minute. Two small npm files make it try only once (see `NPMRC`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from cortext.tools.base import CommandFile
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.start import FOLDER, mcp_servers
+from cortext.tools.shared.agent_skill import agent_skill
+from cortext.tools.shared.entries import Server
+from cortext.tools.shared.installer import JsonConfig, packaged_script
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.settings import SettingsFiles
+
+PLUGIN = f"{FOLDER}/plugin/cortext.js"
+_PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
+
+NPMRC = (
+    "# Written by cortext: OpenCode installs its plugin package into this folder when it starts, and waits for it.\n"
+    "# Without a network it would try for more than a minute, each time.\n"
+    "fetch-retries=0\n"
+    "fetch-timeout=20000\n"
+)
+# npm reads the .npmrc beside the nearest package.json upwards: without this file, a Node.js project's own.
+PACKAGE = '{\n  "private": true\n}\n'
+
+
+class OpenCodeSettings(SettingsFiles, ToolPart[OpenCode]):
+    """Our files and entries in a project."""
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
+        return project_files(commands, program) | agent_skill()
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
+        """Return our entries: the MCP server in the project's config."""
+        return configs(program)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's config."""
+        return mcp_servers(project, self.tool.folders)
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return nothing: OpenCode loads every plugin file that it finds."""
+        return []
+
+
+def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+    """Return our files in a project, by path."""
+    files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
+    hook = json.dumps([*program, "hook", "opencode"])
+    files[PLUGIN] = packaged_script(__file__, "plugin.js").replace("__PROGRAM__", hook)
+    files[f"{FOLDER}/.npmrc"] = NPMRC
+    files[f"{FOLDER}/package.json"] = PACKAGE
+    return {path: text.encode("utf-8") for path, text in files.items()}
+
+
+def command_text(command: CommandFile) -> str:
+    """Return a command file. It begins with what was typed, because OpenCode stores only the expansion.
+
+    The plugin adds the output of `run`: a command line in this file would be passed to a shell together with whatever
+    the user typed after the command.
+    """
+    text = command.text.replace("{run}\n\n", "").replace("{run}", "")
+    # Keep OpenCode from expanding placeholders and shell commands in the text.
+    text = _PLACEHOLDERS.sub("$\u2060", text).replace("!`", "! `").replace("{arguments}", "$ARGUMENTS")
+    return (
+        f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n---\n"
+        f"<command-name>/{command.name}</command-name>\n<command-args>$ARGUMENTS</command-args>\n\n{text.strip()}\n"
+    )
+
+
+def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
+    """Return the MCP entry, for whichever of OpenCode's config files the project has."""
+    entry = {"type": "local", "command": [*program, "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
+    names = ("opencode.json", "opencode.jsonc")
+    return [
+        JsonConfig(
+            (*names, *(f"{FOLDER}/{name}" for name in names)),
+            [Server("mcp", entry, "environment")],
+            comments=True,
+            trailing_commas=True,
+            initial={"$schema": "https://opencode.ai/config.json"},
+        )
+    ]
