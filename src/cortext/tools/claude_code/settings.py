@@ -12,15 +12,15 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cortext.safety.languages import shell
-from cortext.tools.base import CommandFile, Purge, Transcript
+from cortext.tools.base import CommandFile, Purge
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.entries import Hooks, Server
 from cortext.tools.shared.hooks import all_hooks_off
-from cortext.tools.shared.installer import Config, JsonConfig
+from cortext.tools.shared.installer import JsonConfig
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.mcp_servers import names_in, servers_of
 from cortext.tools.shared.parts import ToolPart
@@ -42,11 +42,18 @@ class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the slash commands as files of the project."""
-        return command_files(commands, program)
+        return {
+            f".claude/commands/{command.name}.md": _command_text(command, program).encode("utf-8")
+            for command in commands
+        }
 
-    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
-        """Return our entries: the hooks in `.claude/settings.json`, and the MCP server in `.mcp.json`."""
-        return configs(program)
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
+        """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
+        hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
+        return [
+            JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook), retired=_RETIRED)]),
+            JsonConfig((".mcp.json",), [Server.of("claude", program)]),
+        ]
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers of the project and of the user."""
@@ -63,34 +70,40 @@ class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
 
     def purge(self) -> Purge | None:
         """Return what it will delete: transcripts that did not change for `cleanupPeriodDays`."""
-        return purge(self.tool.config_folder, self.tool.transcripts())
+        path = os.path.join(self.tool.config_folder, "settings.json")
+        managed = _managed()
+        value = managed if managed is not None else read_object(path).get(SETTING, DEFAULT_DAYS)
+        is_whole = type(value) is int or (type(value) is float and value.is_integer())
+        if not is_whole or not 0 <= value < TEN_YEARS:
+            return None
+        result = Purge(setting=SETTING, value=f"{value:.0f}", keeping=f"{SETTING}: {TEN_YEARS}", file=path)
+        if managed is not None:
+            result.is_managed = True
+            result.value += " in the managed settings"
+        if value == 0:
+            result.note = f"{SETTING} is 0: older versions write no transcript then, and nothing can be captured"
+            return result
+        for transcript in self.tool.transcripts():
+            try:
+                # Of the main file: the fingerprint is also that of the files of subagents.
+                result.due.append((transcript, os.stat(transcript.path, follow_symlinks=False).st_mtime + value * DAY))
+            except OSError:
+                continue  # just deleted
+        return result
 
     def raise_retention(self, *, dry_run: bool = False) -> list[str]:
         """Set `cleanupPeriodDays` in the user's settings to ten years."""
-        return retention(self.tool.config_folder).raise_it(dry_run=dry_run)
+        return self._retention().raise_it(dry_run=dry_run)
+
+    def _retention(self) -> Retention:
+        return Retention(self.tool.config_folder, (SETTING,), TEN_YEARS)
 
     def renew(self, key: str, *, project: str) -> None:
         """Do nothing: the time of the file counts, and a session that was just put back is a new file."""
 
     def restore_retention(self, *, dry_run: bool = False) -> list[str]:
         """Undo `raise_retention`."""
-        return retention(self.tool.config_folder).restore(dry_run=dry_run)
-
-
-def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """Return our entries: hooks in `.claude/settings.json`, the server in `.mcp.json`. Both must be plain JSON."""
-    hook = {"type": "command", "command": shell([*program, "hook", "claude"]), "timeout": _HOOK_SECONDS}
-    return [
-        JsonConfig((".claude/settings.json",), [Hooks(dict.fromkeys(EVENTS, hook), retired=_RETIRED)]),
-        JsonConfig((".mcp.json",), [Server.of("claude", program)]),
-    ]
-
-
-def command_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """Return the slash commands as files of the project, by relative path."""
-    return {
-        f".claude/commands/{command.name}.md": _command_text(command, program).encode("utf-8") for command in commands
-    }
+        return self._retention().restore(dry_run=dry_run)
 
 
 def _command_text(command: CommandFile, program: Sequence[str]) -> str:
@@ -108,38 +121,9 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
     return f"---\n{lines}\n---\n\n{text.replace('{run}', output)}"
 
 
-def purge(folder: str, transcripts: Iterable[Transcript]) -> Purge | None:
-    """Return what it will delete by the settings in this folder; None if that is nothing."""
-    path = os.path.join(folder, "settings.json")
-    managed = _managed()
-    value = managed if managed is not None else read_object(path).get(SETTING, DEFAULT_DAYS)
-    is_whole = type(value) is int or (type(value) is float and value.is_integer())
-    if not is_whole or not 0 <= value < TEN_YEARS:
-        return None
-    result = Purge(setting=SETTING, value=f"{value:.0f}", keeping=f"{SETTING}: {TEN_YEARS}", file=path)
-    if managed is not None:
-        result.is_managed = True
-        result.value += " in the managed settings"
-    if value == 0:
-        result.note = f"{SETTING} is 0: older versions write no transcript then, and nothing can be captured"
-        return result
-    for transcript in transcripts:
-        try:
-            # Of the main file: the fingerprint is also that of the files of subagents.
-            result.due.append((transcript, os.stat(transcript.path, follow_symlinks=False).st_mtime + value * DAY))
-        except OSError:
-            continue  # just deleted
-    return result
-
-
 def _managed() -> Any:
     """Return the value in the settings of an administrator, which win over the user's; None if they have none."""
     folder = os.path.join(MANAGED, "managed-settings.d")
     added = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     paths = [os.path.join(MANAGED, "managed-settings.json"), *(os.path.join(folder, name) for name in added)]
     return next((found for path in reversed(paths) if (found := read_object(path).get(SETTING)) is not None), None)
-
-
-def retention(folder: str) -> Retention:
-    """Return the setting, for changing it."""
-    return Retention(folder, (SETTING,), TEN_YEARS)

@@ -45,11 +45,27 @@ class CodexSettings(SettingsFiles, ToolPart[Codex]):
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the commands as skill files of the project, and the skill about cortext."""
-        return skill_files(commands, program) | agent_skill()
+        files = agent_skill()
+        for command in commands:
+            folder = f"{_FOLDER}/{skill_name(command.name)}"
+            files[f"{folder}/SKILL.md"] = text_without_arguments(command, program, "$").encode("utf-8")
+            files[f"{folder}/agents/openai.yaml"] = _POLICY
+        return files
 
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
-        """Return our entries: the hooks and the MCP server in `.codex`."""
-        return configs(program)
+        """Return our entries: hooks in `.codex/hooks.json` (plain JSON), the MCP server in `.codex/config.toml`."""
+        call = {"type": "command", "command": shell([*program, "hook", "codex"])}
+        command, *arguments = map(toml_string, [*program, "mcp"])
+        server = TomlConfig(
+            ".codex/config.toml",
+            "mcp_servers",
+            f"[mcp_servers.{NAME}]\ncommand = {command}\nargs = [{', '.join(arguments)}]\n"
+            'env = { CORTEXT_TOOL = "codex" }',
+            begin="# >>> cortext: its MCP server; taken out again by cortext >>>",
+            end="# <<< cortext <<<",
+        )
+        hooks = Hooks({event: {**call, **options} for event, options in _EVENTS.items()})
+        return [JsonConfig((_HOOKS,), [hooks]), server]
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report hooks that the user has not trusted yet: Codex does not run those."""
@@ -61,32 +77,6 @@ class CodexSettings(SettingsFiles, ToolPart[Codex]):
         return servers_of(
             os.path.join(self.tool.folder, "config.toml"), project, ".codex/config.toml", key="mcp_servers"
         )
-
-
-def skill_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """Return the files of all skills, by their path in the project."""
-    files: dict[str, bytes] = {}
-    for command in commands:
-        folder = f"{_FOLDER}/{skill_name(command.name)}"
-        files[f"{folder}/SKILL.md"] = text_without_arguments(command, program, "$").encode("utf-8")
-        files[f"{folder}/agents/openai.yaml"] = _POLICY
-    return files
-
-
-def configs(program: Sequence[str] = ("cortext",)) -> list[Config]:
-    """Return our entries: hooks in `.codex/hooks.json` (plain JSON), the MCP server in `.codex/config.toml`."""
-    call = {"type": "command", "command": shell([*program, "hook", "codex"])}
-    command, *arguments = map(toml_string, [*program, "mcp"])
-    server = TomlConfig(
-        ".codex/config.toml",
-        "mcp_servers",
-        f"[mcp_servers.{NAME}]\ncommand = {command}\nargs = [{', '.join(arguments)}]\n"
-        'env = { CORTEXT_TOOL = "codex" }',
-        begin="# >>> cortext: its MCP server; taken out again by cortext >>>",
-        end="# <<< cortext <<<",
-    )
-    hooks = Hooks({event: {**call, **options} for event, options in _EVENTS.items()})
-    return [JsonConfig((_HOOKS,), [hooks]), server]
 
 
 def trust_hint(settings: str, project: str) -> str:

@@ -53,11 +53,18 @@ class GeminiSettings(SettingsFiles, ToolPart[GeminiCli]):
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the slash command files, and the skill about cortext."""
-        return command_files(commands) | agent_skill()
+        check_names(commands)
+        files = {f".gemini/commands/{each.name}.toml": command_text(each).encode("utf-8") for each in commands}
+        return files | agent_skill()
 
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
-        """Return our entries: hooks, the MCP server, and the setting that turns off the deletion of sessions."""
-        return configs(program)
+        """Return our entries in `.gemini/settings.json` (hooks, MCP server, session retention), with a note beside."""
+        hook = _hook(shell([*program, "hook", "gemini"]))
+        server = Server.of("gemini", program, description="Conversations of this workspace (added by cortext)")
+        events = Hooks(dict.fromkeys(EVENTS, hook), mark="")
+        # Without the matcher it is called before every turn, whether Gemini CLI then compresses the session or not.
+        compressed = Hooks({"PreCompress": hook}, mark="", matcher="manual")
+        return [_config(events, compressed, server, _KEEP_SESSIONS)]
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's settings."""
@@ -69,29 +76,47 @@ class GeminiSettings(SettingsFiles, ToolPart[GeminiCli]):
 
     def purge(self) -> Purge | None:
         """Return what it will delete: sessions older than `sessionRetention.maxAge`, or more than `maxCount`."""
-        return purge(self.store)
+        path = os.path.join(self.tool.folder, "settings.json")
+        user = _retention_in(read_object(path))
+        chats: dict[str, list[Transcript]] = {}
+        for transcript in self.store.transcripts():
+            chats.setdefault(os.path.dirname(transcript.path), []).append(transcript)
+        due: list[tuple[Transcript, float]] = []
+        for transcripts in chats.values():
+            project = transcripts[0].project
+            own = _retention_in(read_object(os.path.join(project, ".gemini", "settings.json"))) if project else {}
+            due += _due(transcripts, {**user, **own})
+        value = str(user.get("maxAge") or DEFAULT_AGE)
+        # With the user's setting turned off, only the settings of a project can still delete anything.
+        if not due and user.get("enabled") is False:
+            return None
+        return Purge(
+            setting="general.sessionRetention.maxAge",
+            value=value,
+            keeping="general.sessionRetention.enabled: false",
+            file=path,
+            due=due,
+        )
 
     def raise_retention(self, *, dry_run: bool = False) -> list[str]:
         """Turn off the deletion of sessions in the user's settings."""
-        return retention(self.store).raise_it(dry_run=dry_run)
+        return self._retention().raise_it(dry_run=dry_run)
+
+    def _retention(self) -> Retention:
+        return Retention(self.tool.folder, RETENTION, False, comments=True)
 
     def renew(self, key: str, *, project: str) -> None:
         """Record in a session that was just put back that it was updated now; its old time would expire it again."""
-        renew(self.store.path_of(project, key))
+        path, now = self.store.path_of(project, key), clock.now()
+        if path and is_document(path):
+            data = durable.read_file(path, _LARGEST)
+            durable.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])
+        elif path:
+            durable.append_once(path, msgspec.json.encode({"$set": {"lastUpdated": now}}) + b"\n")
 
     def restore_retention(self, *, dry_run: bool = False) -> list[str]:
         """Undo `raise_retention`."""
-        return retention(self.store).restore(dry_run=dry_run)
-
-
-def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """Return our entries in `.gemini/settings.json` (hooks, MCP server, session retention) and the note beside it."""
-    hook = _hook(shell([*program, "hook", "gemini"]))
-    server = Server.of("gemini", program, description="Conversations of this workspace (added by cortext)")
-    events = Hooks(dict.fromkeys(EVENTS, hook), mark="")
-    # Without the matcher it is called before every turn, whether Gemini CLI then compresses the conversation or not.
-    compressed = Hooks({"PreCompress": hook}, mark="", matcher="manual")
-    return [_config(events, compressed, server, _KEEP_SESSIONS)]
+        return self._retention().restore(dry_run=dry_run)
 
 
 def resume_configs(*, keep: bool, gate: bool) -> list[JsonConfig]:
@@ -117,12 +142,6 @@ def _hook(command: str) -> dict[str, Any]:
 
 
 # ── command files ────────────────────────────────────────────────────────────────────────────────────
-
-
-def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:
-    """Return the slash command files by path; UsageError for a name that cannot be a file name."""
-    check_names(commands)
-    return {f".gemini/commands/{command.name}.toml": command_text(command).encode("utf-8") for command in commands}
 
 
 def command_text(command: CommandFile) -> str:
@@ -169,48 +188,6 @@ def hooks_off(folder: str, project: str, environ: Mapping[str, str]) -> Iterator
 
 
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def purge(store: GeminiStore) -> Purge | None:
-    """Return what it will delete in each project when it is started there; None if that is nothing."""
-    path = os.path.join(store.tool.folder, "settings.json")
-    user = _retention_in(read_object(path))
-    chats: dict[str, list[Transcript]] = {}
-    for transcript in store.transcripts():
-        chats.setdefault(os.path.dirname(transcript.path), []).append(transcript)
-    due: list[tuple[Transcript, float]] = []
-    for transcripts in chats.values():
-        project = transcripts[0].project
-        own = _retention_in(read_object(os.path.join(project, ".gemini", "settings.json"))) if project else {}
-        due += _due(transcripts, {**user, **own})
-    value = str(user.get("maxAge") or DEFAULT_AGE)
-    # With the user's setting turned off, only the settings of a project can still delete anything.
-    if not due and user.get("enabled") is False:
-        return None
-    return Purge(
-        setting="general.sessionRetention.maxAge",
-        value=value,
-        keeping="general.sessionRetention.enabled: false",
-        file=path,
-        due=due,
-    )
-
-
-def retention(store: GeminiStore) -> Retention:
-    """Return the setting, for changing it."""
-    return Retention(store.tool.folder, RETENTION, False, comments=True)
-
-
-def renew(path: str) -> None:
-    """Record in this file, which cortext wrote, that the session was updated now."""
-    now = clock.now()
-    if not path:
-        return
-    if is_document(path):
-        data = durable.read_file(path, _LARGEST)
-        durable.replace_file(path, [_UPDATED.sub(f'"lastUpdated": "{now}"'.encode(), data, count=1)])
-        return
-    durable.append_once(path, msgspec.json.encode({"$set": {"lastUpdated": now}}) + b"\n")
 
 
 def _due(transcripts: list[Transcript], settings: dict[str, Any]) -> list[tuple[Transcript, float]]:

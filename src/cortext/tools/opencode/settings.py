@@ -37,11 +37,26 @@ class OpenCodeSettings(SettingsFiles, ToolPart[OpenCode]):
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
-        return project_files(commands, program) | agent_skill()
+        files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
+        hook = json.dumps([*program, "hook", "opencode"])
+        files[PLUGIN] = packaged_script(__file__, "plugin.js").replace("__PROGRAM__", hook)
+        files[f"{FOLDER}/.npmrc"] = NPMRC
+        files[f"{FOLDER}/package.json"] = PACKAGE
+        return {path: text.encode("utf-8") for path, text in files.items()} | agent_skill()
 
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
-        """Return our entries: the MCP server in the project's config."""
-        return configs(program)
+        """Return the MCP entry, for whichever of OpenCode's config files the project has."""
+        entry = {"type": "local", "command": [*program, "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
+        names = ("opencode.json", "opencode.jsonc")
+        return [
+            JsonConfig(
+                (*names, *(f"{FOLDER}/{name}" for name in names)),
+                [Server("mcp", entry, "environment")],
+                comments=True,
+                trailing_commas=True,
+                initial={"$schema": "https://opencode.ai/config.json"},
+            )
+        ]
 
     def mcp_servers(self, project: str) -> set[str]:
         """Return the names of the MCP servers in the user's and the project's config."""
@@ -50,16 +65,6 @@ class OpenCodeSettings(SettingsFiles, ToolPart[OpenCode]):
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return nothing: OpenCode loads every plugin file that it finds."""
         return []
-
-
-def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """Return our files in a project, by path."""
-    files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
-    hook = json.dumps([*program, "hook", "opencode"])
-    files[PLUGIN] = packaged_script(__file__, "plugin.js").replace("__PROGRAM__", hook)
-    files[f"{FOLDER}/.npmrc"] = NPMRC
-    files[f"{FOLDER}/package.json"] = PACKAGE
-    return {path: text.encode("utf-8") for path, text in files.items()}
 
 
 def command_text(command: CommandFile) -> str:
@@ -75,18 +80,3 @@ def command_text(command: CommandFile) -> str:
         f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n---\n"
         f"<command-name>/{command.name}</command-name>\n<command-args>$ARGUMENTS</command-args>\n\n{text.strip()}\n"
     )
-
-
-def configs(program: Sequence[str] = ("cortext",)) -> list[JsonConfig]:
-    """Return the MCP entry, for whichever of OpenCode's config files the project has."""
-    entry = {"type": "local", "command": [*program, "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
-    names = ("opencode.json", "opencode.jsonc")
-    return [
-        JsonConfig(
-            (*names, *(f"{FOLDER}/{name}" for name in names)),
-            [Server("mcp", entry, "environment")],
-            comments=True,
-            trailing_commas=True,
-            initial={"$schema": "https://opencode.ai/config.json"},
-        )
-    ]

@@ -27,7 +27,12 @@ class PiSettings(ToolPart[Pi]):
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the slash commands, our extension and the shared skill as files of the project."""
-        return project_files(commands, program) | agent_skill()
+        check_names(commands)
+        files = {f".pi/prompts/{command.name}.md": _command_text(command) for command in commands}
+        files[EXTENSION] = packaged_script(__file__, "extension.js").replace(
+            "__PROGRAM__", json.dumps([*program, "hook", "pi"])
+        )
+        return {path: text.encode("utf-8") for path, text in files.items()} | agent_skill()
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
@@ -51,16 +56,6 @@ class PiSettings(ToolPart[Pi]):
             folder = os.path.dirname(folder)
         trusted = known.get(folder, self.tool.user_settings.get("defaultProjectTrust") == "always")
         return [] if trusted is True else [("it does not trust this folder yet", "run /trust in pi")]
-
-
-def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-    """Return our files in a project, by path; UsageError for a command name that cannot be a file name."""
-    check_names(commands)
-    files = {f".pi/prompts/{command.name}.md": _command_text(command) for command in commands}
-    files[EXTENSION] = packaged_script(__file__, "extension.js").replace(
-        "__PROGRAM__", json.dumps([*program, "hook", "pi"])
-    )
-    return {path: text.encode("utf-8") for path, text in files.items()}
 
 
 def _command_text(command: CommandFile) -> str:
