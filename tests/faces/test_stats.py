@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.cortext.commands.stats import chart
+from cortext.faces.cortext.commands.figures import chart
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.listing import Row

@@ -152,7 +152,7 @@ STARTS = {
     "agents/aur/sessions.py": "our own program, with constant words",
     "faces/cortext/commands/_resume_one.py": "an AI tool, word by word: the plan's arguments",
     "faces/cortext/commands/demo.py": "git, in a folder that the demo makes",
-    "faces/cortext/commands/refresh.py": "our own program, with constant words",
+    "faces/terminal/background.py": "our own program, with constant words",
     "faces/cortext/supervise.py": "ps, with constant words; our own program, with a tool and a session of it",
     "web/html/bounded.py": "Python itself, with constant words; the text is on standard input",
     "faces/terminal/pager.py": "the user's pager, with the text on standard input",

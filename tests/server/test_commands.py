@@ -9,7 +9,7 @@ import pytest
 
 from cortext.config.load import server_address
 from cortext.errors import ConfigError, StoreUnreachable
-from cortext.faces.cortext.commands import complete_words, cost, list_, stats, status, tag
+from cortext.faces.cortext.commands import completion, figures, list_, marks, status
 from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
 from cortext.model.message import Message, Part
@@ -320,15 +320,15 @@ def test_no_command_reads_many_sessions_of_a_server_in_one_statement(
     monkeypatch.setattr(connection.Connections, "query", counted)
     monkeypatch.setattr(postgres_search, "_PAGE", 10)
     monkeypatch.setattr("cortext.faces.cortext.commands.status.SERVED", 10)
-    monkeypatch.setattr("cortext.faces.cortext.commands.complete_words.NEWEST", 10)
+    monkeypatch.setattr("cortext.faces.cortext.commands.completion.NEWEST", 10)
     for run, arguments, shown in (
-        (stats.run, [], "120 sessions"),
-        (cost.run, [], "No tokens are recorded"),
-        (tag.run, [], "No tags yet"),
+        (figures.run_stats, [], "120 sessions"),
+        (figures.run_cost, [], "No tokens are recorded"),
+        (marks.run_tag, [], "No tags yet"),
         (list_.run, ["--project", "/nowhere"], "No session matches"),
         (list_.run, ["--sort", "title", "--limit", "2", "--columns", "id"], "s119\ns118\n"),
         (list_.run, ["--limit", "0", "--columns", "id"], "s119\ns095\n"),
-        (complete_words.run, ["show", "s07"], "s071\n"),
+        (completion.run_words, ["show", "s07"], "s071\n"),
     ):
         assert run(arguments) == 0
         assert shown in capsys.readouterr().out

@@ -32,7 +32,7 @@ PRELOADED = (
     "cortext.agents.aur.main",
     "cortext.faces.cortext.commands._listing",
     "cortext.faces.cortext.commands.hook",
-    "cortext.faces.cortext.commands.init",
+    "cortext.faces.cortext.commands.setup",
     "cortext.faces.cortext.commands.resume",
     "cortext.faces.cortext.commands.search",
     "cortext.faces.cortext.main",

@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._finding import index_later
+from cortext.faces.terminal.background import index_later
 from cortext.web.html import extra
 
 MOST_PORT = 65_535

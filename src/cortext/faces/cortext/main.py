@@ -17,28 +17,29 @@ PACKAGE = "cortext.faces.cortext.commands"
 ROOM = ""
 
 # Name, place and one line of help, in the order and the groups in which `--help` shows them. The place is a module of
-# the package above with `parser` and `run`, or `module:NAME` of a Command in it; ROOM is found by its entry point.
+# the package above with `parser` and `run`, or `module:NAME` of a Command in it; a dotted one is a module elsewhere;
+# ROOM is found by its entry point.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "One conversation",
         (
-            ("new", "new", "start one: cortext new brainstorm API design"),
+            ("new", "lifecycle:NEW", "start one: cortext new brainstorm API design"),
             ("resume", "resume", "continue one, in any AI tool: by number, id or words"),
-            ("stop", "stop", "save and pause it"),
-            ("complete", "stop:COMPLETE", "save it and mark it as completed"),
+            ("stop", "lifecycle:STOP", "save and pause it"),
+            ("complete", "lifecycle:COMPLETE", "save it and mark it as completed"),
             ("show", "show", "read it"),
-            ("title", "title", "show or change its title"),
-            ("tag", "tag", "tag it; list all tags"),
-            ("star", "star", "mark it with a star"),
-            ("note", "note", "keep notes on it"),
-            ("archive", "archive", "hide it from lists; it is still found"),
-            ("fork", "fork", "branch off at any of its messages"),
-            ("prune", "prune", "move its older messages to the archive"),
+            ("title", "marks:TITLE", "show or change its title"),
+            ("tag", "marks:TAG", "tag it; list all tags"),
+            ("star", "marks:STAR", "mark it with a star"),
+            ("note", "marks:NOTE", "keep notes on it"),
+            ("archive", "marks:ARCHIVE", "hide it from lists; it is still found"),
+            ("fork", "lifecycle:FORK", "branch off at any of its messages"),
+            ("prune", "lifecycle:PRUNE", "move its older messages to the archive"),
             ("share", ROOM, "let others on the same server read or continue it"),
             ("unshare", ROOM, "end that"),
             ("export", "export", "write it as markdown, JSON, HTML or a native session; secrets masked"),
-            ("delete", "delete", "move it to the trash"),
-            ("restore", "restore", "bring it back: from the trash, or into the tool that lost it"),
+            ("delete", "recovery:DELETE", "move it to the trash"),
+            ("restore", "recovery:RESTORE", "bring it back: from the trash, or into the tool that lost it"),
         ),
     ),
     (
@@ -47,33 +48,33 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("list", "list_", "list sessions, most recently active first"),
             ("search", "search", "find what was said, by words and by meaning"),
             ("similar", "similar", "find sessions about the same topic"),
-            ("why", "why", "find the conversation behind a line or a commit"),
-            ("touched", "touched", "list conversations that read or changed a file"),
+            ("why", "origin:WHY", "find the conversation behind a line or a commit"),
+            ("touched", "origin:TOUCHED", "list conversations that read or changed a file"),
             ("browse", "browse", "find, read and resume them on one screen"),
             ("web", ROOM, "the same in your browser, on a local page"),
-            ("stats", "stats", "count them by day, tool and type"),
-            ("cost", "cost", "show what they cost, by day, model, tool, project or session"),
-            ("import", "import_", "import what your AI tools have stored"),
+            ("stats", "figures:STATS", "count them by day, tool and type"),
+            ("cost", "figures:COST", "show what they cost, by day, model, tool, project or session"),
+            ("import", "import_:IMPORT", "import what your AI tools have stored"),
             ("sync", "import_:SYNC", "import only what is new"),
-            ("watch", "watch", "import what changes as soon as it changes"),
+            ("watch", "import_:WATCH", "import what changes as soon as it changes"),
             ("rescue", "rescue", "import what your AI tools are about to delete"),
-            ("sweep", "sweep", "pause conversations that have been quiet for a while"),
+            ("sweep", "lifecycle:SWEEP", "pause conversations that have been quiet for a while"),
             ("doctor", "doctor", "check every store, report what is wrong and what to do"),
             ("store", ROOM, "show where sessions are kept; copy them to a server and back"),
-            ("repair", "repair", "repair a damaged session; nothing is thrown away"),
-            ("index", "index_", "show, rebuild or clear the search index"),
+            ("repair", "recovery:REPAIR", "repair a damaged session; nothing is thrown away"),
+            ("index", "index_:INDEX", "show, rebuild or clear the search index"),
         ),
     ),
     (
         "The workspace",
         (
-            ("init", "init", "make a folder a workspace for your AI tools"),
-            ("upgrade", "upgrade", "update it to this version, keeping what you edited"),
-            ("uninstall", "upgrade:UNINSTALL", "remove exactly what init added"),
-            ("type", "type_", "list conversation types, add and remove your own"),
-            ("trust", "trust", "trust the settings of this workspace"),
-            ("completion", "completion", "print a completion script for bash, zsh or fish"),
-            ("mcp", "mcp", "serve past conversations to an AI tool (MCP)"),
+            ("init", "setup:INIT", "make a folder a workspace for your AI tools"),
+            ("upgrade", "setup:UPGRADE", "update it to this version, keeping what you edited"),
+            ("uninstall", "setup:UNINSTALL", "remove exactly what init added"),
+            ("type", "settings:TYPE", "list conversation types, add and remove your own"),
+            ("trust", "settings:TRUST", "trust the settings of this workspace"),
+            ("completion", "completion:COMPLETION", "print a completion script for bash, zsh or fish"),
+            ("mcp", "cortext.faces.mcp.main", "serve past conversations to an AI tool (MCP)"),
             ("tools", "tools", "show which AI tools are installed, and which versions are tested"),
             ("demo", "demo", "make a workspace with a dozen conversations to try out"),
         ),
@@ -86,8 +87,8 @@ OPTIONS = ("-h", "--help", "-V", "--version")
 HIDDEN = {
     "hook": "hook",
     "merge-driver": "merge_driver",
-    "complete-words": "complete_words",
-    "refresh": "refresh",
+    "complete-words": "completion:WORDS",
+    "refresh": "index_:REFRESH",
 }
 
 # Commands that set up or remove a workspace themselves, or do not use the current one.
@@ -127,7 +128,7 @@ def other_commands() -> dict[str, str]:
 
 def value_of(place: str) -> str:
     """Return what `load_command` takes for a place of the table."""
-    return f"{PACKAGE}.{place}"
+    return place if "." in place else f"{PACKAGE}.{place}"
 
 
 def help_text() -> str:

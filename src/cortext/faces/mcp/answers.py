@@ -7,8 +7,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-Cursor = Annotated[str | None, Meta(description="the cursor of the next page; null if there is none")]
-
 
 class SessionData(msgspec.Struct, kw_only=True):
     """A session; empty fields are left out. `place` says where git has one that is no longer in the work tree."""
@@ -30,18 +28,29 @@ class SessionData(msgspec.Struct, kw_only=True):
     archived: bool = False
 
 
-class PassageData(msgspec.Struct, kw_only=True):
-    """A matching message, with its neighbours. Of get_context, only the first of a session on a day has a timestamp."""
+class Quotation(msgspec.Struct, kw_only=True):
+    """A message, or a part of it."""
 
     seq: int
     role: str
     text: str
     timestamp: str = ""
+
+
+class MessageData(Quotation, kw_only=True):
+    """A message; its `mark` says whether it was cut off or is an aside."""
+
+    mark: str = ""
+
+
+class PassageData(Quotation, kw_only=True):
+    """A matching message, with its neighbours. Of get_context, only the first of a session on a day has a timestamp."""
+
     before: str = ""
     after: str = ""
 
 
-class FoundData(msgspec.Struct, kw_only=True):
+class MatchData(msgspec.Struct, kw_only=True):
     """A session with its matching messages."""
 
     session: SessionData
@@ -57,63 +66,6 @@ class DecisionData(msgspec.Struct, kw_only=True):
     seq: int
     role: str = ""
     title: str = ""
-
-
-class MessageData(msgspec.Struct, kw_only=True):
-    """A message; its `mark` says whether it was cut off or is an aside."""
-
-    seq: int
-    role: str
-    text: str
-    timestamp: str = ""
-    mark: str = ""
-
-
-class FoundAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    results: list[FoundData]
-    next_cursor: Cursor
-
-
-class DecisionsAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    decisions: list[DecisionData]
-    next_cursor: Cursor
-
-
-class ListAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    sessions: list[SessionData]
-    next_cursor: Cursor
-    total: int = 0
-
-
-class SessionAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    session: SessionData
-    messages: list[MessageData]
-    next_start: int | None = None
-    next_offset: int = 0
-
-
-class SavedAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    session: SessionData
-    stopped_at: str = ""
-    commit: str = ""
-    problem: str = ""
-
-
-class ResumedAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    packet: str = ""
-    messages: int = 0
-    of_messages: int = 0
-    tokens: int = 0
-    price: str = ""
-    sessions: list[SessionData] = []
-    attached: bool = False
-    done: str = ""
 
 
 class TurnData(msgspec.Struct, kw_only=True):
@@ -150,14 +102,6 @@ class CommitData(msgspec.Struct, kw_only=True):
     subject: str = ""
 
 
-class WhyAnswer(msgspec.Struct, kw_only=True):
-    note: str
-    origins: list[OriginData]
-    commit: CommitData | None = None
-    text: str = ""
-    why_not: str = ""
-
-
 class TouchData(msgspec.Struct, kw_only=True):
     """What a session did with a file; not `sure` if its project cannot be recognised on this machine."""
 
@@ -169,7 +113,62 @@ class TouchData(msgspec.Struct, kw_only=True):
     sure: bool = True
 
 
-class TouchedAnswer(msgspec.Struct, kw_only=True):
+class Answer(msgspec.Struct, kw_only=True):
+    """What every answer has: a note that it is a record of the past."""
+
     note: str
+
+
+class PagedAnswer(Answer, kw_only=True):
+    """An answer that may go on."""
+
+    next_cursor: Annotated[str | None, Meta(description="the cursor of the next page; null if there is none")]
+
+
+class SearchAnswer(PagedAnswer, kw_only=True):
+    results: list[MatchData]
+
+
+class DecisionsAnswer(PagedAnswer, kw_only=True):
+    decisions: list[DecisionData]
+
+
+class ListAnswer(PagedAnswer, kw_only=True):
+    sessions: list[SessionData]
+    total: int = 0
+
+
+class TouchAnswer(PagedAnswer, kw_only=True):
     results: list[TouchData]
-    next_cursor: Cursor
+
+
+class SessionAnswer(Answer, kw_only=True):
+    session: SessionData
+    messages: list[MessageData]
+    next_start: int | None = None
+    next_offset: int = 0
+
+
+class SaveAnswer(Answer, kw_only=True):
+    session: SessionData
+    stopped_at: str = ""
+    commit: str = ""
+    problem: str = ""
+
+
+class ResumeAnswer(Answer, kw_only=True):
+    packet: str = ""
+    messages: int = 0
+    of_messages: int = 0
+    tokens: int = 0
+    price: str = ""
+    sessions: list[SessionData] = []
+    attached: bool = False
+    done: str = ""
+
+
+class WhyAnswer(Answer, kw_only=True):
+    origins: list[OriginData]
+    commit: CommitData | None = None
+    text: str = ""
+    why_not: str = ""

@@ -175,16 +175,16 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 SPECS: dict[str, Spec] = {
-    "search_workspace": Spec("Search this workspace", SearchWorkspace, answers.FoundAnswer),
-    "get_context": Spec("Get background on a topic", GetContext, answers.FoundAnswer),
+    "search_workspace": Spec("Search this workspace", SearchWorkspace, answers.SearchAnswer),
+    "get_context": Spec("Get background on a topic", GetContext, answers.SearchAnswer),
     "get_decision_history": Spec("Get decisions", GetDecisionHistory, answers.DecisionsAnswer),
     "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
     "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
-    "search_sessions": Spec("Search all sessions", SearchSessions, answers.FoundAnswer),
+    "search_sessions": Spec("Search all sessions", SearchSessions, answers.SearchAnswer),
     "why_line": Spec("Find why a line exists", WhyLine, answers.WhyAnswer),
-    "touched_file": Spec("List conversations about a file", TouchedFile, answers.TouchedAnswer),
-    "save_session": Spec("Save a session", SaveSession, answers.SavedAnswer, read_only=False),
-    "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumedAnswer, read_only=False),
+    "touched_file": Spec("List conversations about a file", TouchedFile, answers.TouchAnswer),
+    "save_session": Spec("Save a session", SaveSession, answers.SaveAnswer, read_only=False),
+    "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumeAnswer, read_only=False),
 }
 
 

@@ -1,33 +1,49 @@
-"""`cortext mcp`: serve past conversations to the AI tool that starts it, over standard input and output."""
+"""`cortext mcp`: serve past conversations to the AI tool that starts it, over standard input and output.
+
+The SDK, and what the tools need, are imported by the first call: the tool waits for the start, which opens no stores.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import CortextError
 from cortext.faces.mcp.pages import Answer
+from cortext.faces.terminal.background import index_later
+from cortext.services.workspace import mcp_sdk
 
 if TYPE_CHECKING:
     from cortext.faces.mcp.context import Context
 
 
-def run(later: Callable[[], None]) -> int:
-    """Serve until the client closes standard input; `later` finishes the index in the background."""
+def parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    return ArgumentParser(
+        prog="cortext mcp",
+        description="Serve stored conversations to an AI tool over standard input and output (MCP): search, read, "
+        "resume and save them. AI tools start it themselves; `cortext init` configures them.",
+    )
+
+
+def run(arguments: list[str]) -> int:
+    """Serve until the client closes standard input."""
+    parser().parse_args(arguments)
+    mcp_sdk.require()
     # The thread that reads standard input cannot be interrupted: a tool that stops us by a signal must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     folder = os.getcwd()
     context: Context | None = None
 
     def call(name: str, arguments: dict[str, Any], client: str) -> Answer:
-        # Built at the first call, in the thread that uses it: the tool waits for the start, which opens no stores.
+        # Built in the thread that uses it.
         nonlocal context
         from cortext.faces.mcp.context import Context
         from cortext.faces.mcp.tools import call as answer
 
-        current = context or Context(folder, later)
+        current = context or Context(folder, index_later)
         current.client = client
         # After an unexpected error, the next call opens everything again.
         context = None

@@ -1,4 +1,9 @@
-"""The server: the official SDK on one side, one worker thread on the other."""
+"""The server: the official SDK on one side, one worker thread on the other.
+
+Claude Code and Copilot first ask for the newest protocol (`server/discover`). If no answer comes in time, they go on
+with `initialize`, on the same connection; the SDK would refuse that, because the first request decides the protocol.
+So `WithoutOldProbe` leaves out a first request that the client no longer waits for.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +11,22 @@ import asyncio
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
 
+import anyio
 import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 
 from cortext import __version__
 from cortext.errors import CortextError
 from cortext.faces.mcp.calls import SPECS, Spec, description, schema
-from cortext.faces.mcp.opening import WithoutOldProbe
 from cortext.faces.mcp.pages import Answer
 from cortext.safety import framing, terminal
 from cortext.safety.secrets.masking import mask
@@ -99,3 +109,57 @@ def serve(call: Call) -> None:
             await server.run(WithoutOldProbe(incoming), outgoing, server.create_initialization_options())
 
     asyncio.run(run_server())
+
+
+_WAIT = 0.1  # seconds in which what the client has sent already is read
+
+Item = SessionMessage | Exception
+
+
+class WithoutOldProbe:
+    """The client's messages, without a first request that it no longer waits for."""
+
+    def __init__(self, stream: MemoryObjectReceiveStream[Item]) -> None:
+        self._stream = stream
+        self._is_first = True
+        self._next: list[Item] = []
+
+    async def receive(self) -> Item:
+        """Return the next message; raise anyio.EndOfStream after the last."""
+        if self._next:
+            return self._next.pop()
+        item = await self._stream.receive()
+        if self._is_first and _method(item) == "server/discover":
+            with suppress(anyio.EndOfStream), anyio.move_on_after(_WAIT):
+                self._next.append(await self._stream.receive())
+            if self._next and _method(self._next[0]) == "initialize":
+                item = self._next.pop()
+        self._is_first = False
+        return item
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _method(item: Item) -> str:
+    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
+        return item.message.method
+    return ""

@@ -13,18 +13,19 @@ from cortext.errors import NotFound, UsageError
 from cortext.faces.mcp import calls, dates
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import (
+    Draw,
+    Filled,
     decision_entry,
     evidence_entry,
+    filled,
     found_entry,
     on_one_line,
     session_entry,
     without_summary,
 )
-from cortext.faces.mcp.evidence import Draw, Filled, filled
 from cortext.faces.mcp.origins import touched_file, why_line
 from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_of, safe
-from cortext.faces.mcp.reading import get_session, resume_session
-from cortext.faces.mcp.saving import save_session
+from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
 from cortext.services.library.listing import Row, incomplete_line, order_filter, placed
 from cortext.services.library.recall import Recall, without_secrets

@@ -66,7 +66,7 @@ def shown_tags(tags: str) -> str:
 
 def _costs(rows: Sequence[Row], listing: Listing, prices: Prices) -> dict[str, list[str]]:
     """Return the columns with what the sessions cost; a session without recorded tokens has a dash."""
-    from cortext.faces.cortext.commands.cost import read_ledger
+    from cortext.faces.cortext.commands.figures import read_ledger
     from cortext.services.cost.report import money
 
     sums = read_ledger(listing, prices).by_session(rows)

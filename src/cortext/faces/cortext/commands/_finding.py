@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cortext.faces.terminal.args import Several
+from cortext.faces.terminal.background import index_later
 from cortext.faces.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ class Bar:
         if total < MANY:
             return
         if label != self._label or self._bar is None:
-            from cortext.faces.terminal.progress import Progress
-
             self.end()
             self._label, self._bar = label, Progress(label, total)
         self._bar.step(done - self._bar.done)
@@ -84,10 +83,3 @@ def bring_up_to_date(search: Search, *, exact: bool = False) -> None:
         print(f"Note: {incomplete_line((), is_current=False)}", file=sys.stderr)
     if search.more_to_do:
         index_later()
-
-
-def index_later() -> None:
-    """Finish the index in a background process."""
-    from cortext.faces.cortext.commands import refresh
-
-    refresh.in_background("--search")

@@ -8,6 +8,7 @@ import time
 from glob import iglob
 
 from cortext.config.trust import settings_of
+from cortext.faces.terminal.background import refresh_later
 from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.model import clock
 from cortext.safety import terminal
@@ -105,7 +106,5 @@ def fresh_listing(stores: Stores) -> Listing:
     with progress_of_many("Reading sessions") as progress:
         listing.refresh(progress)
     if listing.scan_due:
-        from cortext.faces.cortext.commands import refresh
-
-        refresh.in_background()
+        refresh_later()
     return listing

@@ -16,7 +16,7 @@ import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
-from cortext.faces.cortext.commands.refresh import ENDED, command
+from cortext.faces.terminal.background import ENDED, refresh_command
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
@@ -200,7 +200,7 @@ def _confirm_reopening(chosen: Found) -> bool:
 def _at_the_end(tool: str, key: str) -> list[str]:
     """Return the file that must not have become smaller when the tool ends, its size, and what to run if it has."""
     record = first_turns.record_of(tool, key)
-    return [record.path, str(record.size), *command(ENDED, tool, key)] if record is not None else []
+    return [record.path, str(record.size), *refresh_command(ENDED, tool, key)] if record is not None else []
 
 
 def _start(argv: list[str], folder: str, added: dict[str, str], words: Sequence[str]) -> NoReturn:

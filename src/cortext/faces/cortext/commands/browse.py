@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> int:
             "the browser needs a terminal", hint="without one, use `cortext search WORDS` or `cortext list`"
         )
     from cortext.faces.cortext.browse.screen import Browser
-    from cortext.faces.cortext.commands._finding import index_later
+    from cortext.faces.terminal.background import index_later
     from cortext.faces.terminal.reading import stores_for
     from cortext.wiring import tools
 

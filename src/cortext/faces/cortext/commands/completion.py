@@ -1,8 +1,12 @@
-"""`cortext completion`: scripts for bash, zsh and fish. They call `complete-words`, else complete files."""
+"""`cortext completion` prints a script for a shell, and the scripts call `cortext complete-words` at every Tab."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import Action, ArgumentParser
+
+from cortext.faces.cortext.main import commands, other_commands
+from cortext.faces.terminal.run import Command, load_command
+from cortext.safety import terminal
 
 _SCRIPTS = {
     "bash": """_cortext() {
@@ -34,19 +38,95 @@ complete -c cortext -f -a '(__cortext_words)'
 }
 
 
-def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def completion_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext completion",
         description="Print the completion script of a shell. It completes commands, options and session ids.",
         epilog='bash: eval "$(cortext completion bash)"  ·  zsh: eval "$(cortext completion zsh)"  ·  '
         "fish: cortext completion fish | source",
     )
-    made.add_argument("shell", choices=tuple(_SCRIPTS), help="your shell")
-    return made
+    command.add_argument("shell", choices=tuple(_SCRIPTS), help="your shell")
+    return command
 
 
-def run(arguments: list[str]) -> int:
+def run_completion(arguments: list[str]) -> int:
     """Print it."""
-    print(_SCRIPTS[parser().parse_args(arguments).shell], end="")
+    print(_SCRIPTS[completion_parser().parse_args(arguments).shell], end="")
     return 0
+
+
+_TAKES_SESSION = (
+    "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",
+    "tag", "star", "note", "archive",
+)  # fmt: skip
+NEWEST = 1_000  # sessions whose ids and tags are offered, if some are on a server
+
+
+def run_words(arguments: list[str]) -> int:
+    """Print the words that start with the last argument."""
+    words = arguments or [""]
+    places = commands() | other_commands()
+    if len(words) == 1:
+        found = list(places)
+    elif words[0] not in places:
+        found = []
+    elif words[-1].startswith("-"):
+        actions = _actions(places[words[0]])
+        found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
+    else:
+        found = _values(_actions(places[words[0]]), words)
+    for word in found:
+        # A name from a stranger's repository must not put anything but a plain word on the command line.
+        if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
+            print(word)
+    return 0
+
+
+def _actions(value: str) -> list[Action]:
+    """Return the arguments and options of a command's parser."""
+    return list(load_command(value).parser()._actions)
+
+
+def _values(actions: list[Action], words: list[str]) -> list[str]:
+    """Return the values that the preceding option, or else the command, accepts; none if it accepts anything."""
+    for action in actions:
+        if words[-2] in action.option_strings and action.nargs != 0:
+            if action.dest == "tag":
+                return _tags()
+            return _types() if action.dest == "type" else [str(choice) for choice in action.choices or ()]
+        if len(words) == 2 and action.choices and not action.option_strings:
+            return [str(choice) for choice in action.choices]
+    if words[0] == "new":
+        return _types() if len(words) == 2 else []
+    return _sessions() if words[0] in _TAKES_SESSION else []
+
+
+def _sessions() -> list[str]:
+    from cortext.faces.cortext.commands._listing import fresh_listing
+    from cortext.wiring.stores import Stores
+
+    listing = fresh_listing(Stores(only_reads=True))
+    listing.partial = True
+    return [cells[0] for cells in listing.cells(("id",), limit=NEWEST if listing.servers else 0)]
+
+
+def _tags() -> list[str]:
+    from cortext.faces.cortext.commands._listing import fresh_listing
+    from cortext.wiring.stores import Stores
+
+    listing = fresh_listing(Stores(only_reads=True))
+    listing.partial = True
+    rows = listing.rows(limit=NEWEST if listing.servers else 0)
+    return sorted({tag for row in rows for tag in row.tag_names})
+
+
+def _types() -> list[str]:
+    from cortext.services.workspace import registry
+    from cortext.wiring.stores import Stores
+
+    return sorted(registry.load(Stores(only_reads=True).here()).types)
+
+
+COMPLETION = Command(completion_parser, run_completion)
+WORDS = Command(ArgumentParser, run_words)  # no options that a person types

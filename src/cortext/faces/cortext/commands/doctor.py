@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import ArgumentParser
 
+from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.wiring.stores import Stores
 
@@ -31,8 +35,6 @@ def run(arguments: list[str]) -> int:
     as_json, full = (options.json, options.full) if options else (False, False)
     locations = Stores(only_reads=True).locations()
     if not as_json:
-        from cortext.faces.cortext.commands._path import warn_if_not_on_path
-
         warn_if_not_on_path()
     if not any(location.exists for location in locations) and not uncaptured.failures() and not _any_transcripts():
         print("[]" if as_json else "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.")
@@ -48,3 +50,21 @@ def _any_transcripts() -> bool:
     from cortext.wiring.tools import tools
 
     return any_of(tools())
+
+
+def warn_if_not_on_path() -> bool:
+    """Warn on standard error if `cortext` is not on PATH, with the fix; return whether it was missing."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if any(os.access(os.path.join(folder, "cortext"), os.X_OK) for folder in folders):
+        return False
+    called = os.path.abspath(sys.argv[0])
+    program_folder = (
+        os.path.dirname(called) if os.path.basename(called) == "cortext" else os.path.dirname(sys.executable)
+    )
+    print(
+        f"{paint('warning', 'yellow', stream=sys.stderr)}: `cortext` is not on PATH: the hooks and the MCP entry of "
+        "your AI tools call it by that name,\nand nothing would be captured. Add this to your shell's start-up file:\n"
+        f'  export PATH="{terminal.line(program_folder)}:$PATH"',
+        file=sys.stderr,
+    )
+    return True

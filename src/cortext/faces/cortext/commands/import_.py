@@ -1,9 +1,13 @@
-"""`cortext import` and `cortext sync`: import what the AI tools have stored."""
+"""`cortext import`, `sync` and `watch`: import what the AI tools have stored, now or as soon as it changes."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import signal
 import sys
+import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,13 +17,15 @@ import msgspec
 
 from cortext.config.trust import settings_of
 from cortext.errors import NotFound, UsageError
+from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
+from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.capture import uncaptured
+from cortext.services.capture import uncaptured, watch_service, watching
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, scan
 from cortext.services.capture.intake import reason_of
@@ -32,15 +38,16 @@ from cortext.services.capture.transcripts import (
     nothing_readable,
     passed_over,
 )
+from cortext.services.capture.watching import Reports, Watching
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 MOST_FAILURES = 10  # lines for each tool
 
 
-def parser(name: str = "import") -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def import_parser(name: str = "import") -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog=f"cortext {name}",
         description="Import every conversation that your AI tools (see `cortext tools`) have stored on this machine, "
         "word for word, with tool calls. Imported conversations stay when the tool deletes its own. Run it as often as "
@@ -48,26 +55,26 @@ def parser(name: str = "import") -> ArgumentParser:
         epilog=f"examples:  cortext {name} --from claude  ·  cortext {name} chatgpt-export.zip  ·  "
         "Ctrl-C stops it at any time; the next run continues there.",
     )
-    made.add_argument(
+    command.add_argument(
         "--from", dest="tool", metavar="TOOL", choices=tools.names(), help="only from this tool: claude, cursor, …"
     )
-    made.add_argument(
+    command.add_argument(
         "path",
         metavar="PATH",
         nargs="?",
         help="only from this file or folder: a data export of ChatGPT or Claude.ai, a backup, another machine's files",
     )
-    made.add_argument("--path", dest="folder", metavar="DIR", help="the same")
-    made.add_argument("--json", action="store_true", help="print the report as JSON")
-    return made
+    command.add_argument("--path", dest="folder", metavar="DIR", help="the same")
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    return command
 
 
-def run(arguments: list[str], name: str = "import") -> int:
+def run_import(arguments: list[str], name: str = "import") -> int:
     """Import with a progress bar; return 3 if some transcripts could not be captured.
 
     Raise NotFound if the user named a file or folder in which there is no conversation, or nothing that can be read.
     """
-    options = parser(name).parse_args(arguments)
+    options = import_parser(name).parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     if options.path is not None and options.folder is not None:
         raise UsageError("a path was given twice", kept="nothing was imported", hint="name one, with or without --path")
@@ -175,4 +182,95 @@ def _problems(report: ToolReport) -> Iterator[str]:
         yield f"{report.tool}: … and {len(report.failed) - MOST_FAILURES} more"
 
 
-SYNC = Command(partial(parser, "sync"), partial(run, name="sync"))
+def watch_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext watch",
+        description="Import what changes in your AI tools' own stores as soon as it changes, until Ctrl-C. Hooks and "
+        "imports may run at the same time. With --install it runs in the background, now and after every login; "
+        "--uninstall undoes that.",
+        epilog="example:  cortext watch --install",
+    )
+    action = command.add_mutually_exclusive_group()
+    action.add_argument("--once", action="store_true", help="import what is new now, and stop")
+    action.add_argument("--install", action="store_true", help="run it as a service of this user (systemd or launchd)")
+    action.add_argument("--uninstall", action="store_true", help="stop that service and remove it")
+    action.add_argument("--status", action="store_true", help="say whether it is running and installed")
+    command.add_argument("--json", action="store_true", help="print JSON, one object per line while it watches")
+    return command
+
+
+def run_watch(arguments: list[str]) -> int:
+    """Watch, or do what the options say; return 3 if something could not be captured with --once."""
+    options = watch_parser().parse_args(arguments)
+    if options.install or options.uninstall or options.status:
+        return _service(options.install, options.uninstall, as_json=options.json)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+    def report(capture: Capture, reports: Reports, was_all: bool) -> None:
+        _print_round(capture, reports, as_json=options.json)
+        if was_all:
+            _finish(capture)
+
+    watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
+    if options.once:
+        return 3 if any(item.failed for item in watch.check_all().values()) else 0
+    watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
+    return 0
+
+
+def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
+    """Print a line for each tool that something was captured from, or that failed."""
+    for item in reports.values():
+        if as_json and (item.messages or item.failed):
+            fields = {"time": clock.now(), "tool": item.tool, "new": item.created, "continued": item.updated}
+            print(json.dumps({**fields, "messages": item.messages, "failed": item.failed}), flush=True)
+        elif item.messages:
+            count = amount(item.messages, "message")
+            print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
+        for line in item.failed:
+            _complain(line)
+    for line in (*([capture.trouble] if capture.trouble else []), *capture.alarms):
+        _complain(line)
+
+
+def _complain(line: str) -> None:
+    print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
+
+
+def _finish(capture: Capture) -> None:
+    """Record the repositories of new sessions, and save conversations that grew without being active: as an import."""
+    record_repositories(capture.home, Stores().listing().index)
+    for line in save_grown(capture):
+        _complain(line)
+
+
+def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
+    if install:
+        watching.require()
+        program = shutil.which("cortext")
+        command = [program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"]
+        found = watch_service.install(command, tools.folder_variables())
+    else:
+        found = watch_service.uninstall() if uninstall else watch_service.service()
+    process = watching.running()
+    if as_json:
+        fields = {"path": found.path, "installed": found.installed, "problem": found.problem}
+        print_json({**fields, "running": bool(process), "process": process})
+        return 0
+    state = "Installed" if found.installed else "Removed" if uninstall else "Not installed"
+    print(terminal.line(f"{state}: {found.path}"))
+    if found.problem:
+        note(f"the service manager could not be used: {found.problem}")
+        if install:
+            note("run `cortext watch` yourself, or repeat this where the service manager runs")
+    if not install and not uninstall:
+        print(f"Running: process {process}." if process else "Not running.")
+    return 0
+
+
+IMPORT = Command(import_parser, run_import)
+WATCH = Command(watch_parser, run_watch)
+SYNC = Command(partial(import_parser, "sync"), partial(run_import, name="sync"))

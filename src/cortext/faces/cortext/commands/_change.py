@@ -1,4 +1,4 @@
-"""What `tag`, `star`, `note` and `archive` share: choosing conversations by name or filters, changing and reporting."""
+"""What `tag`, `star`, `note` and `archive` share: choosing conversations, changing them and reporting it."""
 
 from __future__ import annotations
 

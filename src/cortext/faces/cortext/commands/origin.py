@@ -1,16 +1,18 @@
-"""`cortext why`: the conversation behind a line, a file or a commit."""
+"""`cortext why` and `cortext touched`: the conversations behind a line, a commit or a file."""
 
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._finding import bring_up_to_date
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import note, print_json, report_missing
 from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
     from cortext.services.origin.why import Origin, Why
 
 
-def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def why_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext why",
         formatter_class=Help,
         description="Find the conversation behind a line: what you asked for, what was decided, and how to continue. "
@@ -30,15 +32,17 @@ def parser() -> ArgumentParser:
         "merely made at the same time never counts. Exits with 1 if no agent is known to have written it.",
         epilog="examples:  cortext why src/pond.py:42    cortext why src/pond.py    cortext why --commit HEAD",
     )
-    made.add_argument("file", nargs="?", metavar="FILE[:LINE]", help="a file in a git repository, or one of its lines")
-    made.add_argument("--commit", metavar="SHA", help="ask about the lines that a commit added")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    command.add_argument(
+        "file", nargs="?", metavar="FILE[:LINE]", help="a file in a git repository, or one of its lines"
+    )
+    command.add_argument("--commit", metavar="SHA", help="ask about the lines that a commit added")
+    command.add_argument("--json", action="store_true", help="print JSON")
+    return command
 
 
-def run(arguments: list[str]) -> int:
+def run_why(arguments: list[str]) -> int:
     """Print the origin."""
-    options = parser().parse_args(arguments)
+    options = why_parser().parse_args(arguments)
     if bool(options.file) == bool(options.commit):
         raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
     from cortext.services.origin.history import line_of, locate
@@ -142,3 +146,54 @@ def _print_origin(origin: Origin, unit: str = "distinctive lines") -> None:
                 colour = paint(head, "cyan")
                 print(colour + folded(terminal.line(text), first=len(head), indent=6))
     note(f"   Continue it with `cortext resume {row.id}`, read it with `cortext show {row.id}`.")
+
+
+def touched_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext touched",
+        formatter_class=Help,
+        description="List the conversations that read or changed a file, under any name that it had in git, the latest "
+        "first. The file need not exist any more. Exits with 1 if there is none.",
+        epilog="example:  cortext touched src/pond.py --changed",
+    )
+    command.add_argument("file", metavar="FILE", help="the file")
+    command.add_argument("--changed", action="store_true", help="only conversations that changed it")
+    command.add_argument("--limit", type=count, default=20, metavar="N", help="at most N conversations (default: 20)")
+    command.add_argument("--json", action="store_true", help="print a JSON array")
+    return command
+
+
+def run_touched(arguments: list[str]) -> int:
+    """Print the conversations."""
+    options = touched_parser().parse_args(arguments)
+    from cortext.services.origin.json_views import touch_json
+    from cortext.services.origin.touched import touched
+    from cortext.services.origin.written import Library
+
+    stores = stores_for()
+    search = stores.search()
+    search.listing.partial = True
+    bring_up_to_date(search, exact=True)
+    found = touched(Library(stores.listing(), lambda: search), options.file)
+    found = [touch for touch in found if touch.changed or not options.changed][: options.limit]
+    if options.json:
+        print_json([touch_json(touch) for touch in found])
+        return report_missing(search.listing.missing) or (0 if found else 1)
+    for number, touch in enumerate(found, 1):
+        row = touch.row
+        head = f"{number}. "
+        print(head + paint(folded(terminal.line(row.name), first=len(head), indent=3), "bold"))
+        facts = [row.id, row.tool, " and ".join(touch.did), f"last in #{touch.seq}", clock.ago(touch.timestamp)]
+        facts += [] if touch.is_sure else ["perhaps another project's"]
+        print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
+    if not found:
+        print("No stored conversation touched it.")
+        return report_missing(search.listing.missing) or 1
+    sys.stdout.flush()
+    print("Read one with `cortext show ID`; `cortext why FILE:LINE` asks about a line.", file=sys.stderr)
+    return report_missing(search.listing.missing)
+
+
+WHY = Command(why_parser, run_why)
+TOUCHED = Command(touched_parser, run_touched)

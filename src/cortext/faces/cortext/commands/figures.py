@@ -1,7 +1,8 @@
-"""`cortext cost`: what conversations cost, in tokens and money."""
+"""`cortext stats` and `cortext cost`: how much was said, and what it cost."""
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 
@@ -14,6 +15,7 @@ from cortext.faces.terminal.args import Help, Several, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
@@ -22,16 +24,131 @@ from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, money, report
 from cortext.services.cost.windows import MONDAY
+from cortext.services.library.activity import work
 from cortext.services.library.listing import Listing
 from cortext.services.library.search_times import timestamps
+from cortext.services.library.stats import Stats, Tally, last_days, ranked
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+EIGHTHS = " ▏▎▍▌▋▊▉"
+BAR = 20  # characters of the longest bar
+COUNTS = ("SESSIONS", "MESSAGES", "TOKENS")
+HEIGHT = 5  # lines of the chart
+MOST_DAYS = 3_660
+
+
+def stats_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext stats",
+        formatter_class=Help,
+        description="Count sessions, messages and tokens by day, tool and type. A session counts on every day (in UTC) "
+        "on which something was said in it; for that, all sessions are read once.",
+        epilog="example:  cortext stats --days 90",
+    )
+    command.add_argument("--days", type=count, default=30, metavar="N", help="the last N days (default: 30)")
+    command.add_argument("--here", action="store_true", help="only the current workspace")
+    command.add_argument("--json", action="store_true", help="print the counts as JSON")
+    return command
+
+
+def run_stats(arguments: list[str]) -> int:
+    """Print the counts."""
+    options = stats_parser().parse_args(arguments)
+    if not 1 <= options.days <= MOST_DAYS:
+        raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
+    stores = stores_for()
+    listing = fresh_listing(stores)
+    listing.partial = True
+    rows = listing.rows(root=stores.here() if options.here else "")
+    with progress_of_many("Reading messages") as progress:
+        said = work(listing, progress, rows)
+    stats = Stats(rows, last_days(options.days, said.days))
+    if options.json:
+        print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
+    elif stats.total.sessions:
+        _print_stats(stats)
+    elif not listing.missing:
+        print("No sessions yet. `cortext import` imports what your AI tools have stored.")
+    return report_missing(listing.missing)
+
+
+def _print_stats(stats: Stats) -> None:
+    total = stats.total
+    since = f", since {stats.first[:10]}" if stats.first else ""
+    counts = f"{amount(total.sessions, 'session')}, {amount(total.messages, 'message')}, about {total.tokens:,} tokens"
+    print(f"{paint(counts, 'bold')}{since}\n")
+    _print_days(stats)
+    for name, counted in (("TOOL", stats.tools), ("TYPE", stats.types), ("STATUS", stats.statuses)):
+        print()
+        print(_counted(name, ranked(counted)))
+
+
+def _counted(name: str, counts: list[tuple[str, Tally]]) -> str:
+    """Return a table of counts: on a screen with aligned numbers and bars, elsewhere plain columns for `awk`."""
+    screen = columns()
+    if not screen:
+        return table((name, *COUNTS), [_row(key, tally) for key, tally in counts])
+    most = max(tally.sessions for _, tally in counts)
+    bars = [bar(tally.sessions, most, min(BAR, screen // 4)) for _, tally in counts]
+    table_columns = [Column(name, [key for key, _ in counts])]
+    for rank, head in enumerate(COUNTS):
+        table_columns.append(
+            Column(
+                head, [f"{getattr(tally, head.lower()):,}" for _, tally in counts], rank=rank and rank + 1, right=True
+            )
+        )
+    table_columns.append(Column("", bars, rank=1, style="green"))
+    return fitted_table(table_columns, 0, screen)[0]
+
+
+def bar(value: int, most: int, longest: int) -> str:
+    """Return a bar in proportion to the highest value, to an eighth of a character; any value above 0 is visible."""
+    eighths = max(1, round(value * longest * 8 / most)) if value else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+
+
+def _row(name: str, tally: Tally) -> tuple[str, str, str, str]:
+    return name, str(tally.sessions), str(tally.messages), str(tally.tokens)
+
+
+def _print_days(stats: Stats) -> None:
+    """Print a chart on a screen that is wide enough; elsewhere a table of the days with activity."""
+    days = stats.days
+    screen = columns()
+    if not screen or screen < 30:
+        some = [(day, tally) for day, tally in days.items() if tally.sessions]
+        print(_counted("DAY", some) if some else f"No activity in {amount(len(days), 'day')}.")
+        return
+    most = max(tally.sessions for tally in days.values())
+    print(f"Sessions by day of activity, {amount(len(days), 'day')} (highest: {most}):")
+    names, tallies = list(days), list(days.values())
+    room = screen - 2
+    for start in range(0, len(names), room):
+        for line in chart([tally.sessions for tally in tallies[start : start + room]], max(most, HEIGHT)):
+            if line:
+                print(f"  {paint(line, 'green')}")
+        shown = names[start : start + room]
+        gap = len(shown) - 10 - len(shown[-1])
+        print(paint(f"  {shown[0]}{' ' * gap}{shown[-1]}" if gap > 0 else f"  {shown[0]}", "dim"))
+
+
+def chart(values: list[int], most: int, height: int = HEIGHT) -> list[str]:
+    """Return the lines of a chart, one column per value; any value above 0 is visible."""
+    levels = [max(1, round(value * height * 8 / most)) if value else 0 for value in values]
+    lines = []
+    for row in range(height - 1, -1, -1):
+        lines.append("".join(BLOCKS[max(0, min(8, level - row * 8))] for level in levels).rstrip())
+    return lines
+
 
 MOST_UNPRICED = 5  # models named below the table
 HEADS = ("CALLS", "INPUT", "OUTPUT", "CACHE READ", "CACHE WRITE", "COST")
 
 
-def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def cost_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext cost",
         formatter_class=Help,
         description="Show what conversations cost: the tokens that the AI tools recorded, at the list prices of the "
@@ -44,29 +161,31 @@ def parser() -> ArgumentParser:
         "a subscription are counted, by tool; those of Codex as it records them, other windows begin with the full "
         "hour of the first call, other weeks at --week-from"
     )
-    made.add_argument("--by", choices=KINDS, default="day", help=about)
-    made.add_argument("--since", "--after", default="", help="only calls since then: 2026-11-15, yesterday, 7d, 2w, 3m")
-    made.add_argument("--until", "--before", default="", help="only calls until then")
+    command.add_argument("--by", choices=KINDS, default="day", help=about)
+    command.add_argument(
+        "--since", "--after", default="", help="only calls since then: 2026-11-15, yesterday, 7d, 2w, 3m"
+    )
+    command.add_argument("--until", "--before", default="", help="only calls until then")
     about = "when a week-window begins: 2026-11-12 09:00, in UTC (default: the setting cost.week_from, or Monday)"
-    made.add_argument("--week-from", default="", metavar="TIME", help=about)
+    command.add_argument("--week-from", default="", metavar="TIME", help=about)
     about = "only calls of this AI tool (see `cortext tools`), or of one of several: claude,codex"
-    made.add_argument("--tool", action=Several, default="", help=about)
-    made.add_argument("--model", default="", help="only calls of this model, by its full name")
-    add_filters(made, without=("after", "before", "tool", "archived"))
-    made.add_argument("--archived", action="store_true", help="only archived sessions, which otherwise count too")
-    made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N lines; of times, the newest")
+    command.add_argument("--tool", action=Several, default="", help=about)
+    command.add_argument("--model", default="", help="only calls of this model, by its full name")
+    add_filters(command, without=("after", "before", "tool", "archived"))
+    command.add_argument("--archived", action="store_true", help="only archived sessions, which otherwise count too")
+    command.add_argument("--limit", type=count, default=0, metavar="N", help="at most N lines; of times, the newest")
     about = (
         'a file with prices that replace the built-in ones: {"models": {"NAME": {"input": 3, "output": 15}}} '
         "(default: the setting cost.prices)"
     )
-    made.add_argument("--prices", default="", metavar="FILE", help=about)
-    made.add_argument("--json", action="store_true", help="print the sums as JSON; an unknown cost is null")
-    return made
+    command.add_argument("--prices", default="", metavar="FILE", help=about)
+    command.add_argument("--json", action="store_true", help="print the sums as JSON; an unknown cost is null")
+    return command
 
 
-def run(arguments: list[str]) -> int:
+def run_cost(arguments: list[str]) -> int:
     """Print the costs."""
-    options = parser().parse_args(arguments)
+    options = cost_parser().parse_args(arguments)
     stores = stores_for()
     prices = stores.prices(options.prices)
     times = timestamps(options.since, options.until, ("since", "until"))
@@ -126,11 +245,11 @@ def _table(found: Report) -> str:
         return table((head, *HEADS), [(_name(entry), *_cells(entry, "")) for entry in entries])
     cells = list(zip(*(_cells(entry, ",") for entry in entries), strict=True))
     ranks = (4, 2, 1, 3, 5, 0)
-    made = [Column(head, [_name(entry) for entry in entries])]
-    made += [
+    command = [Column(head, [_name(entry) for entry in entries])]
+    command += [
         Column(name, values, rank=rank, right=True) for name, values, rank in zip(HEADS, cells, ranks, strict=True)
     ]
-    text = fitted_table(made, 0, screen)[0]
+    text = fitted_table(command, 0, screen)[0]
     *lines, last = text.split("\n")
     return "\n".join([*lines, paint(last, "bold")])
 
@@ -166,3 +285,7 @@ def _print_notes(found: Report, prices: Prices) -> None:
         notes.append(f"{' and '.join(used)}; --json names their sources")
     for note in notes:
         print(folded(terminal.line(f"Note: {note}"), sys.stderr, indent=2), file=sys.stderr)
+
+
+STATS = Command(stats_parser, run_stats)
+COST = Command(cost_parser, run_cost)

@@ -1,4 +1,4 @@
-"""`cortext restore`: bring a session back, from the trash or into an AI tool's own store."""
+"""`cortext delete`, `restore` and `repair`: the trash, what a tool or git has lost, and what is damaged."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import print_notices
+from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -18,13 +20,40 @@ from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
 from cortext.services.workspace.left import bring_back
+from cortext.services.workspace.merge_driver import was_conflict
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 
-def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def delete_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext delete",
+        description="Move a session to the trash of its store. `cortext restore` brings it back.",
+        epilog="example:  cortext delete 014",
+    )
+    command.add_argument("session", help=HELP_ID)
+    command.add_argument("--json", action="store_true", help="print what was moved as JSON")
+    return command
+
+
+def run_delete(arguments: list[str]) -> int:
+    """Delete one session."""
+    options = delete_parser().parse_args(arguments)
+    found = which(Stores(), options.session, words=False)
+    trashed = found.store.delete(found.session.id)
+    if options.json:
+        print_json(trashed_json(trashed))
+        return 0
+    count = amount(found.session.message_count, "message")
+    print(terminal.line(f"Moved {named(found)}, {count}, to the trash."))
+    print(f"Undo: cortext restore {trashed.key}")
+    return 0
+
+
+def restore_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext restore",
         description="Restore a deleted session from the trash, or bring one back that git took out of its work tree; "
         "without a name, list the trash. With --into, put a "
@@ -32,24 +61,24 @@ def parser() -> ArgumentParser:
         "or damaged it; no file of the tool is changed.",
         epilog="example:  cortext restore 014  ·  cortext restore --into claude 014",
     )
-    made.add_argument("--into", metavar="TOOL", choices=tools.names(), help="put it back into this tool's own store")
-    made.add_argument("-n", "--dry-run", action="store_true", help="with --into: only report what would be done")
-    made.add_argument(
+    command.add_argument("--into", metavar="TOOL", choices=tools.names(), help="put it back into this tool's own store")
+    command.add_argument("-n", "--dry-run", action="store_true", help="with --into: only report what would be done")
+    command.add_argument(
         "session", nargs="?", help="the session: its number (014), its id or a prefix of it, or its key in the trash"
     )
-    made.add_argument("--json", action="store_true", help="print the trash, or the restored session, as JSON")
-    return made
+    command.add_argument("--json", action="store_true", help="print the trash, or the restored session, as JSON")
+    return command
 
 
-def run(arguments: list[str]) -> int:
+def run_restore(arguments: list[str]) -> int:
     """List the trash, or restore the most recently deleted session of that name."""
-    options = parser().parse_args(arguments)
+    options = restore_parser().parse_args(arguments)
     stores = stores_for(only_reads=options.session is None and not options.into)
     if options.into:
         return _put_back(stores, options)
     items, missing = ask_all(stores.all(), _trash)
     if options.session is None:
-        _list(items, as_json=options.json, is_all=not missing)
+        _print_trash(items, as_json=options.json, is_all=not missing)
         return report_missing(missing)
     hint = "list the trash with `cortext restore`, then give the key"
     wanted = options.session.strip()
@@ -107,7 +136,7 @@ def _trash(named_store: NamedStore) -> list[tuple[NamedStore, Trashed]]:
     return [(named_store, item) for item in named_store.store.trash()]
 
 
-def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool, is_all: bool) -> None:
+def _print_trash(items: list[tuple[NamedStore, Trashed]], *, as_json: bool, is_all: bool) -> None:
     if as_json:
         print_json([trashed_json(item, named_store.label) for named_store, item in items])
         return
@@ -117,3 +146,46 @@ def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool, is_all: boo
     rows = [(item.session_id, clock.ago(item.deleted_at), named_store.label, item.key) for named_store, item in items]
     print(table(("SESSION", "DELETED", "STORE", "KEY"), rows, styles=("cyan", "", "", "dim")))
     print("Restore one with `cortext restore` and its number, id or key.")
+
+
+def repair_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext repair",
+        description="Repair a damaged session: every complete message stays, the bytes that cannot be read move to a "
+        ".quarantine file beside the log, and the report says where they were. Nothing is thrown away.",
+        epilog="example:  cortext repair 014 --dry-run",
+    )
+    command.add_argument("session", help=HELP_ID)
+    command.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+    return command
+
+
+def run_repair(arguments: list[str]) -> int:
+    """Repair the session, or in a dry run only report."""
+    options = repair_parser().parse_args(arguments)
+    found = which(Stores(), options.session, words=False)
+    report = found.store.repair(found.session.id, dry_run=options.dry_run)
+    if options.json:
+        print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        return 0
+    if not report.damage:
+        print(terminal.line(f"{named(found)}: not damaged ({amount(report.kept_messages, 'message')})."))
+        return 0
+    for item in report.damage:
+        print(terminal.line(f"  {item.file} at byte {item.offset}, {item.length} bytes: {item.reason}"))
+    would = "would be " if report.dry_run else ""
+    kept = f"{amount(report.kept_messages, 'message')} {would}kept"
+    quarantined = f"{report.quarantined_bytes} bytes {would}quarantined"
+    print(terminal.line(f"{named(found)}: {kept}, {quarantined}."))
+    if report.changed and was_conflict(report.damage):
+        print("It contains both sides of the merge. Finish the merge: git add conversations && git commit")
+    if report.changed and report.quarantine:
+        print(terminal.line(f"What could not be read is in {report.quarantine}"))
+    return 0
+
+
+DELETE = Command(delete_parser, run_delete)
+RESTORE = Command(restore_parser, run_restore)
+REPAIR = Command(repair_parser, run_repair)
