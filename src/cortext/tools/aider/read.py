@@ -29,7 +29,7 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.tools.aider.adapter import Aider
 from cortext.tools.aider.history import STARTED, Block, blocks
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
-from cortext.tools.shared.folders import entries, listing
+from cortext.tools.shared.folders import entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
 from cortext.tools.shared.parts import ToolPart
@@ -95,10 +95,7 @@ class AiderReader(ToolPart[Aider]):
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield every conversation that can be found, or those of one project."""
         own = list(self._own_histories())
-        wanted = os.path.realpath(project) if project is not None else None
-        for transcript in own:
-            if wanted is None or os.path.realpath(transcript.project or os.sep) == wanted:
-                yield transcript
+        yield from of_project(own, project, resolve=True)
         taken = {transcript.key for transcript in own}
         projects = [transcript.project for transcript in own]
         folders = self._projects(projects) if project is None else [project, _repository(project)]

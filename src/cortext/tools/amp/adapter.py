@@ -14,7 +14,7 @@ from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, P
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import output_of
 from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
-from cortext.tools.shared.folders import changed_below
+from cortext.tools.shared.folders import changed_below, listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.local import LocalTool
@@ -55,11 +55,8 @@ class Amp(LocalTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the threads, or those of one project."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        for name in sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else ():
-            found = self.transcript_at(os.path.join(self.folder, name)) if name.endswith(".json") else None
-            if found is not None and (folders is None or found.project in folders):
-                yield found
+        paths = (os.path.join(self.folder, name) for name in listing(self.folder) if name.endswith(".json"))
+        return of_project(map(self.transcript_at, paths), project)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the thread in this document, which may be damaged."""
@@ -78,14 +75,7 @@ class Amp(LocalTool):
             if b'"messages"' not in begin:
                 return None
             head = _Head(key[1].decode("ascii"), msgspec.Raw())  # reading it reports the damage
-        return Transcript(
-            tool=self.name,
-            key=head.id,
-            path=path,
-            project=_project(head.env),
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        return transcript_of(self.name, head.id, path, _project(head.env), status)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the other files among the threads."""

@@ -17,7 +17,7 @@ from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL_CALL, TOOL_RES
 from cortext.tools.base import Detected, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.documents import list_of, object_of, read_document, salvaged
-from cortext.tools.shared.folders import step_below
+from cortext.tools.shared.folders import listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import described, renamed, unlisted
 from cortext.tools.shared.lines import note, value_of
@@ -75,12 +75,8 @@ class Cline(BundleTool, LocalTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the tasks in every editor."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        for folder in self._folders():
-            for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-                found = self._task(os.path.join(folder, name))
-                if found is not None and (folders is None or found.project in folders):
-                    yield found
+        tasks = (os.path.join(folder, name) for folder in self._folders() for name in listing(folder))
+        return of_project(map(self._task, tasks), project)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the folders of tasks without a file of a known name, and such files by other names."""

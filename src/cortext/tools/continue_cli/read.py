@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, USER, Message
+from cortext.model.message import ASSISTANT, TOOL, USER, Message
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.continue_cli.adapter import Continue
 from cortext.tools.continue_cli.messages import Item, head_of, identity, items_of, messages_of
-from cortext.tools.shared.folders import changed_below, listing
+from cortext.tools.shared.building import note_tools
+from cortext.tools.shared.folders import changed_below, listing, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place
 from cortext.tools.shared.parts import FileReader
@@ -41,15 +42,7 @@ class ContinueReader(FileReader[Continue]):
         head = head_of(path)
         if head is None:
             return None
-        status = os.stat(path)
-        return Transcript(
-            tool=self.tool.name,
-            key=head.key,
-            path=path,
-            project=head.project,
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        return transcript_of(self.tool.name, head.key, path, head.project, os.stat(path))
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the other files among the sessions, without the list of them."""
@@ -139,6 +132,5 @@ class ContinueReading:
             return []
         for message in messages:
             self.about.model = message.model or self.about.model
-            used = (part.name for part in message.parts or () if part.type == TOOL_CALL)
-            self.about.tools += [tool for tool in dict.fromkeys(used) if tool not in self.about.tools]
+            note_tools(self.about, message)
         return messages

@@ -16,7 +16,7 @@ import msgspec
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message, is_empty_message
+from cortext.model.message import ASSISTANT, USER, Message, is_empty_message
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.copilot.adapter import Copilot
 from cortext.tools.copilot.messages import (
@@ -39,8 +39,9 @@ from cortext.tools.copilot.messages import (
     message_of,
     original,
 )
+from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.cursor import fingerprint, usable
-from cortext.tools.shared.folders import changed_below, is_uuid, listing
+from cortext.tools.shared.folders import changed_below, is_uuid, listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
 from cortext.tools.shared.parts import FileReader
@@ -64,11 +65,8 @@ class CopilotReader(FileReader[Copilot]):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield its transcripts on this machine (of one project, if given), in no particular order."""
-        wanted = None if project is None else {project, os.path.realpath(project)}
-        for name in listing(self.tool.sessions):
-            found = self.transcript_at(self.tool.events_of(name)) if is_uuid(name) else None
-            if found is not None and (wanted is None or found.project in wanted):
-                yield found
+        paths = (self.tool.events_of(name) for name in listing(self.tool.sessions) if is_uuid(name))
+        return of_project(map(self.transcript_at, paths), project)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file; None if it is not a transcript of Copilot."""
@@ -78,15 +76,8 @@ class CopilotReader(FileReader[Copilot]):
             head = Start(sessionId=name)  # in Copilot's own folder its name is enough: the first line may be damaged
         if head is None or not is_uuid(head.sessionId):
             return None
-        status = os.stat(path)
-        return Transcript(
-            tool=self.tool.name,
-            key=head.sessionId,
-            path=path,
-            project=head.context.cwd if head.context else "",
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        project = head.context.cwd if head.context else ""
+        return transcript_of(self.tool.name, head.sessionId, path, project, os.stat(path))
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the other files among the sessions; older versions kept a file of events for each."""
@@ -200,9 +191,7 @@ class CopilotReading:
         about = self.about
         if message.role == ASSISTANT and not message.aside:
             about.model = message.model or about.model
-        about.tools += [
-            part.name for part in message.parts or () if part.type == TOOL_CALL and part.name not in about.tools
-        ]
+        note_tools(about, message)
         if message.role == USER and not about.command and message.content.startswith("/workspace."):
             about.command = message.content.split(maxsplit=1)[0]
 

@@ -13,7 +13,7 @@ from cortext.io import new_files
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
 from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.documents import Object, object_of
-from cortext.tools.shared.folders import changed_below, is_uuid
+from cortext.tools.shared.folders import changed_below, is_uuid, of_project, transcript_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import ForeignLines, note
@@ -42,12 +42,9 @@ class Droid(LocalTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions, or those of one project."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        for folder, _, names in os.walk(self.folder):
-            for name in sorted(names):
-                found = self.transcript_at(os.path.join(folder, name)) if name.endswith(_ENDING) else None
-                if found is not None and (folders is None or found.project in folders):
-                    yield found
+        files = ((folder, name) for folder, _, names in os.walk(self.folder) for name in sorted(names))
+        paths = (os.path.join(folder, name) for folder, name in files if name.endswith(_ENDING))
+        return of_project(map(self.transcript_at, paths), project)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the session in this file. In Droid's own folder its name is enough: the first line may be damaged."""
@@ -60,16 +57,7 @@ class Droid(LocalTool):
         name = os.path.basename(path).removesuffix(_ENDING)
         if not key and is_uuid(name) and path.startswith(os.path.join(self.folder, "")):
             key = name
-        if not key:
-            return None
-        return Transcript(
-            tool=self.name,
-            key=key,
-            path=path,
-            project=word(head, "cwd"),
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        return transcript_of(self.name, key, path, word(head, "cwd"), status) if key else None
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the other files among the sessions, without the settings of each."""

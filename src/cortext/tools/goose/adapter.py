@@ -13,6 +13,7 @@ from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, 
 from cortext.tools.shared.building import is_error, output_of
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.documents import Object, list_of, object_of
+from cortext.tools.shared.folders import listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import Tables, unlisted_below
 from cortext.tools.shared.lines import ForeignLines, concatenated_values, note
 from cortext.tools.shared.local import LocalTool
@@ -63,31 +64,23 @@ class Goose(WatchedRowTool, LocalTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions of the database, and the files that it has not taken over."""
+        return of_project(self._all(), project)
+
+    def _all(self) -> Iterator[Transcript | None]:
         taken = set()
         for found in super().transcripts():
             taken.add(found.key)
-            yield from self._wanted(found, project)
-        for name in sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else ():
-            if name.endswith(_LINES) and name.removesuffix(_LINES) not in taken:
-                yield from self._wanted(self.transcript_at(os.path.join(self.folder, name)), project)
-
-    def _wanted(self, found: Transcript | None, project: str | None) -> Iterator[Transcript]:
-        if found is not None and (project is None or found.project in (project, os.path.realpath(project))):
             yield found
+        for name in listing(self.folder):
+            if name.endswith(_LINES) and name.removesuffix(_LINES) not in taken:
+                yield self.transcript_at(os.path.join(self.folder, name))
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the session in a copy or a file of lines, or the only one of a database."""
         if not _is_lines(path):
             return super().transcript_at(path)
-        status = os.stat(path)
-        return Transcript(
-            tool=self.name,
-            key=os.path.basename(path).removesuffix(_LINES),
-            path=path,
-            project=word(_head(path), "working_dir"),
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        key = os.path.basename(path).removesuffix(_LINES)
+        return transcript_of(self.name, key, path, word(_head(path), "working_dir"), os.stat(path))
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield what the database has beside its sessions, and the files that are no session."""

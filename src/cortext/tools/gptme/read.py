@@ -20,8 +20,9 @@ from cortext.model.message import ASSISTANT, FILE, IMAGE, SYSTEM, TEXT, TOOL, TO
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.gptme.adapter import Gptme
 from cortext.tools.gptme.notation import Metadata, Record, decoder, split_calls
+from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.cursor import fingerprint, usable
-from cortext.tools.shared.folders import changed_below, listing
+from cortext.tools.shared.folders import changed_below, listing, of_project
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
@@ -56,11 +57,8 @@ class GptmeReader(ToolPart[Gptme]):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield every session, or those of one project."""
-        wanted = os.path.realpath(project) if project is not None else None
-        for name in listing(self.tool.logs):
-            found = self.transcript_at(os.path.join(self.tool.logs, name, LOG))
-            if found is not None and (wanted is None or os.path.realpath(found.project or os.sep) == wanted):
-                yield found
+        paths = (os.path.join(self.tool.logs, name, LOG) for name in listing(self.tool.logs))
+        return of_project(map(self.transcript_at, paths), project, resolve=True)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the session whose log is at this path, or whose copy."""
@@ -220,8 +218,7 @@ class GptmeReading:
         """Add what a message says about the conversation."""
         self.about.created_at = self.about.created_at or message.timestamp
         self.about.model = message.model or self.about.model
-        names = (part.name for part in message.parts_of("tool_call"))
-        self.about.tools += dict.fromkeys(name for name in names if name not in self.about.tools)
+        note_tools(self.about, message)
 
 
 def _skipped(record: Record) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from cortext.io import durable, new_files
-from cortext.model.message import BEGINNING, TOOL_CALL, USER, Message
+from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.kimi_code.adapter import KEY, LOG, KimiCode, log_in
 from cortext.tools.kimi_code.messages import (
@@ -38,8 +38,9 @@ from cortext.tools.kimi_code.messages import (
     record_decoder,
     timestamp,
 )
+from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.cursor import fingerprint, usable
-from cortext.tools.shared.folders import listing
+from cortext.tools.shared.folders import listing, of_project
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
 from cortext.tools.shared.parts import ToolPart
@@ -61,11 +62,7 @@ class KimiReader(ToolPart[KimiCode]):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions, or those of one project."""
-        wanted = None if project is None else os.path.realpath(project)
-        for folder in self.tool.folders():
-            found = self.transcript_at(log_in(folder))
-            if found is not None and (wanted is None or os.path.realpath(found.project or os.sep) == wanted):
-                yield found
+        return of_project(map(self.transcript_at, map(log_in, self.tool.folders())), project, resolve=True)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in a log of Kimi Code's, or in a copy of one; None for any other file."""
@@ -260,8 +257,7 @@ class _Log:
             message.parent, progress.parent = progress.parent, ""
             progress.last = message.id
             about.model = message.model or about.model
-            used = (part.name for part in message.parts or () if part.type == TOOL_CALL)
-            about.tools += [tool for tool in dict.fromkeys(used) if tool not in about.tools]
+            note_tools(about, message)
             yield message
 
     def _add(self, record: Record, offset: int) -> list[Message]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.llm.read import LlmReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.leftovers import Tables
 from cortext.tools.shared.local import LocalTool
@@ -123,13 +124,7 @@ class Llm(WatchedRowTool, LocalTool):
         for sql in queries:
             for key, size, changed, created in database.execute(sql):
                 when = milliseconds(text_of(changed) or text_of(created))
-                yield Transcript(
-                    tool=self.name,
-                    key=text_of(key),
-                    path=path,
-                    size=size + 1,
-                    changed=when,
-                )
+                yield Transcript(tool=self.name, key=text_of(key), path=path, size=size + 1, changed=when)
 
     def rows(self, database: sqlite3.Connection, key: str) -> Iterator[Piece]:
         """Yield the rows of one conversation."""
@@ -146,8 +141,6 @@ class Llm(WatchedRowTool, LocalTool):
 
     def reading(self, transcript: Transcript, pieces: Iterable[Piece]) -> TranscriptReading:
         """Return the messages in these rows."""
-        from cortext.tools.llm.read import LlmReading
-
         return LlmReading(transcript, pieces)
 
 

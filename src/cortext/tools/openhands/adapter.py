@@ -24,7 +24,7 @@ from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import is_error, output_of
 from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.documents import Object, object_of, read_document
-from cortext.tools.shared.folders import step_below
+from cortext.tools.shared.folders import listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import derived_id, note
@@ -63,11 +63,8 @@ class OpenHands(BundleTool, LocalTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the conversations, or those of one project."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        for name in sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else ():
-            found = self._conversation(os.path.join(self.folder, name))
-            if found is not None and (folders is None or found.project in folders):
-                yield found
+        found = (self._conversation(os.path.join(self.folder, name)) for name in listing(self.folder))
+        return of_project(found, project)
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the conversation in a copy, or the one that a `base_state.json` belongs to."""

@@ -27,6 +27,13 @@ _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 _SKIPPED = ("redacted_thinking", "token_budget", "cache_edits", "flag")
 
 
+def note_tools(about: About, message: Message) -> None:
+    """Add the names of the tools that a message calls to what is known about the conversation."""
+    for part in message.parts or ():
+        if part.type == TOOL_CALL and part.name not in about.tools:
+            about.tools.append(part.name)
+
+
 class MessageBuilder:
     """Builds the messages of one conversation; it knows which tools were called."""
 

@@ -14,6 +14,7 @@ import msgspec
 
 from cortext.io import durable, new_files
 from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.shared.folders import transcript_of
 from cortext.tools.shared.lines import without_lone_surrogates
 
 _BEGIN = b'{"cortext":'
@@ -98,15 +99,7 @@ class BundleTool:
         head = head_of(path)
         if head is None or head.tool != self.name:
             return None
-        status = os.stat(path)
-        return Transcript(
-            tool=self.name,
-            key=head.key,
-            path=path,
-            project=head.project,
-            size=status.st_size,
-            changed=status.st_mtime_ns,
-        )
+        return transcript_of(self.name, head.key, path, head.project, os.stat(path))
 
 
 def pieces_in(path: str) -> Iterator[Piece]:

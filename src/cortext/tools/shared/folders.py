@@ -1,10 +1,11 @@
-"""Sessions that are files in folders named for the project, as Claude Code, Qwen Code and Pi keep them."""
+"""Transcripts that are files: of which project they are, and the folders named for a project."""
 
 from __future__ import annotations
 
 import os
 import re
 import uuid
+from collections.abc import Iterable, Iterator
 
 from cortext.tools.base import Transcript, TranscriptSource
 
@@ -45,14 +46,33 @@ def listing(folder: str) -> list[str]:
         return []
 
 
-def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transcript | None:
-    """Return the transcript in one file, with its fingerprint; None if the file was just removed."""
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
+def of_project(
+    found: Iterable[Transcript | None], project: str | None, *, resolve: bool = False
+) -> Iterator[Transcript]:
+    """Yield the transcripts that exist; if a project is given, only those whose folder is that one.
+
+    `resolve` is for tools that record a folder as the user named it: links in it are followed, too.
+    """
+    folders = None if project is None else {project, os.path.realpath(project)}
+    for each in found:
+        if each is None:
+            continue
+        if folders is None or each.project in folders or (resolve and os.path.realpath(each.project or "/") in folders):
+            yield each
+
+
+def transcript_of(tool: str, key: str, path: str, project: str, status: os.stat_result) -> Transcript:
+    """Return the transcript in one file, with its fingerprint."""
     size, changed = status.st_size, status.st_mtime_ns
     return Transcript(tool=tool, key=key, path=path, project=project, size=size, changed=changed)
+
+
+def file_transcript(tool: str, key: str, path: str, project: str = "") -> Transcript | None:
+    """Return the same; None if the file was just removed. A link is not followed."""
+    try:
+        return transcript_of(tool, key, path, project, os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
 
 
 def changed_below(tool: TranscriptSource, folder: str, path: str) -> list[Transcript]:

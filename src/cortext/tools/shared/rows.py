@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
+from cortext.tools.shared.folders import of_project, transcript_of
 from cortext.tools.shared.leftovers import Tables, renamed, stray_messages, table_leftovers, unlisted
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.reading import WholeReading
@@ -42,13 +43,8 @@ class RowTool(BundleTool):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the conversations on this machine. A damaged database is listed as one, so that it is reported."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        for path in self.databases(project):
-            if not os.path.exists(path):
-                continue
-            for found in self._listed(path):
-                if folders is None or found.project in folders:
-                    yield found
+        paths = (path for path in self.databases(project) if os.path.exists(path))
+        return of_project((found for path in paths for found in self._listed(path)), project)
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield what may hold conversations and is not read: tables, messages of none, databases by other names."""
@@ -89,9 +85,7 @@ class RowTool(BundleTool):
                 database.text_factory = _text
                 return list(self.sessions(database, path))
         except sqlite3.Error:
-            status = os.stat(path)
-            key = _DAMAGED + derived_id(path)
-            return [Transcript(tool=self.name, key=key, path=path, size=status.st_size, changed=status.st_mtime_ns)]
+            return [transcript_of(self.name, _DAMAGED + derived_id(path), path, "", os.stat(path))]
 
 
 class WatchedRowTool(RowTool):

@@ -29,6 +29,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.tools.base import Transcript
+from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
@@ -86,12 +87,9 @@ class VibeReading(WholeReading):
         return Restored.of(self._unified(session), pairs)
 
     def _describe(self, message: Message) -> None:
-        about = self.about
-        about.tools += [
-            part.name for part in message.parts or () if part.type == TOOL_CALL and part.name not in about.tools
-        ]
-        if message.role == USER and not about.command:
-            about.command = _command_of(message.content)
+        note_tools(self.about, message)
+        if message.role == USER and not self.about.command:
+            self.about.command = _command_of(message.content)
 
     # ── Vibe 2 ───────────────────────────────────────────────────────────────────────────────────────
 

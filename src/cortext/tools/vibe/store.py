@@ -16,7 +16,7 @@ from cortext.io import durable
 from cortext.io.inside import inside
 from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.folders import is_uuid, listing, step_below
+from cortext.tools.shared.folders import is_uuid, listing, of_project, step_below
 from cortext.tools.shared.leftovers import described, is_empty, unlisted_below
 from cortext.tools.shared.parts import ToolPart
 from cortext.tools.vibe.adapter import Vibe
@@ -43,8 +43,7 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield the sessions on this machine (of one project, if given), in no particular order."""
-        folders = None if project is None else {project, os.path.realpath(project)}
-        return (found for found in self._all() if folders is None or found.project in folders)
+        return of_project(self._all(), project)
 
     def _all(self) -> Iterator[Transcript]:
         """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
