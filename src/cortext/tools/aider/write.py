@@ -11,9 +11,8 @@ from cortext.errors import DamagedData, NotFound
 from cortext.io import durable
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Turns, standalone
-from cortext.tools.aider.adapter import Aider
+from cortext.tools.aider.adapter import KEY, Aider, AiderReading, Head, head_line, section_messages
 from cortext.tools.aider.history import blocks, formatted, indented, without_separators
-from cortext.tools.aider.read import KEY, AiderReader, AiderReading, Head, head_line, section_messages
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.lines import derived_id
 from cortext.tools.shared.parts import SessionWriter
@@ -28,17 +27,13 @@ _HISTORY_TOKENS = "1000000"
 class AiderWriter(SessionWriter[Aider]):
     """Writes histories, and says how Aider is started with one."""
 
-    def __init__(self, tool: Aider) -> None:
-        super().__init__(tool)
-        self.reader = AiderReader(tool)
-
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a kept copy as a history of our own if the conversation was lost; return its id."""
-        transcript = self.reader.transcript_at(copy)
-        section = self.reader.section(transcript) if transcript is not None else None
+        transcript = self.tool.transcript_at(copy)
+        section = self.tool.section(transcript) if transcript is not None else None
         if section is None:
             raise DamagedData(f"{copy} is not a history of Aider", kept="nothing was changed")
-        known = (found.key for found in (*self.reader.transcripts(project), *self.reader.transcripts()))
+        known = (found.key for found in (*self.tool.transcripts(project), *self.tool.transcripts()))
         if section.key not in known:
             head = section.head or Head(section.key, os.path.realpath(project))
             self._write(head, section.data)
@@ -46,7 +41,7 @@ class AiderWriter(SessionWriter[Aider]):
 
     def withheld(self, transcript: Transcript) -> Withheld:
         """Count the lines of answers that Aider leaves out because of how they begin."""
-        section = self.reader.section(transcript)
+        section = self.tool.section(transcript)
         lines = sum(block.left_out for block in blocks(section.text)) if section is not None else 0
         return Withheld(changed={Change.LINE_LEFT_OUT: lines} if lines else {})
 
@@ -84,12 +79,12 @@ class AiderWriter(SessionWriter[Aider]):
 
     def _remove(self, key: str) -> None:
         """Remove a history of our own, and the list of what we wrote into it."""
-        for path in (self.reader.own_path(key), self.reader.list_path(key)):
+        for path in (self.tool.own_path(key), self.tool.list_path(key)):
             durable.remove(path)
 
     def _verify(self, path: str, rendering: Rendering) -> None:
-        transcript = self.reader.transcript_at(path)
-        section = self.reader.section(transcript) if transcript is not None else None
+        transcript = self.tool.transcript_at(path)
+        section = self.tool.section(transcript) if transcript is not None else None
         if transcript is None or section is None:
             raise DamagedData(f"{path} is not a history of Aider", kept="the conversation; the file was removed")
         counts = Counts()
@@ -100,35 +95,35 @@ class AiderWriter(SessionWriter[Aider]):
                 kept="the conversation; the file was removed",
                 hint="resume with --print instead, and report this",
             )
-        save_list(self.reader.list_path(transcript.key), as_read, rendering.made_from)
+        save_list(self.tool.list_path(transcript.key), as_read, rendering.made_from)
         expected = [message for message in rendering.made_from if message is not None]
-        reading = AiderReading(self.reader, transcript)
+        reading = AiderReading(self.tool, transcript)
         verify(self.tool.title, expected, list(reading), reading.counts, same_message)
 
     def _adopt(self, key: str, project: str) -> str:
         """Return the path of our own history of a conversation; copy it there if it is still only in Aider's file."""
-        path = self.reader.own_path(key)
+        path = self.tool.own_path(key)
         if not os.path.lexists(path):
-            found = next((found for found in self.reader.transcripts(project) if found.key == key), None)
-            section = self.reader.section(found) if found is not None else None
+            found = next((found for found in self.tool.transcripts(project) if found.key == key), None)
+            section = self.tool.section(found) if found is not None else None
             if section is None:
                 raise NotFound(f"Aider has no conversation {key} in {project}", kept="nothing was started")
             self._write(Head(key, os.path.realpath(project)), section.data)
         return path
 
     def _write(self, head: Head, data: bytes) -> str:
-        path = self.reader.own_path(head.key)
+        path = self.tool.own_path(head.key)
         durable.ensure_folder(self.tool.folder)
         durable.replace_file(path, [head_line(head), data])
         return path
 
     def _free_key(self, wanted: str) -> str:
         """Return the wanted id if it is well-formed and free, else a new one."""
-        if KEY.fullmatch(wanted) and wanted not in {found.key for found in self.reader.transcripts()}:
+        if KEY.fullmatch(wanted) and wanted not in {found.key for found in self.tool.transcripts()}:
             return wanted
         while True:
             key = f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:12]}"
-            if not os.path.lexists(self.reader.own_path(key)):
+            if not os.path.lexists(self.tool.own_path(key)):
                 return key
 
 

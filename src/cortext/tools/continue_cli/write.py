@@ -25,9 +25,8 @@ from cortext.io import durable, new_files
 from cortext.model.message import Message
 from cortext.model.turns import Call, Change, Result, Turn, Turns, standalone
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.continue_cli.adapter import Continue
+from cortext.tools.continue_cli.adapter import LIST, UNTITLED, Continue, ContinueReading
 from cortext.tools.continue_cli.messages import Item, head_of, items_of, result_message, spoken_message
-from cortext.tools.continue_cli.read import LIST, UNTITLED, ContinueReading
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify

@@ -20,19 +20,18 @@ from cortext.io.new_files import mirror_file
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL_CALL, USER, Message
 from cortext.model.turns import Change, Result, Turn, Turns, standalone
 from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.gptme.adapter import Gptme
-from cortext.tools.gptme.notation import Metadata, Record, call_line, looks_like_call, without_calls
-from cortext.tools.gptme.read import (
+from cortext.tools.gptme.adapter import (
     KEY,
     LOG,
     SETTINGS,
-    GptmeReader,
+    Gptme,
     GptmeReading,
     folder_of,
     is_compacted,
     literal_message,
     settings_of,
 )
+from cortext.tools.gptme.notation import Metadata, Record, call_line, looks_like_call, without_calls
 from cortext.tools.shared.installer import toml_string
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.mark import Mark
@@ -62,13 +61,9 @@ _NEEDED = {
 class GptmeWriter(FolderWriter[Gptme]):
     """Writes sessions, and says how gptme is started with one."""
 
-    def __init__(self, tool: Gptme) -> None:
-        super().__init__(tool)
-        self.reader = GptmeReader(tool)
-
     def put_back(self, copy: str, *, project: str) -> str:
         """Restore a kept copy byte for byte if gptme has lost the session; return the session's id."""
-        found = self.reader.transcript_at(copy)
+        found = self.tool.transcript_at(copy)
         if found is None:
             raise DamagedData(f"{copy} is not a transcript of gptme", kept="nothing was changed")
         if not KEY.fullmatch(found.key):
@@ -176,7 +171,7 @@ class GptmeWriter(FolderWriter[Gptme]):
     def _verify(self, path: str, rendering: Rendering) -> None:
         if not rendering.records:
             return
-        transcript = self.reader.transcript_at(path)
+        transcript = self.tool.transcript_at(path)
         if transcript is None:
             raise DamagedData(f"{path} is not a transcript of gptme", kept="the conversation; the file was removed")
         reading = GptmeReading(transcript, None)
