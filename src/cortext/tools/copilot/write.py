@@ -29,7 +29,7 @@ from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 
@@ -72,15 +72,12 @@ class CopilotWriter(FolderWriter[Copilot]):
             raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
         path = self.tool.events_of(key)
         durable.ensure_folder(folder)
-        try:
+        with removed_unless_verified(folder):
             durable.replace_file(path, _lines(rendering, key, project, self.tool.tested_version))
             reading = CopilotReading(Transcript(tool=self.tool.name, key=key, path=path, project=project))
             verify(self.tool.title, rendering.expected, reading, reading.counts, same_message)
             if title:
                 durable.replace_file(os.path.join(folder, "workspace.yaml"), [_workspace(key, project, title)])
-        except BaseException:
-            durable.remove_tree(folder)
-            raise
         return Written.of(rendering.normal, key, path)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:

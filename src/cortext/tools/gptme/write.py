@@ -38,7 +38,7 @@ from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.plain_turns import plain_turns
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 _REAL_CALLS = "tool"  # the tool format in which gptme sends calls as calls
 # What gptme needs for a provider, by the beginning of a model's name; others are not known.
@@ -128,15 +128,12 @@ class GptmeWriter(FolderWriter[Gptme]):
         folder = self._folder(key)
         path = os.path.join(folder, LOG)
         durable.ensure_folder(folder)
-        try:
+        with removed_unless_verified(folder):
             settings = {"name": title, "tool_format": tool_format, "workspace": os.path.realpath(project)}
             lines = [f"{name} = {toml_string(value)}\n" for name, value in settings.items() if value]
             durable.replace_file(os.path.join(folder, SETTINGS), [b"[chat]\n", "".join(lines).encode("utf-8")])
             durable.replace_file(path, (msgspec.json.encode(record) + b"\n" for record in rendering.records))
             self._verify(path, rendering)
-        except BaseException:
-            durable.remove_tree(folder)
-            raise
         return Written.of(rendering.normal, key, path)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:

@@ -1,4 +1,4 @@
-"""Where Kimi Code keeps its sessions, and how a folder of ours next to a copy holds the same files.
+"""Finds and reads the sessions of Kimi Code; a folder of ours next to a copy holds the same files.
 
 A session is the folder `sessions/wd_<name>_<hash of the path>/<id>` with `state.json` and one event log for each agent.
 Kimi Code finds sessions by listing the folders; `session_index.jsonl` is only appended to, and left alone by us.

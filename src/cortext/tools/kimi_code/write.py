@@ -30,7 +30,7 @@ from cortext.tools.kimi_code.read import KimiReader, KimiReading, agents_of, sta
 from cortext.tools.shared.installer import parse_toml
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import SessionWriter
-from cortext.tools.shared.verify import same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 
@@ -107,7 +107,7 @@ class KimiWriter(SessionWriter[KimiCode]):
             *([_note_record(note, now)] if note else []),
         ]
         durable.ensure_folder(os.path.dirname(log))
-        try:
+        with removed_unless_verified(folder):
             durable.replace_file(log, (msgspec.json.encode(record) + b"\n" for record in records))
             durable.replace_file(os.path.join(folder, "state.json"), [_state(key, project, title, folder, now)])
             transcript = self.reader.transcript_at(log)
@@ -115,9 +115,6 @@ class KimiWriter(SessionWriter[KimiCode]):
                 raise DamagedData(f"{log} is not a session of Kimi Code", kept="the conversation; the file was removed")
             reading = KimiReading(transcript, None, state_of(log), {})
             verify(self.tool.title, rendering.expected, list(reading), reading.counts, same_message)
-        except BaseException:
-            durable.remove_tree(folder)
-            raise
         return Written.of(rendering.normal, key, log)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:

@@ -78,10 +78,6 @@ class PiWriter(FileWriter[Pi]):
         """Return the messages that were edited out of the context; None after a compaction."""
         return withheld(transcript.path)
 
-    def preview(self, messages: Messages) -> Written:
-        """Return what `write` would report."""
-        return Written.of(Turns(messages))
-
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:

@@ -79,10 +79,6 @@ class QwenWriter(FileWriter[QwenCode]):
             record = found.get(record.parentUuid or "")
         return Withheld(messages={CALLS: spoken} if spoken else {})
 
-    def preview(self, messages: Messages) -> Written:
-        """Return what `write` would report."""
-        return Written.of(Turns(messages))
-
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:

@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar, cast
 
 from cortext.io import durable, new_files
+from cortext.model.turns import Turns
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     Headless,
@@ -174,6 +175,10 @@ class FileReader(ToolPart[_Tool]):
 
 class SessionWriter(ToolPart[_Tool]):
     """A writer whose new session contains the first prompt, so that the prompt is private."""
+
+    def preview(self, messages: Messages) -> Written:
+        """Return what `write` would report, if that is what their normal form says."""
+        return Written.of(Turns(messages))
 
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""

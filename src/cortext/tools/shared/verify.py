@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -36,11 +37,14 @@ def verify(title: str, expected: Sequence[T], found: Iterable[T], counts: Counts
 
 @contextmanager
 def removed_unless_verified(path: str) -> Iterator[None]:
-    """Remove a file that was just written if the verification inside fails."""
+    """Remove a file or folder that was just written if the verification inside fails."""
     try:
         yield
     except BaseException:
-        durable.remove(path)
+        if os.path.isdir(path):
+            durable.remove_tree(path)
+        else:
+            durable.remove(path)
         raise
 
 

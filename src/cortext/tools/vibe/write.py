@@ -26,7 +26,7 @@ from cortext.tools.shared.installer import parse_toml
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 from cortext.tools.vibe.adapter import Vibe
 from cortext.tools.vibe.read import VibeReading, is_compacted
 from cortext.tools.vibe.records import ERRORS, LINES, META
@@ -91,7 +91,7 @@ class VibeWriter(FolderWriter[Vibe]):
             raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
         durable.ensure_folder(folder)
         path = os.path.join(folder, LINES)
-        try:
+        with removed_unless_verified(folder):
             durable.replace_file(path, (msgspec.json.encode(line) + b"\n" for line in rendering.lines))
             durable.replace_file(
                 os.path.join(folder, META), [msgspec.json.encode(_meta(rendering, key, project, title))]
@@ -99,9 +99,6 @@ class VibeWriter(FolderWriter[Vibe]):
             transcript = Transcript(tool=self.tool.name, key=key, path=path, project=project)
             reading = VibeReading(transcript, self.reader.pieces(transcript))
             verify(self.tool.title, rendering.expected, reading, reading.counts, same_message)
-        except BaseException:
-            durable.remove_tree(folder)
-            raise
         return Written.of(rendering.normal, key, path)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
