@@ -44,7 +44,6 @@ class Amp(LocalTool):
 
     name = "amp"
     title = "Amp"
-    tested_version = ""
     command = "amp"
     proof = "samples"
 

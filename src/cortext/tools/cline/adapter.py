@@ -64,7 +64,6 @@ class Cline(BundleTool, LocalTool):
 
     name = "cline"
     title = "Cline"
-    tested_version = ""
     folder_variables = ("CLINE_DIR",)
     proof = "samples"
     extension = _CLINE

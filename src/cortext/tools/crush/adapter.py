@@ -54,7 +54,6 @@ class Crush(WatchedRowTool, LocalTool):
 
     name = "crush"
     title = "Crush"
-    tested_version = ""
     command = "crush"
     database_name = "crush.db"
     proof = "samples"

@@ -79,7 +79,6 @@ class Cursor(RowTool, LocalTool):
 
     name = "cursor"
     title = "Cursor"
-    tested_version = ""
     command = "cursor"
     database_name = _FILE
     proof = "samples"

@@ -32,7 +32,6 @@ class Droid(LocalTool):
 
     name = "droid"
     title = "Droid"
-    tested_version = ""
     command = "droid"
     proof = "samples"
 

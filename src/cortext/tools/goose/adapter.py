@@ -40,7 +40,6 @@ class Goose(WatchedRowTool, LocalTool):
 
     name = "goose"
     title = "Goose"
-    tested_version = ""
     command = "goose"
     folder_variables = ("GOOSE_PATH_ROOT",)
     database_name = "sessions.db"

@@ -51,7 +51,6 @@ class OpenHands(BundleTool, LocalTool):
 
     name = "openhands"
     title = "OpenHands CLI"
-    tested_version = ""
     command = "openhands"
     folder_variables = ("OPENHANDS_PERSISTENCE_DIR", "OPENHANDS_CONVERSATIONS_DIR")
     proof = "samples"
