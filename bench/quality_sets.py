@@ -21,7 +21,7 @@ from unittest import mock
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.workspace.known import remember_workspace
+from cortext.services.projects.workspaces import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
 
 SEED = "2026"

@@ -19,7 +19,7 @@ from bench.common import CACHE, REPO, environment, in_turns, print_table, spread
 from bench.faces import BARE, at_home, cold
 from bench.search_corpus import make, words
 from cortext.services.library.search import Search
-from cortext.services.workspace.known import remember_workspace
+from cortext.services.projects.workspaces import remember_workspace
 from cortext.wiring.stores import Stores
 
 SMALL = (10_000, 200)  # messages and sessions of the small history that lists are compared with

@@ -19,10 +19,10 @@ from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Match, check_filters
 from cortext.services.library.search_times import timestamps
 from cortext.services.library.stores import Found
+from cortext.services.projects.workspaces import check_folder, remember_workspace
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import Receipt, build
-from cortext.services.workspace.known import check_folder, remember_workspace
 from cortext.services.workspace.registry import command_text
 from cortext.store.base import Store
 from cortext.wiring.stores import Location, Stores, server_location

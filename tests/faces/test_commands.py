@@ -16,7 +16,7 @@ from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
 from cortext.io import locks
-from cortext.services.workspace import doctor
+from cortext.services import doctor
 from tests.support.cli import Ran, cortext, git, run
 
 NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.services.workspace.left import all_copies
+from cortext.services.projects.safety_copies import all_copies
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext, git, run
 

@@ -21,8 +21,8 @@ from cortext.model import tokens
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
+from cortext.services.projects.workspaces import remember_workspace
 from cortext.services.text.decisions import decisions_in, topic_words
-from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import SECRET
 

@@ -22,7 +22,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 import cortext.tools as adapters
 from cortext.errors import ConfigError
-from cortext.services.capture import watch_service
+from cortext.services.capture import user_services
 from cortext.services.capture import watching as module
 from cortext.services.capture.capture import Capture
 from cortext.wiring.stores import Stores
@@ -313,9 +313,9 @@ def test_the_service_knows_where_every_tool_keeps_its_files() -> None:
 def test_a_missing_service_manager_is_reported(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
 
-    done = watch_service.install(["cortext"])
+    done = user_services.install(["cortext"])
     assert done.problem == "systemctl was not found" and os.path.exists(done.path)
-    assert watch_service.uninstall().installed is False
+    assert user_services.uninstall().installed is False
     assert not os.path.exists(done.path)
 
 
@@ -324,12 +324,12 @@ def test_on_macos_it_is_a_launchd_agent(home: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr("shutil.which", lambda name: None)
 
-    done = watch_service.install(["/opt/cortext"])
+    done = user_services.install(["/opt/cortext"])
     assert done.path == str(home / "Library/LaunchAgents/cortext.watch.plist")
     agent = plistlib.loads(Path(done.path).read_bytes())
     assert agent["ProgramArguments"] == ["/opt/cortext", "watch"]
     assert agent["RunAtLoad"] is True
-    assert not os.path.exists(watch_service.uninstall().path)
+    assert not os.path.exists(user_services.uninstall().path)
 
 
 @pytest.mark.req("TOOL-12")

@@ -8,7 +8,7 @@ from pathlib import Path
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.search import Found, Search
-from cortext.services.workspace.known import remember_workspace
+from cortext.services.projects.workspaces import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 

@@ -309,7 +309,7 @@ def preload() -> None:
     for module in (
         "store.files.workspace",
         "services.library.search",
-        "services.hooks",
+        "services.events.hooks",
         "services.resume.in_tool",
         "services.capture.capture",
     ):

@@ -403,7 +403,7 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
         "embedding/build.py",
         "index/search/embed.py",
         "agents/assistant/context.py",
-        "services/workspace/doctor.py",
+        "services/doctor.py",
         "server/lease.py",
         "server/schema.py",
         "server/vectors.py",

@@ -15,8 +15,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from cortext.safety import languages
-from cortext.services.capture import watch_service
-from cortext.services.workspace.git import Git
+from cortext.services.capture import user_services
+from cortext.services.projects.git import Git
 from tests.support.cli import git
 
 pytestmark = pytest.mark.req("SAFE-11")
@@ -79,7 +79,7 @@ def test_systemd_reads_a_command_with_hostile_names(tmp_path: Path) -> None:
     program.chmod(0o755)
     unit = tmp_path / "heron.service"
     values = {"HERON": 'a\nExecStartPre=/bin/touch ran\n%n "b" \\'}
-    unit.write_bytes(watch_service._systemd([str(program)], values))
+    unit.write_bytes(user_services._systemd([str(program)], values))
     done = subprocess.run(
         ["systemd-analyze", "verify", "--user", "--man=no", str(unit)], capture_output=True, text=True, check=False
     )
@@ -157,9 +157,9 @@ STARTS = {
     "web/html/bounded.py": "Python itself, with constant words; the text is on standard input",
     "faces/terminal/pager.py": "the user's pager, with the text on standard input",
     "agents/llm/cli.py": "an AI tool, word by word; the conversation is on standard input",
-    "services/capture/watch_service.py": "systemctl and launchctl, with constant words",
+    "services/capture/user_services.py": "systemctl and launchctl, with constant words",
     "services/resume/terminals.py": "a terminal: `languages.shell`, `tmux_words`, `applescript`",
-    "services/workspace/git.py": "git: literal pathspecs after `--`, the message on standard input",
+    "services/projects/git.py": "git: literal pathspecs after `--`, the message on standard input",
     "tools/shared/program.py": "an AI tool, word by word",
 }
 _STARTING = {"run", "Popen", "call", "check_call", "check_output", "system", "popen"}
@@ -214,7 +214,7 @@ def test_only_the_encoders_write_shell_and_service_files() -> None:
 
 # What a unit file, a script or a query is made of; a place that fills one must be known to use the encoder.
 FILLED = {
-    "ExecStart=": {"services/capture/watch_service.py", "services/workspace/timer.py", "agents/alfred/worker.py"},
+    "ExecStart=": {"services/capture/user_services.py", "agents/alfred/worker.py"},
     "tell application": {"services/resume/terminals.py"},
     "new-window": {"services/resume/terminals.py"},
     " LIKE %s": {"server/search.py"},

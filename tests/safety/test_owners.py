@@ -11,7 +11,7 @@ from cortext.agents.alfred import main as alfred
 from cortext.agents.aur import main as aur
 from cortext.config import folders
 from cortext.faces.cortext import main as cortext
-from cortext.services.workspace import known
+from cortext.services.projects import workspaces
 from cortext.wiring.stores import Stores
 
 STRANGER = 65533
@@ -51,7 +51,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         os.chown(root, STRANGER, -1)
         os.chown(root / ".workspace", STRANGER, -1)
     else:
-        monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, STRANGER])
+        monkeypatch.setattr(workspaces, "_owners", lambda _: [STRANGER, STRANGER])
     return Desk(root, capsys)
 
 
@@ -72,7 +72,7 @@ def test_another_user_s_workspace_is_not_used_and_reported_once(desk: Desk) -> N
         assert code == 0 and err.count("belongs to another user") == 1, (program, err)
     assert desk.tree() == before
     assert Stores().settings.store.lock_timeout == 5.0
-    assert known.known_workspaces() == []
+    assert workspaces.known_workspaces() == []
 
 
 @pytest.mark.req("SAFE-10")
@@ -102,6 +102,6 @@ def test_a_workspace_cannot_allow_itself(desk: Desk) -> None:
 def test_with_sudo_the_calling_user_keeps_the_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", str(STRANGER))
-    monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, 0])
+    monkeypatch.setattr(workspaces, "_owners", lambda _: [STRANGER, 0])
     _, out, err = desk.run("list")
     assert HERS in out and "another user" not in err

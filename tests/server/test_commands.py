@@ -17,9 +17,9 @@ from cortext.model.session import Session
 from cortext.server import connection
 from cortext.server import search as postgres_search
 from cortext.server.store import PostgresStore
-from cortext.services.hooks import Hook
+from cortext.services.doctor import examine
+from cortext.services.events.hooks import Hook
 from cortext.services.library.finder import Finder, Question
-from cortext.services.workspace.doctor import examine
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import HookEvent

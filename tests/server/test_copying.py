@@ -12,8 +12,8 @@ from cortext.model.message import Message, Part
 from cortext.model.order import order_of
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.server.copying import copy_store
-from cortext.services.library import order
 from cortext.services.library.stores import NamedStore
+from cortext.services.workspace import order
 from cortext.store.base import Store
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore

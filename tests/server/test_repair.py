@@ -7,8 +7,8 @@ import pytest
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.server.store import PostgresStore
+from cortext.services.doctor import examine
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.doctor import examine
 from cortext.store.base import METADATA, UNREADABLE
 from tests.server.messages import as_dicts, turns
 from tests.support.postgres import shared

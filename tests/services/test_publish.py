@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.services.workspace import git as publish
-from cortext.services.workspace.git import Git
+from cortext.services.projects import git as publish
+from cortext.services.projects.git import Git
 from tests.support.cli import git, run
 
 

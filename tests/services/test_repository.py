@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from cortext.model.session import Session
-from cortext.services.workspace import projects as projects_module
-from cortext.services.workspace.git import Git
-from cortext.services.workspace.projects import Projects, held_in_workspace, tops_of
-from cortext.services.workspace.repository import Repository, ask_git, normalised_remotes, repository_of, top_of
+from cortext.services.projects import projects as projects_module
+from cortext.services.projects.git import Git
+from cortext.services.projects.projects import Projects, ask_git, held_in_workspace, tops_of
+from cortext.services.projects.repository import Repository, normalised_remotes, repository_of, top_of
 from tests.support.cli import git
 
 # The shape of a token, made up here.
@@ -103,7 +103,7 @@ def test_a_shallow_clone_is_known_by_its_remote(tmp_path: Path) -> None:
 
 def test_a_history_that_takes_too_long_leaves_the_remotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pond = make_repository(tmp_path / "pond", "https://host/pond")
-    monkeypatch.setattr("cortext.services.workspace.repository.TIMEOUT", 0.0)
+    monkeypatch.setattr("cortext.services.projects.projects.GIT_SECONDS", 0.0)
     assert ask_git(str(pond)) == Repository((), ("host/pond",))
 
 

@@ -17,10 +17,10 @@ from cortext.model.turns import Change
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
+from cortext.services.projects.workspaces import remember_workspace
 from cortext.services.resume.handover import NEW, Plan
 from cortext.services.resume.packet import NOTES
 from cortext.services.workspace import registry
-from cortext.services.workspace.known import remember_workspace
 from cortext.services.workspace.registry import ConversationType
 from cortext.wiring.stores import Stores
 from tests.support.desk import Desk

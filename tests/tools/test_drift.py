@@ -22,7 +22,7 @@ from tests.tools.vibe import samples as vibe
 
 from cortext.services.capture.capture import ToolReport
 from cortext.services.capture.importing import capture_all, scan
-from cortext.services.workspace.doctor import uncaptured_findings
+from cortext.services.doctor import uncaptured_findings
 from cortext.tools.base import TranscriptSource
 from cortext.tools.codex import pages
 from cortext.tools.codex.adapter import Codex

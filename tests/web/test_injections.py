@@ -12,7 +12,7 @@ import pytest
 
 from cortext.model.message import ROLES, Message
 from cortext.model.session import Origin, Session
-from cortext.services.library.order import add_note
+from cortext.services.workspace.order import add_note
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.web.library import store_key
 from cortext.wiring.stores import Stores

@@ -17,7 +17,7 @@ import pytest
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.safety import terminal
-from cortext.services.library.order import add_note
+from cortext.services.workspace.order import add_note
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.web.library import store_key
 from cortext.wiring.stores import Stores

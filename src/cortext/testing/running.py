@@ -11,7 +11,7 @@ import pytest
 
 from cortext.model.answer import Done, Note, Text, Thinking
 from cortext.model.headless import Failure, Question
-from cortext.services.hooks import handle
+from cortext.services.events.hooks import handle
 from cortext.testing.reading import Conformance
 from cortext.tools.base import Headless, HookEvent, Hooks, TranscriptSource
 from cortext.wiring.stores import Stores

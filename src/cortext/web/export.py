@@ -25,10 +25,10 @@ from cortext.services.library.damage import damage_note
 from cortext.services.library.export import mask_lazily
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
+from cortext.services.projects.projects import project_of
 from cortext.services.text.masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
-from cortext.services.workspace.projects import project_of
 from cortext.web.html import extra
 from cortext.wiring.stores import Stores
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from starlette.datastructures import FormData
 
 from cortext.errors import UsageError
-from cortext.services.library import order
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
+from cortext.services.workspace import order
 from cortext.web.library import Library
 from cortext.web.pages import address
 

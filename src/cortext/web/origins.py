@@ -19,7 +19,7 @@ from cortext.services.origin.history import Commit, line_of, locate, locate_insi
 from cortext.services.origin.touched import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Origin, Why
 from cortext.services.origin.written import Library as Origins
-from cortext.services.workspace.repository import is_below, top_of
+from cortext.services.projects.repository import is_below, top_of
 from cortext.web.home import short_path
 from cortext.web.library import Library
 from cortext.web.pages import address, library, page, shown, stored

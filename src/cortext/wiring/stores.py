@@ -12,7 +12,7 @@ from cortext.config.trust import settings_of
 from cortext.extensions import STORES
 from cortext.safety.addresses import masked
 from cortext.services.library.stores import Found, NamedStore
-from cortext.services.workspace.known import check_folder, find_workspace, known_workspaces, no_workspace
+from cortext.services.projects.workspaces import check_folder, find_workspace, known_workspaces, no_workspace
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import control_folder
 
@@ -135,7 +135,8 @@ class Stores:
         """Return the safety copies of a workspace in git; None for any other store."""
         if location.kind != WORKSPACE:
             return None
-        from cortext.services.workspace.left import adopt_from_branches, copied, note_stashed
+        from cortext.services.projects.safety_copies import adopt_from_branches, copied
+        from cortext.services.workspace.left import note_stashed
         from cortext.store.files.safety_copies import SafetyCopies
 
         found = copied(location.root)
@@ -230,7 +231,7 @@ class Stores:
         return Search(listing, folders.cache(), models, self._released)
 
     def _released(self, version: str) -> str:
-        from cortext.services.workspace.releases import release_time
+        from cortext.services.projects.git import release_time
 
         return release_time(self.folder, version)
 

@@ -14,8 +14,8 @@ from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Origin, Session
-from cortext.services.library import order
 from cortext.services.library.stores import NamedStore
+from cortext.services.workspace import order
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import Parrot, alfred, environment, messages_of
 

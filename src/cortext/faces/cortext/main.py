@@ -200,7 +200,7 @@ def print_hook_failure() -> None:
 
 def adopt_current_workspace() -> None:
     """Complete the set-up of a cloned workspace at the first command in it, and report that."""
-    from cortext.services.workspace.known import adopt_workspace, find_workspace
+    from cortext.services.projects.workspaces import adopt_workspace, find_workspace
 
     note_untrusted_workspace()
     try:

@@ -192,7 +192,7 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
 
 def note_untrusted_workspace() -> None:
     """Print a note, once per command, if the workspace here belongs to another user and is not used."""
-    from cortext.services.workspace.known import untrusted_workspace_here
+    from cortext.services.projects.workspaces import untrusted_workspace_here
 
     why = untrusted_workspace_here()
     if why:

@@ -37,8 +37,8 @@ from cortext.services.capture.first_reading import (
 )
 from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
+from cortext.services.projects.projects import Projects, held_in_workspace, project_of
 from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
-from cortext.services.workspace.projects import Projects, held_in_workspace, project_of
 from cortext.store.base import Store
 from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import NATIVE

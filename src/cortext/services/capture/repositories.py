@@ -9,7 +9,7 @@ from cortext.errors import CortextError
 from cortext.index.sessions import SessionIndex
 from cortext.model.session import Change
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.projects import Projects
+from cortext.services.projects.projects import Projects
 
 
 def record_repositories(home: NamedStore, index: SessionIndex) -> int:

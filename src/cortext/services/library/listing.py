@@ -93,8 +93,8 @@ class Listing:
         If the folder is inside a repository, these are the same folder in every place where the repository was, and the
         folders below.
         """
-        from cortext.services.workspace.projects import Projects
-        from cortext.services.workspace.repository import is_below, repository_of
+        from cortext.services.projects.projects import Projects
+        from cortext.services.projects.repository import is_below, repository_of
 
         projects = Projects()
         folder = os.path.abspath(os.path.expanduser(folder))
@@ -409,7 +409,7 @@ def placed(rows: Iterable[Row], known: Mapping[Key, str] | None = None) -> list[
 def _places_of(outside: Sequence[tuple[str, str, str]]) -> dict[Key, str]:
     if not outside:
         return {}
-    from cortext.services.workspace.left import places_of
+    from cortext.services.projects.safety_copies import places_of
 
     return places_of(outside)
 

@@ -11,8 +11,8 @@ import msgspec
 from cortext.errors import NotFound, UsageError
 from cortext.io import durable
 from cortext.services.origin.lines import normalised
-from cortext.services.workspace.git import Git
-from cortext.services.workspace.repository import is_below, top_of
+from cortext.services.projects.git import Git
+from cortext.services.projects.repository import is_below, top_of
 
 _FIELDS = "%x01%H%x02%ct%x02%at%x02%an%x02%P%x02%s"
 _PATCH = ("--no-color", "--no-ext-diff", "--no-textconv", "-p", "-U0", "-w", f"--format={_FIELDS}")

@@ -14,7 +14,7 @@ from cortext.services.library.listing import Row
 from cortext.services.origin.edits import edits_in
 from cortext.services.origin.history import locate
 from cortext.services.origin.written import MOST_SESSIONS, OTHER, SAME, Library
-from cortext.services.workspace.projects import Projects
+from cortext.services.projects.projects import Projects
 
 
 class Touch(msgspec.Struct, kw_only=True):

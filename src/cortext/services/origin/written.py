@@ -15,8 +15,8 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import Edit, edits_in
 from cortext.services.origin.lines import is_distinctive, lines_of
-from cortext.services.workspace.projects import Projects
-from cortext.services.workspace.repository import Repository, is_below, repository_of
+from cortext.services.projects.projects import Projects
+from cortext.services.projects.repository import Repository, is_below, repository_of
 
 MOST_SESSIONS = 200  # sessions that are read for one file: those that name it, the likeliest first
 MOST_WORDS = 24  # words of the lines by which the sessions are ranked

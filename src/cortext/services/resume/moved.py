@@ -16,11 +16,11 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.turns import Change
 from cortext.services.library.stores import Found
+from cortext.services.projects.projects import Projects, project_of, tops_of
+from cortext.services.projects.repository import Repository, is_below, top_of
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import Receipt
 from cortext.services.text.paths import PathMap
-from cortext.services.workspace.projects import Projects, project_of, tops_of
-from cortext.services.workspace.repository import Repository, is_below, top_of
 
 
 class Place(msgspec.Struct, kw_only=True):

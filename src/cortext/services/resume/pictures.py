@@ -9,7 +9,7 @@ import msgspec
 from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, image_type
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
-from cortext.services.workspace.projects import project_of
+from cortext.services.projects.projects import project_of
 from cortext.tools import registry
 from cortext.tools.base import KeepsImages, Transcript
 

@@ -21,6 +21,8 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
+from cortext.services.projects.projects import project_of
+from cortext.services.projects.repository import is_below
 from cortext.services.resume import from_copy
 from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.handover import count_new
@@ -29,8 +31,6 @@ from cortext.services.resume.packet import Receipt
 from cortext.services.resume.pictures import with_pictures
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.results import SHORTENED
-from cortext.services.workspace.projects import project_of
-from cortext.services.workspace.repository import is_below
 from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"

@@ -17,7 +17,7 @@ from cortext.model.session import Session
 from cortext.safety.languages import git_subject
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.git import TIMEOUT, CommitResult, Git
+from cortext.services.projects.git import TIMEOUT, CommitResult, Git
 from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in, secrets_in_names
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
 from cortext.store.files.merge import restore_log

@@ -22,11 +22,11 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
+from cortext.services.projects.git import CommitResult, Git
 from cortext.services.text.summarise import ENDING, stopping_point, summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
-from cortext.services.workspace.git import CommitResult, Git
 from cortext.services.workspace.numbering import last_number, reserve_number
 from cortext.services.workspace.secrecy import count_masked
 from cortext.store.files.layout_paths import STATE

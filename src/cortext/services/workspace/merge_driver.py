@@ -1,4 +1,4 @@
-"""Git's merge driver for sessions: installed by `init`, called by git for each file that both sides changed."""
+"""Git's merge driver for sessions, called by git for each file that both sides changed: `projects.git` installs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from cortext.errors import UnsafePath
 from cortext.io import inside
-from cortext.services.workspace.git import Git
 from cortext.store.base import GIT_MARKS, Damage
 from cortext.store.files.lines import BadLine
 from cortext.store.files.merge import merge_logs, merge_metadata
@@ -21,7 +20,6 @@ ATTRIBUTES = (
 )
 _OWN = f"/.gitattributes {_LINE_ENDS}"  # else `upgrade` would find its own lines changed
 _OURS = re.compile(r"(?:^|/)workspace[.-]")  # the beginning of the name of a command's file or folder
-SECTION = "merge.cortext"
 
 
 def attributes(paths: Iterable[str]) -> list[str]:
@@ -38,23 +36,6 @@ def attributes(paths: Iterable[str]) -> list[str]:
     return [*ATTRIBUTES, _OWN, *(f"{pattern} {_LINE_ENDS}" for pattern in patterns)]
 
 
-def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
-    """Tell this clone's git how to merge sessions; return whether that was new.
-
-    The attributes travel with the repository; this setting does not.
-    """
-    wanted = {
-        f"{SECTION}.name": "cortext: keeps every message of both sides",
-        f"{SECTION}.driver": f"{program} merge-driver %O %A %B %P",
-    }
-    new = {key: value for key, value in wanted.items() if git.config(key) != value}
-    if not dry_run:
-        for key, value in new.items():
-            git.config(key, value)
-        return any(git.config(key) == value for key, value in new.items())  # false in a read-only repository
-    return bool(new)
-
-
 def has_attributes(root: str) -> bool:
     """Whether the repository names the files that the driver merges, and their line ends."""
     try:
@@ -62,14 +43,6 @@ def has_attributes(root: str) -> bool:
     except (OSError, UnsafePath):
         return False
     return set(ATTRIBUTES) <= set(raw.decode("utf-8", "replace").splitlines())
-
-
-def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
-    """Remove the setting; return whether it existed."""
-    exists = bool(git.config(f"{SECTION}.name") or git.config(f"{SECTION}.driver"))
-    if exists and not dry_run:
-        git.unset(SECTION)
-    return exists
 
 
 def was_conflict(damage: Iterable[Damage]) -> bool:

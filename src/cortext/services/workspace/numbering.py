@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from cortext.io import durable, inside, locks
 from cortext.model.ids import number_of
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.git import Git
+from cortext.services.projects.git import Git
 from cortext.store.files.layout_paths import CONVERSATIONS, STATE, conversations
 
 KINDS = ("workspace", "home")

@@ -18,9 +18,9 @@ from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.io import durable, inside, locks
 from cortext.safety.paths import is_plain_name
 from cortext.services.library.stores import NamedStore
+from cortext.services.projects.git import Git, set_merge_driver, unset_merge_driver
 from cortext.services.workspace import mcp_sdk, numbering, registry, types
-from cortext.services.workspace import merge_driver as merging
-from cortext.services.workspace.git import Git
+from cortext.services.workspace.merge_driver import attributes
 from cortext.services.workspace.registry import ConversationType, Registry
 from cortext.store.capabilities import MendsLineEnds
 from cortext.tools.base import CommandFile, Installer
@@ -96,7 +96,7 @@ class Setup:
         for path, contents in wanted.items():
             self._write_file(path, contents)
         self._remove_obsolete(wanted)
-        self._write_block(".gitattributes", merging.attributes(self.manifest.files))
+        self._write_block(".gitattributes", attributes(self.manifest.files))
         self._set_up_git()
         self.manifest.version = __version__
         self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
@@ -142,8 +142,8 @@ class Setup:
             self.report.written.append(".git")
             if not self.dry_run:
                 git.init()
-                merging.set_driver(git, " ".join(self.program))
-        elif merging.set_driver(git, " ".join(self.program), dry_run=self.dry_run):
+                set_merge_driver(git, " ".join(self.program))
+        elif set_merge_driver(git, " ".join(self.program), dry_run=self.dry_run):
             self.report.merged += _relative(self.root, [git.config_file()])
 
     def uninstall(self) -> Report:
@@ -160,7 +160,7 @@ class Setup:
         self._remove_registry()
         self._write_block(".gitattributes", ())
         git = Git(self.root)
-        if merging.unset_driver(git, dry_run=self.dry_run):
+        if unset_merge_driver(git, dry_run=self.dry_run):
             self.report.merged += _relative(self.root, [git.config_file()])
         if os.path.exists(os.path.join(self.root, MANIFEST)):
             self.report.removed.append(MANIFEST)

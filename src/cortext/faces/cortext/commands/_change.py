@@ -20,7 +20,9 @@ from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.services.library import last_change, last_list
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.order import (
+from cortext.services.library.resolve import refuse_namesake
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.order import (
     Changed,
     Changes,
     Setter,
@@ -31,8 +33,6 @@ from cortext.services.library.order import (
     set_star,
     set_tags,
 )
-from cortext.services.library.resolve import refuse_namesake
-from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import Stores
 
 MANY = 20  # conversations that justify a progress bar

@@ -13,10 +13,16 @@ from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns
 from cortext.services.capture.rescue import Rescue
-from cortext.services.workspace.doctor import UNREACHABLE, StoreReport, examine, purge_findings, uncaptured_findings
+from cortext.services.doctor import (
+    UNREACHABLE,
+    StoreReport,
+    examine,
+    purge_findings,
+    uncaptured_findings,
+    workspace_findings,
+)
+from cortext.services.projects.workspaces import PROGRAM
 from cortext.services.workspace.installed_tools import detect_all, untested
-from cortext.services.workspace.known import PROGRAM
-from cortext.services.workspace.requirements import workspace_findings
 from cortext.wiring.stores import WORKSPACE, Stores
 from cortext.wiring.tools import tool as tool_of
 from cortext.wiring.tools import tools as all_tools

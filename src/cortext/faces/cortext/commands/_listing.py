@@ -53,7 +53,7 @@ def _left(listing: Listing) -> list[str]:
     places = listing.places()
     if not places:
         return []
-    from cortext.services.workspace.left import note
+    from cortext.services.projects.safety_copies import note
 
     return note(places)
 

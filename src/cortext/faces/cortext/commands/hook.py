@@ -23,8 +23,8 @@ def run(arguments: list[str]) -> int:
         return 0
     try:
         payload = sys.stdin.buffer.read(LARGEST_EVENT)
-        from cortext.services.hooks import handle
-        from cortext.services.workspace.known import adopt_workspace
+        from cortext.services.events.hooks import handle
+        from cortext.services.projects.workspaces import adopt_workspace
         from cortext.wiring import tools
         from cortext.wiring.stores import Stores
 
@@ -47,7 +47,7 @@ def _record_failure(arguments: list[str], error: BaseException) -> None:
     try:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
-        from cortext.services.hooks import FAILURE_RECORDED
+        from cortext.services.events.hooks import FAILURE_RECORDED
 
         if isinstance(error, Exception) and FAILURE_RECORDED not in getattr(error, "__notes__", ()):
             tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"

@@ -25,7 +25,7 @@ from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.capture import uncaptured, watch_service, watching
+from cortext.services.capture import uncaptured, user_services, watching
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, scan
 from cortext.services.capture.intake import reason_of
@@ -252,9 +252,9 @@ def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
         watching.require()
         program = shutil.which("cortext")
         command = [program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"]
-        found = watch_service.install(command, tools.folder_variables())
+        found = user_services.install(command, tools.folder_variables())
     else:
-        found = watch_service.uninstall() if uninstall else watch_service.service()
+        found = user_services.uninstall() if uninstall else watch_service.service()
     process = watching.running()
     if as_json:
         fields = {"path": found.path, "installed": found.installed, "problem": found.problem}

@@ -24,8 +24,8 @@ from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.library import last_change
-from cortext.services.library.order import add_note, checked_note, checked_tag, notes_json, remove_note, save
 from cortext.services.library.stores import Found
+from cortext.services.workspace.order import add_note, checked_note, checked_tag, notes_json, remove_note, save
 
 
 def tag_parser() -> ArgumentParser:

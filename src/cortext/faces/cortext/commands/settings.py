@@ -18,8 +18,8 @@ from cortext.faces.terminal.table import table
 from cortext.model.asking import NAMES
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
+from cortext.services.projects.workspaces import PROGRAM
 from cortext.services.workspace import registry
-from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.setup import Setup, add_type, load_manifest, remove_type
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores

@@ -20,11 +20,11 @@ from cortext.faces.terminal.style import columns, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
+from cortext.services.capture.user_services import timer_path, write_timer
+from cortext.services.projects.workspaces import PROGRAM, check_folder, remember_workspace, untrusted_workspace
 from cortext.services.workspace import mcp_sdk
 from cortext.services.workspace.installed_tools import detect_all, untested
-from cortext.services.workspace.known import PROGRAM, check_folder, remember_workspace, untrusted_workspace
 from cortext.services.workspace.setup import Report, Setup, load_manifest, mend_line_ends
-from cortext.services.workspace.timer import timer_path, write_timer
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

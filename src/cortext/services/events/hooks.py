@@ -320,7 +320,7 @@ class Hook:
 
     def _resume(self) -> str:
         """Return the list of conversations, or resume one in this chat and return its context."""
-        from cortext.services import resume_in_chat
+        from cortext.services.resume import in_chat
         from cortext.services.resume.in_tool import LARGEST, ChatResumer
         from cortext.services.workspace import running_chats as chats
 
@@ -332,8 +332,8 @@ class Hook:
         # Earlier messages belong to the earlier conversation.
         wanted, capture_chat = self.event.arguments, self._capture_new
         if not self.tool.records_after_answer:
-            return resume_in_chat.answer(resumer, wanted, capture_chat).text()
-        reply = resume_in_chat.answer(
+            return in_chat.answer(resumer, wanted, capture_chat).text()
+        reply = in_chat.answer(
             resumer, wanted, capture_chat, LARGEST, lambda text: len(text.encode("utf-8", "replace"))
         )
         chat.owed = reply.record

@@ -112,7 +112,7 @@ def known_workspaces() -> list[str]:
     known = [path for path in known if os.path.isdir(os.path.join(path, ".workspace"))]
     if not os.path.isdir(os.path.join(folders.data(), "copies")):
         return known
-    from cortext.services.workspace.left import workspaces_with_copies
+    from cortext.services.projects.safety_copies import workspaces_with_copies
 
     return [*known, *workspaces_with_copies(known)]
 
@@ -136,11 +136,10 @@ def adopt_workspace(root: str) -> bool:
             remember_workspace(root)
         if _has_driver(os.path.join(root, ".git", "config")):
             return False
-        from cortext.services.workspace import merge_driver
-        from cortext.services.workspace.git import Git
+        from cortext.services.projects.git import Git, set_merge_driver
 
         git = Git(root)
-        return git.is_repository() and merge_driver.set_driver(git, " ".join(PROGRAM))
+        return git.is_repository() and set_merge_driver(git, " ".join(PROGRAM))
     except (OSError, CortextError):
         return False
 

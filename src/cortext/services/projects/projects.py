@@ -16,17 +16,18 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.session import Session
-from cortext.services.workspace.known import is_text
-from cortext.services.workspace.repository import (
+from cortext.services.projects.repository import (
+    MOST,
     Repository,
-    ask_git,
     is_below,
     normalised_remotes,
     repository_of,
     top_of,
 )
+from cortext.services.projects.workspaces import is_text
 
 PROJECT, REPOSITORY, HELD_IN = "project", "repository", "held_in"  # keys of `Session.extra`
+GIT_SECONDS = 2.0  # for git to find the first commits
 MOST_FOLDERS = 8  # further folders that are recorded with a session
 _SPARE_LINES = 64  # outdated lines of the file that are not worth a rewrite
 
@@ -79,7 +80,7 @@ class Projects:
         return known
 
     def _ask(self, top: str) -> _Line:
-        from cortext.services.workspace.git import Git
+        from cortext.services.projects.git import Git
 
         found = ask_git(top)
         line = _Line(top, found.roots, found.remotes)
@@ -157,6 +158,15 @@ class Projects:
         top = top_of(folder)
         further = [other for other in tops_of(session, old) if other != top]
         return {PROJECT: folder, **self.record(folder), HELD_IN: further[:MOST_FOLDERS]}
+
+
+def ask_git(top: str) -> Repository:
+    """Return the repository whose work tree is this folder."""
+    from cortext.services.projects.git import Git
+
+    git = Git(top)
+    roots = sorted(git.root_commits(GIT_SECONDS))[:MOST]
+    return Repository(tuple(roots), normalised_remotes(git.remote_addresses(), top))
 
 
 def project_of(session: Session) -> str:

@@ -1,4 +1,7 @@
-"""`cortext watch` as a service of this user: a systemd unit, or a launchd agent on macOS.
+"""What runs in the background for this user, for `cortext watch` and for `cortext sweep`.
+
+The one is a service (a systemd unit, or a launchd agent on macOS), the other a systemd timer that pauses quiet
+conversations without running any command.
 
 The file is ours alone. The service manager is called if it is there; if not, or if it refuses, that is reported.
 """
@@ -15,7 +18,6 @@ import msgspec
 
 from cortext.io import durable
 from cortext.safety import languages
-from cortext.services.workspace.timer import units_folder
 
 UNIT = "cortext-watch.service"
 LABEL = "cortext.watch"
@@ -33,6 +35,23 @@ Nice=10
 
 [Install]
 WantedBy=default.target
+"""
+_SWEEP = """[Unit]
+Description=Pause quiet cortext conversations
+
+[Service]
+Type=oneshot
+ExecStart={command}
+"""
+_SWEEP_TIMER = """[Unit]
+Description=Pause quiet cortext conversations, every five minutes
+
+[Timer]
+OnBootSec=5min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
 """
 
 
@@ -131,3 +150,25 @@ def _run(*command: str) -> str:
         return f"{command[0]}: {error}"
     said = " ".join((done.stderr or done.stdout).split())
     return f"{' '.join(command)}: {said or f'exit status {done.returncode}'}" if done.returncode else ""
+
+
+def units_folder() -> str:
+    """Return the folder of this user's systemd units."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "systemd", "user")
+
+
+def timer_path() -> str:
+    """Return the path of the timer, existing or not; it serves all of this user's workspaces."""
+    return os.path.join(units_folder(), "cortext-sweep.timer")
+
+
+def write_timer() -> str:
+    """Write this user's unit files; return the timer's path. It is not started: that is up to the user."""
+    path = timer_path()
+    folder = os.path.dirname(path)
+    durable.ensure_folder(folder)
+    command = languages.systemd_command([shutil.which("cortext") or "cortext", "sweep", "--quiet"])
+    durable.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SWEEP.format(command=command).encode()])
+    durable.replace_file(path, [_SWEEP_TIMER.encode()])
+    return path

@@ -1,27 +1,37 @@
-"""Checking the stores: what is wrong, where, and what to do about it."""
+"""Checking the stores and what a workspace needs on this machine: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from cortext.config import folders
-from cortext.errors import CortextError, StoreUnreachable
+from cortext.config.trust import settings_of
+from cortext.distribution import install_hint
+from cortext.errors import CortextError, StoreUnreachable, WriteFailed
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.damage import problem_of
 from cortext.services.library.stores import Found, NamedStore
-from cortext.services.workspace import last_checks
+from cortext.services.projects.git import MERGE_DRIVER, Git
+from cortext.services.workspace import mcp_sdk
+from cortext.services.workspace.committing import uncommitted
 from cortext.services.workspace.left import left
+from cortext.services.workspace.merge_driver import has_attributes
+from cortext.services.workspace.setup import load_manifest
 from cortext.store.base import Damage
 from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerQueries
+from cortext.tools.base import Hooks, Installer, TranscriptSource
 from cortext.tools.registry import title_of
+from cortext.tools.shared.entries import NAME
 
 if TYPE_CHECKING:
     from cortext.services.capture.rescue import Endangered
@@ -153,7 +163,7 @@ def _examine_server(
     examined = StoreReport(
         store=named_store.label, kind=named_store.kind, path=named_store.root, sessions=0, messages=0, findings=[]
     )
-    examined.since = "" if full else last_checks.last_check(named_store.root)
+    examined.since = "" if full else _last_check(named_store.root)
 
     def add(level: str, what: str, todo: str, session: str = "") -> None:
         examined.findings.append(Finding(store=named_store.label, level=level, what=what, todo=todo, session=session))
@@ -186,7 +196,7 @@ def _examine_server(
     except CortextError as error:
         add("damage", error.message, error.hint)
     if all(finding.level == "warning" for finding in examined.findings):
-        last_checks.record(named_store.root, begin)
+        _record_check(named_store.root, begin)
     return examined
 
 
@@ -271,3 +281,110 @@ def file_system_of(path: str) -> str:
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, kind = point, name
     return kind
+
+
+# ── when a server was last found whole, so that the next run counts only what changed since ─────────
+
+
+def _last_check(root: str) -> str:
+    """Return when this store was last found undamaged; empty if never."""
+    return _checks().get(root, "")
+
+
+def _record_check(root: str, at: str) -> None:
+    """Record that this store was undamaged at this time. A failure only means that the next run counts more."""
+    try:
+        durable.ensure_folder(folders.state())
+        durable.replace_file(_checks_path(), [msgspec.json.encode(_checks() | {root: at})])
+    except (OSError, WriteFailed):
+        pass
+
+
+def _checks() -> dict[str, str]:
+    try:
+        return msgspec.json.decode(durable.read_file(_checks_path()), type=dict[str, str])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def _checks_path() -> str:
+    return os.path.join(folders.state(), "checked.json")
+
+
+# ── what a workspace needs on this machine ───────────────────────────────────────────────────────────
+
+
+def workspace_findings(
+    named_store: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield what is missing here, each with what to do about it. Nothing is changed."""
+
+    def warn(what: str, todo: str, session: str = "") -> Finding:
+        return Finding(store=named_store.label, level="warning", what=what, todo=todo, session=session)
+
+    for session_id, why in uncommitted(named_store.root).items():
+        yield warn(f"saved, but not committed to git yet: {why}", f"cortext stop {session_id}", session_id)
+    try:
+        manifest = load_manifest(named_store.root)
+    except CortextError as error:
+        yield warn(error.message, error.hint or "restore it from git")
+        return
+    if not manifest.version:
+        return  # not set up by init: nothing is expected
+    if shutil.which(program[0]) is None:
+        yield warn(
+            f"`{program[0]}` is not on PATH: hooks, MCP server and merge driver of this workspace cannot call it",
+            "add the folder that it is installed in to PATH, for the AI tools too",
+        )
+    yield from (warn(*found) for found in _git_findings(named_store.root))
+    missing = [path for path in manifest.files if not os.path.lexists(os.path.join(named_store.root, path))]
+    if missing:
+        names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        yield warn(
+            f"files installed by `cortext init` are missing, and with them their commands or hooks: {names}",
+            f"cortext upgrade, in {named_store.root}",
+        )
+    set_up = [tool for tool in tools if isinstance(tool, Installer) and tool.name in manifest.tools]
+    try:
+        settings_of(named_store.root)
+    except CortextError as error:
+        yield warn(error.message, error.hint or "correct or remove that file")
+        return
+    for tool in set_up:
+        if tool.detect() is not None:
+            yield from (warn(*found) for found in _tool_findings(named_store.root, tool, program))
+
+
+def _git_findings(root: str) -> Iterator[tuple[str, str]]:
+    git = Git(root)
+    if not git.is_repository():
+        return
+    if not git.config(f"{MERGE_DRIVER}.driver"):
+        yield (
+            "git has no merge driver here: conversations that two machines continue will conflict",
+            f"run any cortext command in {root}, or `cortext upgrade`",
+        )
+    if not has_attributes(root):
+        yield "its .gitattributes does not name the merge driver and the line ends", f"cortext upgrade, in {root}"
+    tracked = git.tracked_although_ignored("conversations")
+    if tracked:
+        yield (
+            f"{len(tracked)} files of conversations are ignored by git but still tracked: changes to them stay out",
+            f"git rm -r --cached {os.path.commonpath(tracked)}",
+        )
+
+
+def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
+    try:
+        missing = tool.install_settings(root, program, server=mcp_sdk.is_installed(), dry_run=True)
+    except CortextError as error:
+        yield f"{tool.title}: {error.message}", error.hint
+        return
+    if missing:
+        names = ", ".join(os.path.relpath(path, root) for path in missing)
+        yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
+        return
+    if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):
+        yield f"{tool.title} starts our MCP server, but the MCP SDK is not installed", install_hint(mcp_sdk.EXTRA)
+    for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():
+        yield f"{tool.title} does not run our hooks: {why}. Its sessions are captured only by `cortext sync`", todo

@@ -15,7 +15,6 @@ import msgspec
 
 from cortext.io import durable
 
-TIMEOUT = 2.0  # seconds for git to find the first commits
 MOST = 8  # first commits, and remotes, that are kept
 
 _URL = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*)://(?P<host>[^/]*)(?P<path>/.*)?")
@@ -92,15 +91,6 @@ def work_trees(common: str) -> list[str]:
 def is_below(folder: str, above: str) -> bool:
     """Whether a folder is another one or below it; both are absolute, or both relative to the top of a work tree."""
     return not above or f"{folder}/".startswith(f"{above}/")
-
-
-def ask_git(top: str) -> Repository:
-    """Return the repository whose work tree is this folder."""
-    from cortext.services.workspace.git import Git
-
-    git = Git(top)
-    roots = sorted(git.root_commits(TIMEOUT))[:MOST]
-    return Repository(tuple(roots), normalised_remotes(git.remote_addresses(), top))
 
 
 def normalised_remotes(addresses: Iterable[str], top: str = "") -> tuple[str, ...]:

@@ -18,13 +18,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from cortext.io import durable
+from cortext.model import clock
 from cortext.safety.environment import for_child
+from cortext.services.projects.repository import top_of
 
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
+RELEASES_TIMEOUT = 2.0  # seconds for the tags of a repository
+MOST_TAGS = 1_000  # tags that are looked at, the newest first
 LOCK_TIMEOUT = 10.0  # seconds to wait for another git process
+MERGE_DRIVER = "merge.cortext"  # the section of our merge driver in the settings of git
 STASHED = "refs/stash^3"  # untracked files are in the stash's third parent
 # Names of temporary files of `durable.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
+_VERSION = re.compile(r"\d+(?:\.\d+)*")
 _REWRITTEN = "a git hook rewrites the files of conversations"
 
 
@@ -344,3 +350,44 @@ def _explain(done: subprocess.CompletedProcess[bytes]) -> CommitResult:
     return CommitResult(
         problem=f"git refused the commit: {last[:200]}", hint="if a hook refused it, follow what it says"
     )
+
+
+def release_time(folder: str, version: str) -> str:
+    """Return when this version of the project in a folder was tagged (empty: the newest); empty if there is no tag."""
+    top = top_of(folder)
+    if not top:
+        return ""
+    form = "--format=%(creatordate:unix) %(refname:short)"
+    words = ("for-each-ref", f"--count={MOST_TAGS}", "--sort=-creatordate", form)
+    listed = Git(top).reading(*words, "refs/tags", timeout=RELEASES_TIMEOUT) or b""
+    for line in listed.decode("utf-8", "replace").splitlines():
+        made, _, name = line.partition(" ")
+        found = _VERSION.search(name)
+        if found is not None and made.isdigit() and (not version or found[0] == version):
+            return clock.from_epoch(int(made))
+    return ""
+
+
+def set_merge_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
+    """Tell this clone's git how to merge sessions; return whether that was new.
+
+    The attributes travel with the repository; this setting does not.
+    """
+    wanted = {
+        f"{MERGE_DRIVER}.name": "cortext: keeps every message of both sides",
+        f"{MERGE_DRIVER}.driver": f"{program} merge-driver %O %A %B %P",
+    }
+    new = {key: value for key, value in wanted.items() if git.config(key) != value}
+    if not dry_run:
+        for key, value in new.items():
+            git.config(key, value)
+        return any(git.config(key) == value for key, value in new.items())  # false in a read-only repository
+    return bool(new)
+
+
+def unset_merge_driver(git: Git, *, dry_run: bool = False) -> bool:
+    """Remove the setting; return whether it existed."""
+    exists = bool(git.config(f"{MERGE_DRIVER}.name") or git.config(f"{MERGE_DRIVER}.driver"))
+    if exists and not dry_run:
+        git.unset(MERGE_DRIVER)
+    return exists
