@@ -254,7 +254,7 @@ def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
         command = [program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"]
         found = user_services.install(command, tools.folder_variables())
     else:
-        found = user_services.uninstall() if uninstall else watch_service.service()
+        found = user_services.uninstall() if uninstall else user_services.service()
     process = watching.running()
     if as_json:
         fields = {"path": found.path, "installed": found.installed, "problem": found.problem}
