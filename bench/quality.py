@@ -29,6 +29,7 @@ from bench.faces import at_home
 from bench.quality_sets import TEST, Conversation, Place, Question, QuestionSet, read_set, store, with_queries
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
+from cortext.index.query import Query
 from cortext.model import tokens
 from cortext.services.library.search import Search
 from cortext.wiring.stores import Stores
@@ -123,10 +124,12 @@ def _figures(search: Search, stores: Sequence[tuple[str, Conversation]], *, exac
 
 def ask(search: Search, question: Question, root: str, *, exact: bool, deep: int = DEEP) -> Found:
     """Return what was found, best first: messages, or sessions if the question asks for one."""
-    how: dict[str, Any] = {"filters": {"workspace": root}, "exact": exact, "fresh": False}
+    filters = {"workspace": root}
     if asks_for_session(question):
-        return [(item.session.id, -1) for item in search.search(question.text, limit=min(deep, 10), **how)]
-    return [(item.session.id, item.matches[0].seq) for item in search.messages(question.text, limit=deep, **how)]
+        answer = search.search(Query(question.text, filters, limit=min(deep, 10), exact=exact), fresh=False)
+        return [(item.session.id, -1) for item in answer.hits]
+    answer = search.messages(Query(question.text, filters, limit=deep, exact=exact), fresh=False)
+    return [(item.session.id, item.matches[0].seq) for item in answer.hits]
 
 
 def in_context(questions: QuestionSet) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from bench.common import CACHE, REPO, environment, in_turns, print_table, spread
 from bench.faces import BARE, at_home, cold
 from bench.search_corpus import make, words
+from cortext.index.query import Query
 from cortext.services.library.search import Search
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.wiring.stores import Stores
@@ -115,7 +116,7 @@ def warm(search: Search, count: int) -> None:
         for number, text in enumerate(asked):
             for exact in (True, False) if number % 2 else (False, True):
                 begin = time.perf_counter()
-                search.search(text, limit=10, exact=exact)
+                search.search(Query(text, limit=10, exact=exact))
                 seconds[exact].append((time.perf_counter() - begin) * 1000)
                 time.sleep(PAUSE)
         cells = [_points(seconds[exact][WARM_UP:]) for exact in (True, False)]

@@ -18,6 +18,7 @@ from typing import IO
 from bench.common import arguments, environment, print_table, spread, texts, work_folder
 from bench.faces import at_home, home_environment, installed
 from bench.hook import Transcript
+from cortext.index.query import Query
 from cortext.wiring.stores import Stores
 
 IDLE_TARGET = 1.0  # percent of a core
@@ -42,7 +43,7 @@ def main() -> None:
             first = time.perf_counter() - started
             idle = share(process.pid, options.seconds)
             with at_home(home):
-                Stores().search().search("anything", limit=1)  # builds the index
+                Stores().search().search(Query("anything", limit=1))  # builds the index
                 measured = [until_found(talks[number % len(talks)], process.stdout) for number in range(options.rounds)]
             peak = peak_memory(process.pid)
         finally:
@@ -105,7 +106,7 @@ def until_found(talk: Transcript, watcher: IO[bytes]) -> tuple[float, float]:
     watcher.readline()
     captured = time.perf_counter() - started
     while time.perf_counter() - started < PATIENCE:
-        if any(word in str(found) for found in Stores().search().search(word, limit=1, exact=True)):
+        if any(word in str(hit) for hit in Stores().search().search(Query(word, limit=1, exact=True)).hits):
             return captured, time.perf_counter() - started
         time.sleep(0.05)  # the interval of asking
     return captured, PATIENCE

@@ -16,7 +16,7 @@ from cortext.model.session import Session
 from cortext.safety.addresses import is_address
 from cortext.services.library.listing import Row, order_filter
 from cortext.services.library.resolve import Resolver
-from cortext.services.library.search import Match, check_filters
+from cortext.services.library.search import Match, Query, check_filters
 from cortext.services.library.search_times import timestamps
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
@@ -125,8 +125,8 @@ class Library:
         """The sessions in which something was said, found by its words and (unless `exact`) by its meaning."""
         given = _texts(filters)
         check_filters(given)
-        found = self._search.search(query, filters=given, limit=limit, per_session=per_session, exact=exact)
-        return [SearchResult(self._found(item.session).session, item.matches, item.score) for item in found]
+        answer = self._search.search(Query(query, given, limit=limit, per_session=per_session, exact=exact))
+        return [SearchResult(self._found(item.session).session, item.matches, item.score) for item in answer.hits]
 
     def resolve(self, name: str) -> Session:
         """The session that is meant by its number ("014"), its id or the beginning of it, or words of its title."""

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from cortext.index.query import Query
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
@@ -26,12 +27,13 @@ WORDS = [*_COMMON, *(f"{first}{second}" for first in _COMMON for second in _COMM
 UPDATE = "from cortext.wiring.stores import Stores; Stores().search().refresh(patient=True)"
 READER = """
 import sys, time
+from cortext.index.query import Query
 from cortext.wiring.stores import Stores
 search = Stores().search()
 asked = 0
 while not __import__("os").path.exists(sys.argv[1]):
     for text in ("heron river", "retry budget engine", "nothing of the kind"):
-        for found in search.search(text, limit=5):
+        for found in search.search(Query(text, limit=5)).hits:
             assert found.matches and found.matches[0].snippet
         asked += 1
 print(asked)
@@ -107,10 +109,13 @@ def _everything(world: World) -> tuple[int, int, list[set[tuple[str, int]]], lis
     there = search._engine.generation()
     assert there is not None
     exact = [
-        {(found.session.id, found.matches[0].seq) for found in search.messages(text, limit=5_000, exact=True)}
+        {
+            (found.session.id, found.matches[0].seq)
+            for found in search.messages(Query(text, limit=5_000, exact=True)).hits
+        }
         for text in ASKED
     ]
-    meant = [{found.session.id for found in search.search(text, limit=500)} for text in ASKED]
+    meant = [{found.session.id for found in search.search(Query(text, limit=500)).hits} for text in ASKED]
     alive = {key for key, _ in there.state.connection.execute("SELECT key, 0 FROM session")}
     vectors = there.meaning(search.status().model).vectors()
     owners = [number for segment in vectors.segments for number in segment.owners.tolist() if number >> 32 in alive]
@@ -144,7 +149,7 @@ def crowd(folder: Path, messages: int, readers: int) -> int:
     for process, (_, error) in zip(processes, ended, strict=True):
         assert process.returncode == 0, error.decode("utf-8", "replace")
     search = world.search()
-    assert search.refresh()  # no process holds the lock
+    assert search.refresh().is_current  # no process holds the lock
     status = search.status()
     assert not status.behind
     assert status.messages == 100 + max(1, messages // 500) * 500

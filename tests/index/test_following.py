@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from cortext.index.query import Query
 from cortext.index.search import engine, keyword_writer, rank, reading, update
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
@@ -201,12 +202,12 @@ def test_a_query_reads_only_the_messages_that_it_ranks_and_each_once(world: Worl
         mock.patch.object(picking, "picked", autospec=True, side_effect=picking.picked) as read,
         mock.patch.object(picking, "around", autospec=True, side_effect=picking.around) as shown,
     ):
-        assert len(search.search("heron", limit=2, per_session=1)) == 2
+        assert len(search.search(Query("heron", limit=2, per_session=1)).hits) == 2
     places = [(call.args[2], number) for call in read.call_args_list for number in call.args[4]]
     assert len(places) == len(set(places)) <= rank.BEST < 2 * 80
     assert shown.call_count == 2, "neighbours are read only for what is shown"
     with mock.patch.object(reading, "messages", side_effect=AssertionError("read a whole session")):
-        assert len(search.search("heron engine", limit=3)) == 3
+        assert len(search.search(Query("heron engine", limit=3)).hits) == 3
 
 
 def test_a_damaged_session_is_found_by_its_readable_messages(world: World) -> None:
@@ -218,6 +219,9 @@ def test_a_damaged_session_is_found_by_its_readable_messages(world: World) -> No
 
 
 def test_a_new_process_finds_the_session(world: World) -> None:
-    code = "from cortext.wiring.stores import Stores; print(Stores().search().search('heron')[0].session.id)"
+    code = (
+        "from cortext.index.query import Query; from cortext.wiring.stores import Stores; "
+        "print(Stores().search().search(Query('heron')).hits[0].session.id)"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "birds"

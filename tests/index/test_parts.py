@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from cortext.embedding import build
 from cortext.errors import ConfigError, ModelUnreachable
 from cortext.index.database import connect
+from cortext.index.query import Query
 from cortext.index.search import clusters, meaning
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
@@ -410,13 +411,13 @@ def test_a_configured_model_embeds_everything_again(
     monkeypatch.setenv("CORTEXT_SEARCH_MODEL", "openai/letters")
     monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", endpoint)
     search = world.search()
-    assert search.search("aaaa")[0].session.id == "one"  # answered with the old model's vectors
-    assert search.more_to_do
+    assert search.search(Query("aaaa")).hits[0].session.id == "one"  # answered with the old model's vectors
+    assert search.refresh().has_more
     assert _Endpoint.inputs == []
     search.refresh(patient=True)
     assert (search.status().model, search.status().embedded) == ("openai/letters", 2)
     assert "Zx9Zx9" not in " ".join(_Endpoint.inputs)
-    assert search.search("aaaa")[0].session.id == "one"
+    assert search.search(Query("aaaa")).hits[0].session.id == "one"
     assert _Endpoint.inputs[-1] == "aaaa"
     assert len(list(world.cache().glob("*/vectors/*"))) == 1  # the old model's vectors are gone
     monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", "http://127.0.0.1:9/v1")
@@ -424,8 +425,9 @@ def test_a_configured_model_embeds_everything_again(
     with pytest.raises(ModelUnreachable):
         world.search().refresh(patient=True)
     search = world.search()
-    assert search.search("cccc")[0].session.id == "two"  # by its words
-    assert "matched by keywords only" in search.trouble
+    answer = search.search(Query("cccc"))
+    assert answer.hits[0].session.id == "two"  # by its words
+    assert "matched by keywords only" in answer.meaningless
 
 
 def test_an_unknown_model_is_refused() -> None:

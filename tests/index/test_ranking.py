@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.index.query import Query
 from cortext.index.search import rank, trees
 from cortext.index.search.arrays import np
 from cortext.index.search.asked import asked
@@ -223,17 +224,17 @@ def test_before_the_release_means_before_the_tag(world: World, monkeypatch: pyte
         message = Message(role="user", content=text, timestamp=f"2024-{month}-10T10:00:00Z")
         world.store.append(f"deploy-{month}", message)
     search = world.search()
-    search.search("why did the deployment break before the release")
-    assert note_of(search, "").startswith('"before the release" is not understood as a time: no tag here')
+    answer = search.search(Query("why did the deployment break before the release"))
+    assert note_of(answer, "").startswith('"before the release" is not understood as a time: no tag here')
     for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
         monkeypatch.setenv(name, "2024-05-01T10:00:00Z")
     who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
     for words in (["init", "-q"], [*who, "commit", "-q", "--allow-empty", "-m", "x"], ["tag", "v1.0"], ["tag", "x"]):
         subprocess.run(["git", *words], cwd=world.root, check=True)
     for text, first in (("before the release", "deploy-01"), ("after v1.0", "deploy-09")):
-        found = search.search(f"why did the deployment break {text}")
-        assert found[0].session.id == first and "date" in found[0].matches[0].why
-        assert search.unclear == ""
+        answer = search.search(Query(f"why did the deployment break {text}"))
+        assert answer.hits[0].session.id == first and "date" in answer.hits[0].matches[0].why
+        assert answer.unclear == ""
 
 
 def test_filters_quotes_and_signs_are_no_part_of_the_question() -> None:
@@ -264,8 +265,9 @@ def test_a_question_with_nothing_but_a_time_asks_for_that_time() -> None:
 def test_what_was_found_only_by_its_time_says_so(world: World) -> None:
     world.talk("now", "The cache is full again.")
     for text in ("what did we do today", "qu'avons-nous fait aujourd'hui", "after:today"):
-        assert [match.why for item in world.search().search(text) for match in item.matches] == [("date",)], text
-    assert world.search().search("role:user")[0].matches[0].why == ()
+        hits = world.search().search(Query(text)).hits
+        assert [match.why for hit in hits for match in hit.matches] == [("date",)], text
+    assert world.search().search(Query("role:user")).hits[0].matches[0].why == ()
 
 
 def test_a_date_that_no_message_has_is_not_missing(world: World) -> None:
@@ -273,10 +275,11 @@ def test_a_date_that_no_message_has_is_not_missing(world: World) -> None:
     at = "2024-01-10T10:00:00Z"
     world.store.append("cache", Message(role="user", content="The cache is full again.", timestamp=at))
     search = world.search()
-    assert search.search("cache in January 2024")[0].matches[0].why[-1] == "date"
-    assert note_of(search, "cache in January 2024") == ""
-    search.search("cache zebra in January 2024")
-    assert "zebra" in note_of(search, "") and "January" not in note_of(search, "")
+    answer = search.search(Query("cache in January 2024"))
+    assert answer.hits[0].matches[0].why[-1] == "date"
+    assert note_of(answer, "cache in January 2024") == ""
+    answer = search.search(Query("cache zebra in January 2024"))
+    assert "zebra" in note_of(answer, "") and "January" not in note_of(answer, "")
 
 
 def test_function_words_of_other_languages_are_not_searched_for() -> None:
@@ -317,7 +320,7 @@ def test_a_title_counts_among_many_messages_with_the_word(world: World) -> None:
     world.talk("talk", *("The heron stands in the pond.", "I see.", "It waits.", "So do I.") * 120)
     world.talk("named", "When does the heron count start?", "At dawn, by the lake.", title="Heron census")
     world.talk("only-named", "When do we start?", "At dawn, by the lake.", title="Bird census")
-    found = {item.session.id: item for item in world.search().search("heron census")}
+    found = {item.session.id: item for item in world.search().search(Query("heron census")).hits}
     assert next(iter(found)) == "named"
     assert "title" in found["named"].matches[0].why
     assert found["only-named"].matches[0].why == ("title",)
@@ -326,7 +329,7 @@ def test_a_title_counts_among_many_messages_with_the_word(world: World) -> None:
 @pytest.mark.req("FIND-06")
 def test_a_hit_next_to_another_hit_is_shown(world: World) -> None:
     world.talk("one", "Which retry limit do we want for the payment service?", "The retry limit is seven.", "Noted.")
-    matches = world.search().search("retry limit payment")[0].matches
+    matches = world.search().search(Query("retry limit payment")).hits[0].matches
     assert {match.seq for match in matches} == {0, 1}
     assert {match.why for match in matches} == {("words", "meaning")}
 
@@ -334,7 +337,7 @@ def test_a_hit_next_to_another_hit_is_shown(world: World) -> None:
 @pytest.mark.req("FIND-06")
 def test_a_message_beside_a_hit_says_so(world: World) -> None:
     world.talk("one", "xx", "Does the walrus sleep on ice?", "Mostly so, qqzz.")
-    found = world.search().messages("walrus")
+    found = world.search().messages(Query("walrus")).hits
     assert found[0].matches[0].why[0] == "words"
     assert {item.matches[0].why for item in found[1:]} <= {("neighbour",), ("meaning",)}
 
@@ -346,7 +349,7 @@ def test_the_time_named_in_a_question_comes_first_and_hides_nothing(world: World
         world.store.create(Session(id=name))
         text = f"The deployment broke because disk number {month} was full."
         world.store.append(name, Message(role="user", content=text, timestamp=f"2024-{month}-10T10:00:00Z"))
-    found = world.search().search("why did the deployment break in March 2024")
+    found = world.search().search(Query("why did the deployment break in March 2024")).hits
     assert found[0].session.id == "deploy-03"
     assert "date" in found[0].matches[0].why
     assert {item.session.id for item in found} == {"deploy-01", "deploy-03", "deploy-05"}
@@ -365,16 +368,18 @@ def test_what_somebody_decided_comes_first_with_or_without_the_name(world: World
     )
     world.talk("logs", *logs, "Decided: the logs are JSON, one object per line, in logs.py.", "logs.py is written.")
     search = world.search()
-    assert search.messages("was hat Bob zu den Logs gesagt")[0].matches[0].seq == 2 and search.missing == []
+    answer = search.messages(Query("was hat Bob zu den Logs gesagt"))
+    assert answer.hits[0].matches[0].seq == 2 and answer.missing == []
     for text in ("what did Alice decide about the cache", "was hat Alice zum Cache entschieden"):
-        found = [item.session.id for item in search.search(text)]
+        answer = search.search(Query(text))
+        found = [item.session.id for item in answer.hits]
         assert found[0] == "alice" and found[-1] == "other", "the name alone is no answer"
-        assert not search.by_meaning
+        assert not answer.is_only_near
     named, unnamed = (world.find(f"what did {who} decide about the cache") for who in ("Zoe", "we"))
     assert named == unnamed and set(named[:2]) == {"alice", "bob"}
-    search.search("what did Zoe decide about the cache")
-    assert not search.by_meaning
-    assert "Zoe" in note_of(search, "")
+    answer = search.search(Query("what did Zoe decide about the cache"))
+    assert not answer.is_only_near
+    assert "Zoe" in note_of(answer, "")
 
 
 def test_a_decision_comes_before_talk_about_it(world: World) -> None:
@@ -423,9 +428,10 @@ def test_what_a_part_of_a_word_or_a_typo_stands_for_has_its_meaning(world: World
     world.talk("limit", "The role heron had a connection limit of 5; it is 50 now.", "Good.")
     world.talk("deploy", "The deployment is broken again.", "The certificate of the registry had expired.")
     search = world.search()
-    best = search.messages(text)[0]
+    answer = search.messages(Query(text))
+    best = answer.hits[0]
     assert best.session.id == ("limit" if "limit" in text else "deploy") and "words" in best.matches[0].why
-    assert not search.by_meaning
+    assert not answer.is_only_near
 
 
 @pytest.mark.parametrize(
@@ -435,11 +441,12 @@ def test_a_question_with_a_phrase_that_nobody_said_is_answered_without_the_quote
     world.talk("mouse", "Button 3 refers to the scroll wheel of the mouse.", "Yes, to its click.")
     world.talk("pond", "The pond is frozen.", "And the herons?")
     search = world.search()
-    for found in (search.search(text), search.messages(text)):
-        assert found[0].session.id == "mouse"
-        assert search.by_meaning and "No message contains" in note_of(search, text)
-    assert search.search(text, exact=True) == []
-    assert search.search("herons")[0].session.id == "pond" and not search.by_meaning, "and the next query is not"
+    for answer in (search.search(Query(text)), search.messages(Query(text))):
+        assert answer.hits[0].session.id == "mouse"
+        assert answer.is_only_near and "No message contains" in note_of(answer, text)
+    assert search.search(Query(text, exact=True)).hits == []
+    answer = search.search(Query("herons"))
+    assert answer.hits[0].session.id == "pond" and not answer.is_only_near, "and the next query is not"
 
 
 @pytest.mark.parametrize(
@@ -447,15 +454,16 @@ def test_a_question_with_a_phrase_that_nobody_said_is_answered_without_the_quote
 )
 def test_what_is_only_quoted_or_required_is_found_or_not(world: World, text: str) -> None:
     world.talk("mouse", "Button 3 refers to the scroll wheel of the mouse.", "Yes, to its click.")
-    assert world.search().search(text) == []
+    assert world.search().search(Query(text)).hits == []
 
 
 def test_two_letters_may_be_wrong_in_a_long_word(world: World) -> None:
     world.talk("one", "The authentication fails after an hour.")
     world.talk("two", "The pond is frozen.")
     search = world.search()
-    assert search.search("authentcaton")[0].session.id == "one"
-    assert not search.by_meaning
+    answer = search.search(Query("authentcaton"))
+    assert answer.hits[0].session.id == "one"
+    assert not answer.is_only_near
 
 
 def test_what_a_tool_returned_counts_less_than_what_was_said(world: World) -> None:
@@ -530,8 +538,9 @@ def test_vectors_of_an_older_table_are_replaced(world: World, monkeypatch: pytes
         old.setattr("cortext.index.search.models.BUILT_IN", "built-in/static-256-1")
         assert world.find("repairing a vehicle motor")[0] == "cars"
     search = world.search()
-    assert search.search("repairing a vehicle motor")[0].session.id == "cars"
-    assert (search.trouble, search.status().model) == ("", BUILT_IN)
+    answer = search.search(Query("repairing a vehicle motor"))
+    assert answer.hits[0].session.id == "cars"
+    assert (answer.meaningless, search.status().model) == ("", BUILT_IN)
     (folder,) = (path for path in world.cache().iterdir() if path.is_dir())
     state = State(str(folder))
     assert state.models() == [BUILT_IN]

@@ -19,6 +19,7 @@ from unittest import mock
 import pytest
 
 from cortext.errors import WriteFailed
+from cortext.index.query import Query
 from cortext.index.search import clusters, generation, keyword_writer, meaning, state, update
 from cortext.index.search.keyword_writer import KeywordWriter
 from cortext.io import durable
@@ -226,8 +227,10 @@ def test_without_a_model_there_is_nothing_left_to_embed(world: World, monkeypatc
     assert world.find("heron")  # with vectors
     monkeypatch.setenv("CORTEXT_SEARCH_MODEL", "none")
     search = world.search()
-    assert {found.session.id for found in search.search("heron")} == {f"s{number}" for number in range(SESSIONS)}
-    assert not search.more_to_do
+    assert {hit.session.id for hit in search.search(Query("heron")).hits} == {
+        f"s{number}" for number in range(SESSIONS)
+    }
+    assert not search.refresh().has_more
     search.rebuild()
     status = world.search().status()
     assert (status.embedded, status.behind) == (0, False)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import UsageError
+from cortext.index.query import Query
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.finder import typed
@@ -61,7 +62,7 @@ def test_a_message_without_words_is_not_shown_beside_the_answer(world: World) ->
     world.talk("pull", asked, title="Resume flags conflicts")
     world.store.append("pull", Message(role="assistant", parts=[Part("thinking", text="resume, conflicts")]))
     world.store.append("pull", *(Message(role="assistant", content=f"step {number} of resume") for number in range(60)))
-    found = world.search().search("why does resume flag conflicts")[0]
+    found = world.search().search(Query("why does resume flag conflicts")).hits[0]
     assert found.matches[0].snippet == asked
     assert len(found.matches) > 1 and all(match.snippet for match in found.matches)
 
@@ -71,7 +72,7 @@ def test_queries_find_the_expected_session(world: World) -> None:
     search = world.search()
     wrong = []
     for text, best in CASES:
-        found = search.search(text, exact=best is None)  # without `exact`, some meaning is always near
+        found = search.search(Query(text, exact=best is None)).hits  # without `exact`, some meaning is always near
         first = found[0].session.id if found else None
         if first != best:
             wrong.append((text, first, best))
@@ -88,7 +89,7 @@ def test_a_session_is_found_by_meaning_without_a_common_word(world: World) -> No
 
 @pytest.mark.req("FIND-02")
 def test_a_match_has_highlights_and_neighbours(world: World) -> None:
-    match = world.search().search("250 tries")[0].matches[0]
+    match = world.search().search(Query("250 tries")).hits[0].matches[0]
     assert (match.seq, match.role) == (1, "assistant")
     assert {match.snippet[start:end] for start, end in match.highlights} >= {"tries", "250"}
     assert match.before.startswith("How often")
@@ -97,13 +98,13 @@ def test_a_match_has_highlights_and_neighbours(world: World) -> None:
 
 
 def test_unspaced_characters_are_highlighted(world: World) -> None:
-    match = world.search().search("全文検索")[0].matches[0]
+    match = world.search().search(Query("全文検索")).hits[0].matches[0]
     assert "全文検索" in {match.snippet[start:end] for start, end in match.highlights}
 
 
 def test_a_long_message_is_shown_around_the_match(world: World) -> None:
     world.talk("long", "filler words " * 4000 + "the zebra crossed here " + "more filler " * 4000)
-    match = world.search().search("zebra crossed")[0].matches[0]
+    match = world.search().search(Query("zebra crossed")).hits[0].matches[0]
     assert "zebra crossed" in match.snippet
     assert len(match.snippet) < 260
     assert match.snippet.startswith("…")
@@ -152,21 +153,21 @@ def test_filters_leave_room_for_what_is_near_in_meaning(world: World) -> None:
     )
     search = world.search()
     for filters in ("role:user", "after:2024-01 before:2024-12"):
-        found = search.messages(f"repairing a vehicle {filters}", limit=3)
+        found = search.messages(Query(f"repairing a vehicle {filters}", limit=3)).hits
         assert [item.matches[0].snippet for item in found][:1] == ["The car has an old motor."], filters
 
 
 @pytest.mark.req("FIND-01", "FIND-03")
 def test_repeated_filters_see_what_changed(world: World) -> None:
     search = world.search()
-    assert [found.session.id for found in search.search("heron type:learn")] == ["birds"]
+    assert [found.session.id for found in search.search(Query("heron type:learn")).hits] == ["birds"]
     world.talk("more", "One more heron", type="learn")
-    assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
-    assert search.search("heron type:debug") == []
+    assert {found.session.id for found in search.search(Query("heron type:learn")).hits} == {"birds", "more"}
+    assert search.search(Query("heron type:debug")).hits == []
     world.search().rebuild()  # by another process: the keys change
-    assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
+    assert {found.session.id for found in search.search(Query("heron type:learn")).hits} == {"birds", "more"}
     world.store.delete("birds")
-    assert [found.session.id for found in search.search("heron type:learn")] == ["more"]
+    assert [found.session.id for found in search.search(Query("heron type:learn")).hits] == ["more"]
 
 
 def test_filters_alone_list_the_newest_messages(world: World) -> None:
@@ -215,16 +216,16 @@ def test_a_session_that_is_left_out_is_read_once_until_it_changes(
     monkeypatch.setattr(Listing, "messages", lambda *_: pytest.fail("a whole session was decoded"))
     search = world.search()
     for _ in range(3):
-        assert search.search("heron fish", leave_out=["birds"]) == []
+        assert search.search(Query("heron fish", leave_out=["birds"])).hits == []
     assert outlined == ["birds"]
     world.talk("birds", "A heron eats fish.")
     world.store.create(Session(id="fork"))
     world.store.append("fork", *world.store.read("birds"))
-    assert search.search("heron fish", leave_out=["birds"]) == [] and outlined == ["birds", "birds"]
+    assert search.search(Query("heron fish", leave_out=["birds"])).hits == [] and outlined == ["birds", "birds"]
 
 
 def test_messages_returns_one_match_per_result(world: World) -> None:
-    found = world.search().messages("retry payment status", limit=3)
+    found = world.search().messages(Query("retry payment status", limit=3)).hits
     assert [len(item.matches) for item in found] == [1] * len(found)
     assert found[0].score == max(item.score for item in found)
 
@@ -236,8 +237,8 @@ def test_a_little_of_a_question_is_not_an_answer(world: World) -> None:
     search = world.search()
 
     def asked(text: str, *, exact: bool = False) -> tuple[bool, list[str]]:
-        search.search(text, exact=exact)
-        return search.by_meaning, search.missing
+        answer = search.search(Query(text, exact=exact))
+        return answer.is_only_near, list(answer.missing)
 
     assert asked("volcano eruption file") == (True, ["volcano", "eruption"])
     assert asked("open the file") == (False, [])
@@ -258,7 +259,7 @@ def test_similar_sessions_are_found_without_the_session_itself(world: World) -> 
     world.talk("birds-too", "Does a stork catch fish in the river as a heron does?", "Yes, storks stand in rivers too.")
     search = world.search()
     search.refresh()
-    row = next(found.session for found in search.search("birds", limit=9) if found.session.id == "birds")
+    row = next(found.session for found in search.search(Query("birds", limit=9)).hits if found.session.id == "birds")
     similar = [found.session.id for found in search.similar(row)]
     assert similar[0] == "birds-too" and "birds" not in similar
 
@@ -277,8 +278,8 @@ def test_no_query_is_an_error(world: World) -> None:
     search.refresh()
     for text in HOSTILE:
         for exact in (False, True):
-            assert isinstance(search.search(text, exact=exact, fresh=False), list)
-    assert search.search("heron")[0].session.id == "birds"
+            assert isinstance(search.search(Query(text, exact=exact), fresh=False).hits, list)
+    assert search.search(Query("heron")).hits[0].session.id == "birds"
 
 
 @pytest.mark.req("FIND-02")
@@ -286,6 +287,6 @@ def test_hostile_contents_are_indexed_as_text(world: World) -> None:
     nasty = "\x1b[31mred\x1b[0m \x00 \u202e wombat " + "A" * 100_000 + " \ud800 " + "{" * 5000
     world.store.create(Session(id="nasty", title="\x1b]0;owned\x07"))
     world.store.append("nasty", Message(role="user", content=nasty))
-    match = world.search().search("wombat")[0].matches[0]
+    match = world.search().search(Query("wombat")).hits[0].matches[0]
     assert "wombat" in match.snippet
     match.snippet.encode("utf-8")  # a lone surrogate would raise

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cortext.index.query import Query
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.library.search import Found, Search
+from cortext.services.library.search import Search, SessionHit
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
@@ -39,7 +40,7 @@ class World:
 
     def find(self, text: str, **how: object) -> list[str]:
         """Return the ids of the sessions found."""
-        return [found.session.id for found in self.search().search(text, **how)]  # type: ignore[arg-type]
+        return [found.session.id for found in self.search().search(Query(text, **how)).hits]  # type: ignore[arg-type]
 
     def cache(self) -> Path:
         """Return the folder of the index."""
@@ -48,8 +49,8 @@ class World:
 
 def answers(search: Search, *questions: str) -> list[list[tuple[str, float, list[tuple[int, str, float]]]]]:
     """Return everything that was found, in comparable form."""
-    return [[_plain(found) for found in search.search(question)] for question in questions]
+    return [[_plain(found) for found in search.search(Query(question)).hits] for question in questions]
 
 
-def _plain(found: Found) -> tuple[str, float, list[tuple[int, str, float]]]:
+def _plain(found: SessionHit) -> tuple[str, float, list[tuple[int, str, float]]]:
     return found.session.id, found.score, [(match.seq, match.snippet, match.score) for match in found.matches]

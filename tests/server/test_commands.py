@@ -184,7 +184,7 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
     context = Context(str(folder), lambda: None)
     calls: list[tuple[str, dict[str, object]]] = [("list_sessions", {}), ("search_sessions", {"query": "herons dawn"})]
     for tool, arguments in [*calls, *calls]:
-        text, data, _ = tools.call(context, tool, arguments)
+        text, data, *_ = tools.call(context, tool, arguments)
         assert "001-plan-herons" in text and "Sessions are missing: no answer from" in text and data["missing"], tool
     assert "herons at dawn" in tools.call(context, "get_session", {"id": "001-plan-herons"}).text
     with pytest.raises(StoreUnreachable):
@@ -262,7 +262,7 @@ def test_resuming_without_the_server_lists_the_rest_and_says_so(
     assert WorkspaceStore(str(folder)).get("001-plan-herons").origin.tool == ""
 
     context = Context(str(folder), lambda: None)
-    listed, data, _ = tools.call(context, "resume_session", {})
+    listed, data, *_ = tools.call(context, "resume_session", {})
     assert gone in listed and "001-plan-herons" in listed and data["missing"]
     for name in ("herons", "nothing-like-it"):
         with pytest.raises(StoreUnreachable):

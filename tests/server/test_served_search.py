@@ -9,6 +9,7 @@ import pytest
 from cortext.agents.assistant.build import bot_updates, build_assistant
 from cortext.errors import SessionNotFound
 from cortext.faces.cortext.commands._which import which, which_row
+from cortext.index.query import Query
 from cortext.model.message import Message
 from cortext.model.order import ORDER, TAG, event
 from cortext.model.session import Change, Origin, Session
@@ -44,14 +45,14 @@ def test_words_and_meaning_are_found_on_the_server(
     add_session(stores, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
     add_session(stores, "money", "the invoice was paid from the wrong bank account")
     search = stores.search()
-    [found] = search.search("sailor boat", limit=1)
+    [found] = search.search(Query("sailor boat", limit=1)).hits
     assert found.matches[0].why == ("words",)
     [match] = found.matches[:1]
     assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
     assert [match.snippet[start:end] for start, end in match.highlights] == ["sailor", "boat"]
     # No word in common, only the meaning.
-    assert [item.session.id for item in search.search("ships on the ocean water", limit=1)] == ["ocean"]
-    assert [item.session.id for item in search.messages("payment of a bill", limit=1)] == ["money"]
+    assert [item.session.id for item in search.search(Query("ships on the ocean water", limit=1)).hits] == ["ocean"]
+    assert [item.session.id for item in search.messages(Query("payment of a bill", limit=1)).hits] == ["money"]
     assert isinstance(search, ServedSearch)
 
 
@@ -60,10 +61,10 @@ def test_search_filters_apply_on_the_server(stores: Stores) -> None:
     add_session(stores, "ocean", "the sailor steered his boat")
     search = stores.search()
     for matching in ("type:debug", "role:user", "after:2026-04", "before:2026-06", "workspace:home", "status:active"):
-        assert [found.session.id for found in search.search(f"sailor {matching}")] == ["ocean"], matching
+        assert [found.session.id for found in search.search(Query(f"sailor {matching}")).hits] == ["ocean"], matching
     for excluding in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
-        assert search.search(f"sailor {excluding}") == [], excluding
-    assert search.search("sailor", leave_out={"ocean"}) == []
+        assert search.search(Query(f"sailor {excluding}")).hits == [], excluding
+    assert search.search(Query("sailor", leave_out={"ocean"})).hits == []
 
 
 @pytest.mark.req("STORE-14")
@@ -95,7 +96,7 @@ def test_better_matches_that_a_filter_rejects_take_no_room(
         "project:/src/quiet",
         "+neither",
     ):
-        found = search.search(f"sailor boat {words}", limit=1, exact=True)
+        found = search.search(Query(f"sailor boat {words}", limit=1, exact=True)).hits
         assert [item.session.id for item in found] == ["quiet"], words
 
 
@@ -141,12 +142,12 @@ def test_the_vectors_of_a_session_are_computed_once(stores: Stores) -> None:
     needs_vectors()
     add_session(stores, "ocean", "the sailor steered his boat", "and was glad")
     for _ in range(3):
-        stores.search().search("sailor")
+        stores.search().search(Query("sailor"))
     store = stores.home_store().store
     assert isinstance(store, PostgresStore)
     assert len(list(store.annotations("ocean"))) == 2
     store.append("ocean", Message(role="user", content="a third message"))
-    stores.search().search("sailor")
+    stores.search().search(Query("sailor"))
     assert len(list(store.annotations("ocean"))) == 3
 
 

@@ -213,16 +213,15 @@ class Commands:
         """`/search WORDS`."""
         if not rest:
             return Answer("No search words were given. Use /search WORDS")
-        from cortext.services.library.search import note_of
+        from cortext.services.library.search import Query, note_of
 
         hits = []
         search = self._assistant.search()
         with search.listing.partly() as missing:
             known = self._assistant.knows(chat)
-            results = search.search(rest, limit=8, per_session=1, among=known)
-            reasons, damaged = [error.message for error in missing.values()], search.damaged(known)
-            gone = incomplete_line(reasons, is_current=search.is_current, damaged=damaged)
-        for found in results:
+            answer = search.search(Query(rest, limit=8, per_session=1, among=known))
+            gone = answer._replace(away=missing).incomplete
+        for found in answer.hits:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
@@ -233,7 +232,7 @@ class Commands:
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
             return Answer(f"Nothing found for: {rest}", above=gone)
-        return Answer(above=" ".join(filter(None, [gone, note_of(search, rest)])), hits=hits)
+        return Answer(above=" ".join(filter(None, [gone, note_of(answer, rest)])), hits=hits)
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""

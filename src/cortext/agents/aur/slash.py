@@ -17,6 +17,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.pager import page
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
+from cortext.index.query import Query
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -241,17 +242,16 @@ def _fork(context: Context, argument: str) -> None:
 def _search(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("no search words were given", hint="for example /search retry budget")
-    found = context.opened.stores.search().search(
-        argument, limit=8, per_session=1, leave_out={context.opened.session.id}
-    )
-    if not found:
+    query = Query(argument, limit=8, per_session=1, leave_out={context.opened.session.id})
+    hits = context.opened.stores.search().search(query).hits
+    if not hits:
         print("Nothing found.")
-    for hit in found:
+    for hit in hits:
         row = hit.session
         print(f"{paint(terminal.line(row.name), 'bold')}  {paint(terminal.line(row.id), 'cyan')}")
         for match in hit.matches:
             print(f"  {terminal.line(match.role)} #{match.seq}: {_highlighted(match.snippet, match.highlights)}")
-    if found:
+    if hits:
         print(paint("Read one with: cortext show ID. Continue one of aur's with: aur spawn --resume ID", "dim"))
 
 

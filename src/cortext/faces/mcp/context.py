@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 
 from cortext.faces.mcp.pages import SMALLEST_BUDGET
-from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing, incomplete_line
 from cortext.services.library.recall import Recall
-from cortext.services.library.search import Search
+from cortext.services.library.search import Search, Updated
 from cortext.wiring.stores import Stores
 
 BACKGROUND_INTERVAL = 600.0  # seconds between two background processes
@@ -26,9 +26,8 @@ class Context:
         self.stores: Stores
         self.listing: Listing
         self._search: Search | None = None
-        self.is_current = True  # whether everything was indexed when this call searched
+        self._updated: Updated | None = None  # how far the index is, if this call searched
         self.problem = ""  # what is wrong with the session that this call read
-        self._searched = False  # whether this call searched
         self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
         self.cited: dict[str, str] = {}  # the store of each session that was quoted: a clone has the same id
         self._started_at = -BACKGROUND_INTERVAL
@@ -46,7 +45,7 @@ class Context:
             self.listing.partial = True
             self._search = None
             self._locations = locations
-        self.is_current, self._searched, self.problem = True, False, ""
+        self._updated, self.problem = None, ""
         for listing in self._listings():
             listing.missing.clear()
         self.listing.refresh()
@@ -67,10 +66,12 @@ class Context:
         found = [error.message for listing in self._listings() for error in listing.missing.values()]
         return list(dict.fromkeys(found))
 
-    @property
-    def damaged(self) -> int:
-        """How many of the sessions that this call searched are damaged."""
-        return self._search.damaged() if self._searched and self._search is not None else 0
+    def incomplete(self, damaged: int | None) -> str:
+        """Return why the answer to this call may lack something; None damaged sessions: of all that it searched."""
+        if damaged is None:
+            damaged = self._search.damaged() if self._updated is not None and self._search is not None else 0
+        is_current = self._updated is None or self._updated.is_current
+        return incomplete_line(self.missing, is_current=is_current, damaged=damaged)
 
     @property
     def budget(self) -> int:
@@ -87,6 +88,6 @@ class Context:
         if self._search is None:
             self._search = self.stores.search()
             self._search.listing.partial = True
-        self.is_current, self._searched = self._search.refresh(), True
-        self._finish_later(self._search.more_to_do)
+        self._updated = self._search.refresh()
+        self._finish_later(self._updated.has_more)
         return self._search

@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import CortextError
-from cortext.faces.mcp.pages import Answer
+from cortext.faces.mcp.pages import ToolAnswer
 from cortext.faces.terminal.background import index_later
 from cortext.services.workspace import mcp_sdk
 
@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
     folder = os.getcwd()
     context: Context | None = None
 
-    def call(name: str, arguments: dict[str, Any], client: str) -> Answer:
+    def call(name: str, arguments: dict[str, Any], client: str) -> ToolAnswer:
         # Built in the thread that uses it.
         nonlocal context
         from cortext.faces.mcp.context import Context

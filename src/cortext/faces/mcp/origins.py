@@ -8,7 +8,7 @@ from cortext.errors import UsageError
 from cortext.faces.mcp import calls
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
-from cortext.faces.mcp.pages import Answer, Json, cursor_at, fenced, fit, index_of
+from cortext.faces.mcp.pages import Json, ToolAnswer, cursor_at, fenced, fit, index_of
 from cortext.services.library.recall import without_secrets
 from cortext.services.origin.history import History, locate_inside
 from cortext.services.origin.json_views import commit_json, origin_json, touch_json
@@ -19,7 +19,7 @@ from cortext.services.origin.written import Library
 READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
 
 
-def why_line(context: Context, given: calls.WhyLine) -> Answer:
+def why_line(context: Context, given: calls.WhyLine) -> ToolAnswer:
     """Return the conversation behind a line, a file or a commit."""
     if bool(given.file) == bool(given.commit):
         raise UsageError("give either a file or a commit", hint="provide 'file' (and 'line'), or 'commit'")
@@ -40,11 +40,11 @@ def why_line(context: Context, given: calls.WhyLine) -> Answer:
     data["origins"] = page.rows
     if not page.texts:
         reason = f": {data['why_not']}" if data["why_not"] else ""
-        return Answer(f"{on_one_line(what)}: {NOT_KNOWN.lower()}{reason}.", data)
-    return Answer(fenced(f"{on_one_line(what)} comes from:", page.texts, READ_ON), data)
+        return ToolAnswer(f"{on_one_line(what)}: {NOT_KNOWN.lower()}{reason}.", data)
+    return ToolAnswer(fenced(f"{on_one_line(what)} comes from:", page.texts, READ_ON), data)
 
 
-def touched_file(context: Context, given: calls.TouchedFile) -> Answer:
+def touched_file(context: Context, given: calls.TouchedFile) -> ToolAnswer:
     """Return the conversations that used a file."""
     history, path = _inside(context, given.file)
     found = touched(_library(context), os.path.join(history.top, path))
@@ -52,11 +52,13 @@ def touched_file(context: Context, given: calls.TouchedFile) -> Answer:
     page = fit(found, index_of(given.cursor), _touch_entry, context.budget)
     data = {"results": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
-        return Answer(f"No stored conversation touched {on_one_line(path)}.", data)
+        return ToolAnswer(f"No stored conversation touched {on_one_line(path)}.", data)
     below = READ_ON
     if page.next_index >= 0:
         below += f' There are more: call again with cursor "{page.next_index}".'
-    return Answer(fenced(f"Conversations that touched {on_one_line(path)}, the latest first:", page.texts, below), data)
+    return ToolAnswer(
+        fenced(f"Conversations that touched {on_one_line(path)}, the latest first:", page.texts, below), data
+    )
 
 
 def _library(context: Context) -> Library:

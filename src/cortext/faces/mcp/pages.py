@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Json = dict[str, Any]
 
 
-class Answer(NamedTuple):
+class ToolAnswer(NamedTuple):
     """The answer of a tool: as text for the model, and as data; followed by a packet, if there is one.
 
     Only the packet may contain markers: `made_safe` disarms them in everything else.
@@ -30,14 +30,15 @@ class Answer(NamedTuple):
     text: str
     data: Json
     packet: str = ""
+    damaged: int | None = None  # sessions that were searched for it and are damaged; None: not counted
 
-    def made_safe(self) -> Answer:
+    def made_safe(self) -> ToolAnswer:
         """Return the answer to send: without secrets, terminal control characters, or markers of ours."""
         text, data = safe(mask(self.text).text), {"note": NOTE, **safe(mask_value(self.data))}
         if not self.packet:
-            return Answer(text, data)
+            return ToolAnswer(text, data)
         packet = terminal.block(self.packet)
-        return Answer(f"{text}\n\n{packet}", {**data, "packet": packet})
+        return ToolAnswer(f"{text}\n\n{packet}", {**data, "packet": packet})
 
 
 class Page(NamedTuple):

@@ -27,7 +27,7 @@ from mcp_types import JSONRPCRequest
 from cortext import __version__
 from cortext.errors import CortextError
 from cortext.faces.mcp.calls import SPECS, Spec, description, schema
-from cortext.faces.mcp.pages import Answer
+from cortext.faces.mcp.pages import ToolAnswer
 from cortext.safety import framing, terminal
 from cortext.safety.secrets.masking import mask
 
@@ -40,7 +40,7 @@ INSTRUCTIONS = (
 )
 
 # The name of the tool, its arguments, and the name of the program that calls it.
-Call = Callable[[str, dict[str, Any], str], Answer]
+Call = Callable[[str, dict[str, Any], str], ToolAnswer]
 
 
 def tool(name: str, spec: Spec) -> types.Tool:

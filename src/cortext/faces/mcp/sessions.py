@@ -11,7 +11,7 @@ from cortext.errors import StoreUnreachable
 from cortext.faces.mcp.calls import GetSession, ResumeSession, SaveSession
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data, session_entry, session_line, without_summary
-from cortext.faces.mcp.pages import FRAME, Answer, Json, fenced, fit, safe, size
+from cortext.faces.mcp.pages import FRAME, Json, ToolAnswer, fenced, fit, safe, size
 from cortext.model import tokens
 from cortext.model.amounts import amount
 from cortext.model.message import Message, marks_of
@@ -38,7 +38,7 @@ from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 
 
-def get_session(context: Context, given: GetSession) -> Answer:
+def get_session(context: Context, given: GetSession) -> ToolAnswer:
     """Return messages, word for word, from a number on; one that is too long for an answer is split."""
     recall = context.recall
     place = context.cited.get(given.id.strip(), context.stores.workspace)
@@ -76,14 +76,14 @@ def get_session(context: Context, given: GetSession) -> Answer:
         data |= {"next_start": next_start, "next_offset": next_offset}
     head = f"{session_line(shown)}{f'{chr(10)}Summary: {shown.summary}' if shown.summary else ''}"
     if not page:
-        return Answer(fenced(f"There is no message {start} or later in this session:", [head]), data)
+        return ToolAnswer(fenced(f"There is no message {start} or later in this session:", [head]), data)
     below = ""
     if next_start >= 0:
         more = f", offset={next_offset}" if next_offset else ""
         below = f'It continues: get_session(id="{row.id}", start={next_start}{more}).'
     last = row.message_count - 1
     between = f"Messages {page[0]['seq']} to {page[-1]['seq']}, of 0 to {last}, oldest first:"
-    return Answer(fenced(between, [head, *lines], below), data)
+    return ToolAnswer(fenced(between, [head, *lines], below), data)
 
 
 def _head_size(row: Row) -> int:
@@ -119,7 +119,7 @@ def _beginning(heading: str, entry: Json, room: int) -> str:
     return text
 
 
-def resume_session(context: Context, given: ResumeSession) -> Answer:
+def resume_session(context: Context, given: ResumeSession) -> ToolAnswer:
     """Return the packet and attach the asking chat if it is known; without an id, list what can be resumed."""
     resumer = _resumer(context, given)
     if not given.id:
@@ -128,7 +128,7 @@ def resume_session(context: Context, given: ResumeSession) -> Answer:
     chosen = resumer.load(row)
     if resumer.chat is not None and chosen.session.status == COMPLETED and not given.force:
         refused = f"{completed_text(chosen)} (or resume_session with force)"
-        return Answer(refused, {"attached": False, "done": refused})
+        return ToolAnswer(refused, {"attached": False, "done": refused})
     done = "\n".join(resumer.attach(chosen, force=True))
     packet = _packet(chosen, context.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
@@ -136,7 +136,7 @@ def resume_session(context: Context, given: ResumeSession) -> Answer:
     price = resumer.price(chosen, receipt.tokens)
     attached = {"attached": resumer.chat is not None, "done": done}
     priced = {"price": price} if price else {}
-    return Answer(done, {**counts, **attached, **priced}, packet.text())
+    return ToolAnswer(done, {**counts, **attached, **priced}, packet.text())
 
 
 def _resumer(context: Context, given: ResumeSession) -> ChatResumer:
@@ -198,7 +198,7 @@ def _without_history(session: Session, command: str, receipt: Receipt) -> Packet
     return Packet(command=command, context=context, history=note, receipt=receipt).masked()
 
 
-def _resumable(context: Context, resumer: ChatResumer) -> Answer:
+def _resumable(context: Context, resumer: ChatResumer) -> ToolAnswer:
     rows, shown = resumer.resumable(), resumer.numbered_list()
     page = fit([without_secrets(row) for row in shown], 0, session_entry, context.budget, without_summary)
     context.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
@@ -206,16 +206,16 @@ def _resumable(context: Context, resumer: ChatResumer) -> Answer:
         none = (
             "No other conversation can be resumed." if context.missing else "There are no conversations to resume yet."
         )
-        return Answer(none, {"sessions": []})
+        return ToolAnswer(none, {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."
     more = f" (the newest {len(page.texts)} of {len(rows)})" if len(rows) > len(page.texts) else ""
-    return Answer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})
+    return ToolAnswer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})
 
 
 LONGEST_SUMMARY = 4_000  # characters
 
 
-def save_session(context: Context, given: SaveSession) -> Answer:
+def save_session(context: Context, given: SaveSession) -> ToolAnswer:
     """Capture what is new, update title and summary, and commit; the status does not change."""
     stores = context.stores
     if given.id:
@@ -235,7 +235,7 @@ def save_session(context: Context, given: SaveSession) -> Answer:
     return _saved_answer(saved, without_secrets(row_of(saved.session, named_store.root, named_store.kind)))
 
 
-def _saved_answer(saved: SaveResult, row: Row) -> Answer:
+def _saved_answer(saved: SaveResult, row: Row) -> ToolAnswer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id
@@ -252,7 +252,7 @@ def _saved_answer(saved: SaveResult, row: Row) -> Answer:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
         lines.append(f"Masked, and so not in git: {kinds}.")
     data = {"session": session_data(row), "stopped_at": stopped, "commit": commit.commit, "problem": commit.problem}
-    return Answer("\n".join(lines), data)
+    return ToolAnswer("\n".join(lines), data)
 
 
 def _short(text: str, longest: int) -> str:

@@ -24,19 +24,19 @@ from cortext.faces.mcp.drawing import (
     without_summary,
 )
 from cortext.faces.mcp.origins import touched_file, why_line
-from cortext.faces.mcp.pages import Answer, Page, cursor_at, fenced, fit, index_of, safe
+from cortext.faces.mcp.pages import Page, ToolAnswer, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row, incomplete_line, order_filter, placed
-from cortext.services.library.recall import Recall, without_secrets
-from cortext.services.library.search import Found, check_filters, lacking
+from cortext.services.library.listing import Row, order_filter, placed
+from cortext.services.library.recall import without_secrets
+from cortext.services.library.search import Answer, Query, check_filters, lacking
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 QUOTED = 30  # tokens of a quoted query that the frame has room for
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
-def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
+def call(context: Context, name: str, arguments: dict[str, Any]) -> ToolAnswer:
     """Answer one call. Raises CortextError if it cannot be answered."""
     if name not in TOOLS:
         raise UsageError(f"unknown tool {ascii(name)[:60]}", hint=f"use one of {', '.join(TOOLS)}")
@@ -44,7 +44,7 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     given = calls.decode(spec.call, arguments)
     context.refresh(only_reads=spec.read_only)
     answer = TOOLS[name](context, given)
-    incomplete = incomplete_line(context.missing, is_current=context.is_current, damaged=context.damaged)
+    incomplete = context.incomplete(answer.damaged)
     if note := " ".join(filter(None, (incomplete, context.problem))):
         data = {**answer.data, "incomplete": note} | ({"missing": context.missing} if context.missing else {})
         answer = answer._replace(text=f"{note}\n\n{answer.text}", data=data)
@@ -54,7 +54,7 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
     return answer.made_safe()
 
 
-def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
+def search_workspace(context: Context, given: calls.SearchWorkspace) -> ToolAnswer:
     """Search the conversations of this workspace."""
     query = given.query
     if not context.stores.workspace:
@@ -68,45 +68,34 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
     }
     start, limit = index_of(given.cursor), given.limit
     # One more than wanted, to know whether there is a next page.
-    recall = context.recall
-    found = recall.found(
-        query,
-        filters=filters,
-        limit=start + limit + 1,
-        per_session=calls.PER_SESSION,
-        leave_out=given.leave_out,
-    )
-    return _found(context, recall, found, start, limit, query, "in this workspace")
+    asked = Query(query, filters, limit=start + limit + 1, per_session=calls.PER_SESSION, leave_out=given.leave_out)
+    return _sessions(context, asked, start, limit, "in this workspace")
 
 
-def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
+def search_sessions(context: Context, given: calls.SearchSessions) -> ToolAnswer:
     """Search every session."""
-    query = given.query
     start, limit = index_of(given.cursor), given.top_k
-    recall = context.recall
-    found = recall.found(
-        query,
-        filters=_filters(given, after=given.after, before=given.before),
+    asked = Query(
+        given.query,
+        _filters(given, after=given.after, before=given.before),
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
     )
-    return _found(context, recall, found, start, limit, query, "in all sessions")
+    return _sessions(context, asked, start, limit, "in all sessions")
 
 
-def get_context(context: Context, given: calls.GetContext) -> Answer:
+def get_context(context: Context, given: calls.GetContext) -> ToolAnswer:
     """Return the best passages about a topic, as many as fit."""
     topic = given.topic
     start, limit = index_of(given.cursor), given.max_results
-    recall = context.recall
     # One more than wanted, to know whether there is a next page.
-    ranked = recall.evidence(
-        topic, filters=_filters(given), limit=start + limit + 1, start=start, leave_out=given.leave_out
-    )
+    asked = Query(topic, _filters(given), limit=start + limit + 1, leave_out=given.leave_out)
+    answer, ranked = context.recall.evidence(asked, start=start)
     chosen = filled(islice(ranked, limit), _room(context, topic))
     has_more = chosen.is_full or next(ranked, None) is not None
     next_index = start + chosen.passages if has_more else -1
-    return _answer(recall, _drawn(context, chosen, evidence_entry, next_index), start, topic, "as background")
+    return _answer(answer, _drawn(context, chosen, evidence_entry, next_index), start, topic, "as background")
 
 
 def _room(context: Context, query: str) -> int:
@@ -125,15 +114,15 @@ def _filters(given: Ordered, **others: str) -> dict[str, str]:
     return filters
 
 
-def _found(
-    context: Context, recall: Recall, found: list[Found], start: int, limit: int, query: str, where: str
-) -> Answer:
-    """Return these sessions with as many of their best passages as fit."""
-    wanted = found[start : start + limit]
-    chosen = filled(recall.passages(wanted), _room(context, query), found_entry)
+def _sessions(context: Context, query: Query, start: int, limit: int, where: str) -> ToolAnswer:
+    """Return the sessions that match, with as many of their best passages as fit."""
+    recall = context.recall
+    answer = recall.sessions(query)
+    page = answer.hits[start : start + limit]
+    chosen = filled(recall.passages(page), _room(context, query.text), found_entry)
     shown = len(chosen.found)
-    next_index = start + shown if shown < len(wanted) or len(found) > start + limit else -1
-    return _answer(recall, _drawn(context, chosen, found_entry, next_index), start, query, where)
+    next_index = start + shown if shown < len(page) or len(answer.hits) > start + limit else -1
+    return _answer(answer, _drawn(context, chosen, found_entry, next_index), start, query.text, where)
 
 
 def _drawn(context: Context, chosen: Filled, draw: Draw, next_index: int) -> Page:
@@ -142,40 +131,42 @@ def _drawn(context: Context, chosen: Filled, draw: Draw, next_index: int) -> Pag
     return Page([text for text, _ in drawn], [row for _, row in drawn], next_index)
 
 
-def _answer(recall: Recall, page: Page, start: int, query: str, where: str) -> Answer:
+def _answer(answer: Answer, page: Page, start: int, query: str, where: str) -> ToolAnswer:
     next_index = page.next_index
     data = {"results": page.rows, "next_cursor": cursor_at(next_index)}
     if not page.texts:
-        return Answer(f"No {'more ' if start else ''}results {where} about {_quoted(query)}.", data)
+        return ToolAnswer(
+            f"No {'more ' if start else ''}results {where} about {_quoted(query)}.", data, damaged=answer.damaged
+        )
     below = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
     if next_index >= 0:
         below += f' There are more results: call again with cursor "{next_index}".'
     above = f"Found {where} about {_quoted(query)}, the best session first, its messages in order:"
-    if recall.by_meaning:
-        above = f"{lacking(_quoted(query), partly=recall.partly)}. {NEAREST} ({where}, nearest first):"
-    return Answer(fenced(above, page.texts, below), data)
+    if answer.is_only_near:
+        above = f"{lacking(_quoted(query), answer)}. {NEAREST} ({where}, nearest first):"
+    return ToolAnswer(fenced(above, page.texts, below), data, damaged=answer.damaged)
 
 
-def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> Answer:
+def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> ToolAnswer:
     """Return the decisions about a topic, oldest first."""
     topic = given.topic
     start = index_of(given.cursor)
-    recall = context.recall
-    settled = recall.decisions(topic, filters=_filters(given), leave_out=given.leave_out)
+    answer, settled = context.recall.decisions(Query(topic, _filters(given), leave_out=given.leave_out))
     page = fit(settled, start, decision_entry, _room(context, topic))
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
-        return Answer(f"No decision was found about {_quoted(topic)}. get_context shows what was said about it.", data)
+        text = f"No decision was found about {_quoted(topic)}. get_context shows what was said about it."
+        return ToolAnswer(text, data, damaged=answer.damaged)
     below = "Extracted from the text: read the messages around one with get_session before you rely on it."
     if page.next_index >= 0:
         below += f' There are later ones: call again with cursor "{page.next_index}".'
     above = f"Decisions about {_quoted(topic)}, oldest first:"
-    if recall.by_meaning:
-        above = f"{lacking(_quoted(topic), partly=recall.partly)}. {NEAREST}; oldest first:"
-    return Answer(fenced(above, page.texts, below), data)
+    if answer.is_only_near:
+        above = f"{lacking(_quoted(topic), answer)}. {NEAREST}; oldest first:"
+    return ToolAnswer(fenced(above, page.texts, below), data, damaged=answer.damaged)
 
 
-def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
+def list_sessions(context: Context, given: calls.ListSessions) -> ToolAnswer:
     """List sessions, most recently active first."""
     status = given.status.lower()
     if status and status not in STATUSES:
@@ -206,9 +197,9 @@ def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
     cursor = _cursor(rows[shown - 1]) if 0 < shown < len(rows) else None
     data = {"sessions": page.rows, "next_cursor": cursor, "total": total}
     if not shown:
-        return Answer("No session matches." if not after else "There are no more sessions.", data)
+        return ToolAnswer("No session matches." if not after else "There are no more sessions.", data)
     below = f'More: call again with cursor "{cursor}".' if cursor else ""
-    return Answer(
+    return ToolAnswer(
         fenced(f"{total} sessions, most recently active first; {shown} of them here:", page.texts, below), data
     )
 
@@ -236,7 +227,7 @@ def _quoted(text: str) -> str:
     return f'"{text if len(text) <= 120 else text[:119] + "…"}"'
 
 
-TOOLS: dict[str, Callable[[Context, Any], Answer]] = {
+TOOLS: dict[str, Callable[[Context, Any], ToolAnswer]] = {
     "search_workspace": search_workspace,
     "get_context": get_context,
     "get_decision_history": get_decision_history,

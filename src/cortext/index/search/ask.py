@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import tantivy
 
 from cortext.index.search.keywords import Keywords, any_of
-from cortext.index.search.query import Query, Word
+from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, camel_pieces, clean
 
@@ -42,7 +42,7 @@ class Asking:
         self.lit: set[str] = set()  # the terms to highlight in a snippet
 
     def build(
-        self, query: Query, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]], field: str = MESSAGES
+        self, query: ParsedQuery, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]], field: str = MESSAGES
     ) -> tantivy.Query | None:
         """Return the whole query over messages or names, or None if it has neither words nor restrictions."""
         self._field = field
@@ -68,7 +68,7 @@ class Asking:
             clauses.append((Must, tantivy.Query.all_query()))
         return tantivy.Query.boolean_query(clauses)
 
-    def occurs(self, query: Query) -> bool:
+    def occurs(self, query: ParsedQuery) -> bool:
         """Whether any significant word of the query occurs; stop words count only if there are no others."""
         significant = [word for word in query.wanted if word.text.lower() not in STOP]
         if not significant or len(significant) == len(query.wanted):
@@ -136,7 +136,7 @@ class Asking:
                 asked.append(self._one_of(others, weight))
         return any_of(asked)
 
-    def missing(self, query: Query) -> list[str]:
+    def missing(self, query: ParsedQuery) -> list[str]:
         """Return the words of the query that occur in no message and no name, not even as a part or misspelled.
 
         Words that name a time are not missing: messages of that time need not have them.
@@ -153,7 +153,7 @@ class Asking:
             )
         ]
 
-    def share(self, query: Query, rarity: Callable[[str], float]) -> Callable[[str], float]:
+    def share(self, query: ParsedQuery, rarity: Callable[[str], float]) -> Callable[[str], float]:
         """Return what says how much of the query is in a text, from 0 to 1; rare words count more.
 
         Words that name a time or a speaker do not count: what was said then, or by them, need not have them.
@@ -251,9 +251,9 @@ def between(keywords: Keywords, first: int, last: int) -> tantivy.Query:
     return tantivy.Query.const_score_query(query, 0.0)
 
 
-def _names_time(word: Word, query: Query) -> bool:
+def _names_time(word: Word, query: ParsedQuery) -> bool:
     return word.text.strip(ENDS).lower() in query.calendar
 
 
-def _names_person(word: Word, query: Query) -> bool:
+def _names_person(word: Word, query: ParsedQuery) -> bool:
     return word.text.strip(ENDS).lower() in query.person

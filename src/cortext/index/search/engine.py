@@ -13,21 +13,28 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from typing import Unpack
+from typing import NamedTuple
 
 from cortext.errors import SessionBusy, WriteFailed, index_busy
 from cortext.index.refresh import StoreSource
-from cortext.index.search.finding import FEW_KEYS, Finding, Options, Results
+from cortext.index.search.finding import FEW_KEYS, Lookup, Results, Retriever
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import folder_size
 from cortext.index.search.models import Models
-from cortext.index.search.query import Query
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
 from cortext.index.sessions import SessionIndex
 from cortext.io import durable, locks
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
+
+
+class Updated(NamedTuple):
+    """What an update of the index has left."""
+
+    is_current: bool = True  # False: another process is indexing, and results are as new as it got
+    has_more: bool = False  # a large number of vectors was left for a background process
+
 
 SCHEMA = 1  # version of everything in the folder
 AT_ONCE = 20_000  # missing vectors that a query waits for
@@ -58,11 +65,6 @@ class Engine:
         self.folder = _index_folder(cache)
         self.sources = sources
         self.models = models
-        self.trouble = ""  # why the last query was answered without meaning
-        self.worded = True  # whether the last query's words were found, not only their meaning
-        self.partly = False  # whether some of them were found, but too few in any message
-        self.missing: list[str] = []  # the words of the last query that no message has
-        self.more_to_do = False  # whether the last update left work for a background process
         self._generation: Generation | None = None
         self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
 
@@ -125,44 +127,44 @@ class Engine:
         meaning: bool = True,
         patient: bool = False,
         wait: float = 0.0,
-    ) -> bool:
-        """Index what changed. Return False if another process is already doing so; results are as new as it got.
+    ) -> Updated:
+        """Index what changed, unless another process is already doing so.
 
         A large number of vectors, or those of a slow model, are only made if the caller is `patient`.
         """
-        self.more_to_do = False
         if not self.behind(listed, meaning=meaning):
-            return True
+            return Updated()
         lock = self._lock(wait)
         if lock is None:
-            return False
+            return Updated(is_current=False)
         with lock:
-            self._retry_once("current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient))
+            is_complete = self._retry_once(
+                "current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient)
+            )
             self._sweep()
-        return True
+        return Updated(has_more=not is_complete)
 
-    def _retry_once(self, pointer: str, make: Callable[[], None]) -> None:
+    def _retry_once(self, pointer: str, make: Callable[[], bool]) -> bool:
         """Write an index; a damaged one is discarded and recreated once. A full disk does not count as damage."""
         try:
-            make()
+            return make()
         except BROKEN as error:
             check_space(error, self.folder)
             self._release(pointer)
             try:
-                make()
+                return make()
             except BROKEN as again:
                 check_space(again, self.folder)
                 raise
 
-    def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> None:
+    def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> bool:
         generation = self.generation()
         if generation is None:
             fresh = self._new_folder()
             generation = self._generation = Generation(fresh)
             self._point("current", fresh)
         self._index_changes(generation, listed, progress)
-        if meaning:
-            self._embed(generation, listed, progress, patient=patient)
+        return not meaning or self._embed(generation, listed, progress, patient=patient)
 
     def _release(self, *pointers: str) -> None:
         if self._generation is not None:
@@ -183,7 +185,7 @@ class Engine:
             self._retry_once("next", lambda: self._make_next(listed, progress))
             self._sweep()
 
-    def _make_next(self, listed: SessionIndex, progress: Progress | None) -> None:
+    def _make_next(self, listed: SessionIndex, progress: Progress | None) -> bool:
         folder = self._named("next")
         if folder == self._current():  # the previous rebuild was killed between the switch and removing `next`
             folder = ""
@@ -192,11 +194,12 @@ class Engine:
             if not folder:
                 self._point("next", made.folder)
             self._index_changes(made, listed, progress)
-            self._embed(made, listed, progress, patient=True)
+            is_complete = self._embed(made, listed, progress, patient=True)
         finally:
             made.close()
         self._point("current", made.folder)
         durable.remove(os.path.join(self.folder, "next"))
+        return is_complete
 
     def clear(self) -> None:
         """Delete the index; the next query recreates it."""
@@ -240,17 +243,17 @@ class Engine:
         )
         update.merge()
 
-    def _embed(self, generation: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
+    def _embed(self, generation: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> bool:
+        """Make the missing vectors; return False if they are left for a caller that is patient."""
         name = self.models.wanted
         mark = mark_of(generation.state)
         if self.models.none or generation.state.fact(f"seen {name}") == mark:
-            return
+            return True
         meaning = generation.meaning(name)
         missing = meaning.missing()
         if missing:
             if not patient and (missing > AT_ONCE or not self.models.quick):
-                self.more_to_do = True
-                return
+                return False
             step = (lambda done, total: progress("Embedding messages", done, total)) if progress else None
             meaning.update(self.models.model(name), listed, self.sources, step)
         else:
@@ -260,6 +263,7 @@ class Engine:
             if old != name:  # every message has a vector of the new model: the old ones are obsolete
                 generation.state.forget_model(old)
                 durable.remove_tree(generation.meaning(old).folder)
+        return True
 
     def _lock(self, wait: float) -> locks.Lock | None:
         durable.ensure_folder(self.folder)
@@ -280,17 +284,10 @@ class Engine:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
-    def find(self, query: Query, **options: Unpack[Options]) -> Results:
+    def find(self, lookup: Lookup) -> Results:
         """Return the messages found, by (key, number); nothing if there is no index yet."""
-        self.trouble, self.worded, self.partly, self.missing = "", False, False, []
         generation = self.generation()
-        if generation is None:
-            return Results({}, set())
-        finding = Finding(generation, self.models)
-        results = finding.find(query, **options)
-        self.trouble, self.missing = finding.trouble, finding.missing
-        self.worded, self.partly = finding.worded, finding.partly
-        return results
+        return Retriever(generation, self.models).retrieve(lookup) if generation is not None else Results({})
 
     # ── presenting results ───────────────────────────────────────────────────────────────────────────
 

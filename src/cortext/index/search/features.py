@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.fuse import At, Signals
-from cortext.index.search.query import Query
+from cortext.index.search.query import ParsedQuery
 from cortext.index.search.words import words_of
 from cortext.model.message import Message
 
@@ -50,7 +50,7 @@ BEGINNING = 2_000  # characters of a message that are looked at
 
 
 def features(
-    query: Query,
+    query: ParsedQuery,
     places: Sequence[At],
     signals: Sequence[Signals],
     messages: Sequence[Message],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 import tantivy
 
@@ -16,7 +16,7 @@ from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_orde
 from cortext.index.search.generation import Generation
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
-from cortext.index.search.query import Query, moment
+from cortext.index.search.query import ParsedQuery, moment
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model
@@ -34,26 +34,31 @@ CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether 
 LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
 
 
-class Options(TypedDict, total=False):
-    """How to answer a query."""
+class Lookup(NamedTuple):
+    """A query, the sessions to search, and how."""
 
-    keys: Collection[int] | None  # the sessions to search; None: all
-    leave_out: Collection[int]  # sessions that are not searched
-    limit: int  # of candidates
-    exact: bool  # by whole words only
-    like: int  # the key of a session whose meaning is used instead of the query's
-    read: Read | None  # returns messages; with it, the best candidates are ordered by their text
-    decides: Decides  # says how much of what the query asks about a text decides
+    query: ParsedQuery
+    keys: Collection[int] | None = None  # the sessions to search; None: all
+    leave_out: Collection[int] = ()  # sessions that are not searched
+    limit: int = CANDIDATES
+    exact: bool = False  # by whole words only
+    like: int = 0  # the key of a session whose meaning is used instead of the query's
+    read: Read | None = None  # returns messages; with it, the best candidates are ordered by their text
+    decides: Decides = lambda text: 0.0  # says how much of what the query asks about a text decides
 
 
 class Results(NamedTuple):
-    """What a query found, by (key, number of the message)."""
+    """What a query found, by (key, number of the message), and what to know about it."""
 
     scores: Scores
-    terms: set[str]  # to highlight in snippets
+    terms: Collection[str] = ()  # to highlight in snippets
     signals: Mapping[At, Signals] = {}
     dated: Collection[At] = ()  # the messages of the time that the query names
     far: float = 0.0  # a lower cosine means nothing
+    has_words: bool = False  # whether the query's words were found, not only their meaning
+    has_few: bool = False  # whether some of its words were found, but too few in any message
+    missing: Sequence[str] = ()  # its words that no message has
+    meaningless: str = ""  # why it was answered without meaning
 
     def why(self, at: At) -> tuple[str, ...]:
         """Return what a message was found by: words, meaning, title, date; or that it is only next to one that was."""
@@ -77,47 +82,33 @@ class _Near(NamedTuple):
     common: float = 0.0  # a cosine that any two texts reach
     far: float = 0.0  # a lower one means nothing
     sure: float = 0.0  # what texts about something else hardly reach
+    trouble: str = ""  # why the model could not be used
 
 
-class Finding:
-    """Answers one query from one state of the index."""
+class Retriever:
+    """Answers queries from one state of the index."""
 
     def __init__(self, generation: Generation, models: Models) -> None:
         self._generation, self._models = generation, models
-        self.trouble = ""  # why it was answered without meaning
-        self.worded = False  # whether its words were found, not only their meaning
-        self.partly = False  # whether some of its words were found, but too few in any message
-        self.missing: list[str] = []  # its words that no message has
 
-    def find(
-        self,
-        query: Query,
-        *,
-        keys: Collection[int] | None = None,
-        leave_out: Collection[int] = (),
-        limit: int = CANDIDATES,
-        exact: bool = False,
-        like: int = 0,
-        read: Read | None = None,
-        decides: Decides = lambda text: 0.0,
-    ) -> Results:
-        """Return the messages found, by (key, number); `Options` says what the arguments are."""
+    def retrieve(self, lookup: Lookup) -> Results:
+        """Return the messages found, by (key, number)."""
+        query, keys, leave_out, limit, exact, like, read, decides = lookup
         generation = self._generation
         if keys is not None and not keys:
-            return Results({}, set())
+            return Results({})
         asking = Asking(generation.keywords, generation.words, exact=exact)
         restrictions = self._restrictions(query, keys, leave_out)
         asked = asking.build(query, restrictions)
         if asked is None:
-            return Results({}, set())
+            return Results({})
         newest = not query.wanted
         hits = self._hits(asked, keys, limit, newest=newest)
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
         if newest:
-            self.worded = True
             scores = in_order(found)
             has_time = query.filters.get("after") or query.filters.get("before")
-            return Results(scores, asking.lit, dated=scores.keys() if has_time else ())
+            return Results(scores, asking.lit, dated=scores.keys() if has_time else (), has_words=True)
         by_name = asking.build(query, restrictions, NAMES)
         named = [*hits, *(self._hits(by_name, keys, NAMED) if by_name is not None else ())]
         names = self._names(query, {key for key, place, _ in named if place >= NAME_PLACE})
@@ -127,11 +118,11 @@ class Finding:
             for key, place, score in self._hits(asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
-        self.missing = asking.missing(query)
-        self.worded = bool(found or names) and asking.occurs(query)
-        if not self.worded:  # only stop words of the query matched, which does not answer it
+        missing = asking.missing(query)
+        has_words = bool(found or names) and asking.occurs(query)
+        if not has_words:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
-        if self.worded and not (exact or like or self._models.none):
+        if has_words and not (exact or like or self._models.none):
             # "eployment" means nothing to a model, but "deployment" does.
             query = copy(query)
             query.said = asking.respelled(query.said, self._models.static().has)
@@ -139,7 +130,11 @@ class Finding:
         strict = exact or query.demands
         limit = 0 if strict else limit
         filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
-        near = _Near() if exact else self._near(query.said, like, found, keys, limit, filtered=filtered)
+        # If no word matched, words that the model does not know are dropped: their vectors would match anything.
+        near = _Near()
+        if not exact:
+            count = limit * WIDER if filtered else limit
+            near = self._near(query.said, like, found, keys, count, only_known=not has_words)
         nearest = near.cosines
         allowed: set[At] | None = None
         if filtered and not strict:
@@ -149,21 +144,40 @@ class Finding:
         if allowed is not None:  # also the neighbours of what was found
             signals = {at: one for at, one in signals.items() if at in allowed}
         if read is None or exact or like or self._models.none:
-            return Results({at: one.whole for at, one in signals.items()}, asking.lit, signals, far=near.far)
+            return Results(
+                {at: one.whole for at, one in signals.items()},
+                asking.lit,
+                signals,
+                far=near.far,
+                has_words=has_words,
+                missing=missing,
+                meaningless=near.trouble,
+            )
         from cortext.index.search.rank import rerank
 
         def rarity(word: str) -> float:
             return _rarity(self._generation, word)
 
         ranked = rerank(query, signals, read, decides, self._models.static(), rarity)
-        if self.worded and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
+        has_few = False
+        if has_words and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
             # Of "volcano eruption file", a message has "file": that is no answer.
             share = asking.share(query, rarity)
-            self.worded = any(share(text) >= LEAST for text in ranked.texts)
-            self.partly = not self.worded
-        return Results(ranked.scores, asking.lit, signals, ranked.dated, near.far)
+            has_words = any(share(text) >= LEAST for text in ranked.texts)
+            has_few = not has_words
+        return Results(
+            ranked.scores,
+            asking.lit,
+            signals,
+            ranked.dated,
+            near.far,
+            has_words=has_words,
+            has_few=has_few,
+            missing=missing,
+            meaningless=near.trouble,
+        )
 
-    def _names(self, query: Query, keys: Collection[int]) -> dict[int, float]:
+    def _names(self, query: ParsedQuery, keys: Collection[int]) -> dict[int, float]:
         """Return how much of the query is in the names of these sessions, from 0 to 1; rare words count more."""
         weights = {
             stem: _rarity(self._generation, word.text)
@@ -205,11 +219,14 @@ class Finding:
         like: int,
         found: Collection[tuple[int, int]],
         keys: Collection[int] | None,
-        limit: int,
+        count: int,
         *,
-        filtered: bool,
+        only_known: bool,
     ) -> _Near:
-        """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
+        """Return how close messages are in meaning: the nearest of all, plus those that the words found.
+
+        With `only_known`, words that the model does not know are left out of the text.
+        """
         name = self._models.usable(self._generation.state)
         if not name or not said.strip():
             return _Near()
@@ -219,15 +236,13 @@ class Finding:
         mean = vectors.mean(like) if like else None
         try:
             model = self._models.model(name)
-            # If no word matched, drop those that are no words at all: their vectors would match anything.
-            said = said if self.worded else _known(model, said)
+            said = _known(model, said) if only_known else said
             if mean is None and not said:
                 return _Near()
             query = model.embed([said])[0] if mean is None else mean
         except (ModelError, ConfigError) as error:
-            self.trouble = f"matched by keywords only: {error.message}"
-            return _Near()
-        nearest = vectors.search(query, limit * WIDER if filtered else limit, keys) if limit else []
+            return _Near(trouble=f"matched by keywords only: {error.message}")
+        nearest = vectors.search(query, count, keys) if count else []
         near = {(key, place): score for key, place, score in nearest if score >= model.far}
         near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
         return _Near(near, model.near, model.far, model.sure)
@@ -257,7 +272,7 @@ class Finding:
         return {(key, place >> 1) for key, place, _ in hits} | {(key, place >> 1) for key, place in found}
 
     def _restrictions(
-        self, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
+        self, query: ParsedQuery, keys: Collection[int] | None, leave_out: Collection[int]
     ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         from tantivy import Occur
 

@@ -43,7 +43,7 @@ class Word:
         return f"Word({self.text!r}{''.join(', ' + mark for mark in marks)})"
 
 
-class Query:
+class ParsedQuery:
     """A parsed query; `said` is its text for the comparison by meaning, `asked` the question as typed.
 
     `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
@@ -78,7 +78,7 @@ class Query:
         """The words that are not excluded."""
         return [word for word in self.words if not word.excluded]
 
-    def unquoted(self) -> Query | None:
+    def unquoted(self) -> ParsedQuery | None:
         """Return the query with its phrases as ordinary words; None if there is none, or nothing is said around it."""
         quoted = [word for word in self.wanted if word.phrase and not word.must]
         if not quoted or not WORD.search(self.asked):
@@ -88,7 +88,7 @@ class Query:
         return other
 
 
-def parse(text: str, filters: Mapping[str, str] | None = None, released: Released = lambda version: 0) -> Query:
+def parse(text: str, filters: Mapping[str, str] | None = None, released: Released = lambda version: 0) -> ParsedQuery:
     """Parse a query; filters passed in `filters` override those in the text."""
     found: dict[str, str] = {}
     pieces: list[_Piece] = []
@@ -116,7 +116,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     if not any(not word.excluded for word in significant):
         significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
-    return Query(
+    return ParsedQuery(
         significant[:MOST_WORDS],
         found | given,
         " ".join(said),

@@ -16,7 +16,7 @@ from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import features
 from cortext.index.search.fuse import At, Scores, Signals
 from cortext.index.search.late import Floats, Nearness, late
-from cortext.index.search.query import Query, number
+from cortext.index.search.query import ParsedQuery, number
 from cortext.index.search.trees import ranker
 from cortext.index.search.words import searchable, words_of
 from cortext.model.message import Message
@@ -47,7 +47,7 @@ class Reranked(NamedTuple):
 
 
 def rerank(
-    query: Query,
+    query: ParsedQuery,
     found: Mapping[At, Signals],
     read: Read,
     decides: Decides,

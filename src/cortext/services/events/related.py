@@ -10,7 +10,7 @@ from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of
 from cortext.services.library.recall import scrubbed
-from cortext.services.library.search import Found, Search
+from cortext.services.library.search import Query, Search, SessionHit
 from cortext.services.text.clip import clip
 from cortext.services.text.sentences import COMMAND, terms
 
@@ -33,26 +33,26 @@ def _asks_for_this(ask: str) -> bool:
     return ask.startswith(("/workspace.related", "$workspace-related"))
 
 
-def related(search: Search, topic: str, folder: str, leave_out: Collection[str]) -> list[Found]:
+def related(search: Search, topic: str, folder: str, leave_out: Collection[str]) -> list[SessionHit]:
     """Return at most three sessions about a topic, the best first, but none of `leave_out` and no copy of one."""
-    found = search.search(topic, filters={"project": folder}, limit=CANDIDATES, leave_out=leave_out)
-    if search.by_meaning:
+    answer = search.search(Query(topic, {"project": folder}, limit=CANDIDATES, leave_out=leave_out))
+    if answer.is_only_near:
         return []  # no conversation has the words, and near in meaning is not enough to call it related
     hidden = set(search.listing.index.asking(list(search.listing.sources)))
     wanted = terms(topic)
     least = min(LEAST_SHARED, len(wanted))
-    shown = [one for one in found if (one.session.root, one.session.id) not in hidden]
+    shown = [one for one in answer.hits if (one.session.root, one.session.id) not in hidden]
     return [one for one in shown if _shared(one, wanted) >= least][:MOST]
 
 
-def _shared(found: Found, wanted: Collection[str]) -> int:
+def _shared(found: SessionHit, wanted: Collection[str]) -> int:
     """Return how many words of a topic the title, the summary or the shown parts of a conversation have."""
     marked = {match.snippet[start:end].lower() for match in found.matches for start, end in match.highlights}
     said = {word[:BEGINNING] for word in marked | terms(f"{found.session.title} {found.session.summary}")}
     return sum(word[:BEGINNING] in said for word in wanted)
 
 
-def text_of(found: Iterable[Found], search: Search, topic: str) -> str:
+def text_of(found: Iterable[SessionHit], search: Search, topic: str) -> str:
     """Return them for the model, numbered, each with its date, its id and why it was found."""
     about = clip(field(mask(topic).text), QUOTED)
     lines = []
@@ -75,7 +75,7 @@ def text_of(found: Iterable[Found], search: Search, topic: str) -> str:
     )
 
 
-def _quoted(search: Search, found: Found) -> str:
+def _quoted(search: Search, found: SessionHit) -> str:
     """Return what was found in a session, without secrets or parts of secrets."""
     best, row = found.matches[0], found.session
     try:

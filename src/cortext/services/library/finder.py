@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
+from cortext.index.query import Query
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.order import tag_name
-from cortext.services.library.listing import Listing, Row, incomplete_line, placed
-from cortext.services.library.search import Match, Search
+from cortext.services.library.listing import Listing, Row, placed
+from cortext.services.library.search import Answer, Match, Search
 from cortext.services.library.search_times import timestamps
 
 MOST_LISTED = 500  # sessions without a query
@@ -64,7 +65,7 @@ class Listed(NamedTuple):
 
 
 class Finder:
-    """Lists and searches. Used by one thread at a time, because its databases are not made for more.
+    """Lists and searches, for one reader.
 
     A `quick` one looks only at what is likely to have changed: for callers that let another one look at everything.
     Without `any_project`, only folders that conversations were held in can be asked for: for callers whose questions
@@ -128,17 +129,14 @@ class Finder:
         if question.project and not self._any_project and question.project not in self._values[4]:
             raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
         if question.text.strip():
-            entries = self._searched(question, limit or MOST_FOUND)
-            only_near = self._search is not None and self._search.by_meaning
-            partly = self._search is not None and self._search.partly
+            entries, answer = self._searched(question, limit or MOST_FOUND)
         else:
-            entries, only_near, partly = self._newest(listing, question, limit or MOST_LISTED), False, False
+            entries, answer = self._newest(listing, question, limit or MOST_LISTED), Answer()
         tools, types, statuses, tags, projects = self._values
         total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
-        reasons = [error.message for each in self._listings() for error in each.missing.values()]
-        search = self._search if question.text.strip() else None
-        is_current, damaged = (search.is_current, search.damaged()) if search is not None else (True, 0)
-        missing = incomplete_line(reasons, is_current=is_current, damaged=damaged)
+        away = {address: error for each in self._listings() for address, error in each.missing.items()}
+        missing = answer._replace(away=away).incomplete
+        only_near, partly = answer.is_only_near, answer.has_few
         return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
 
     def _listings(self) -> list[Listing]:
@@ -179,13 +177,13 @@ class Finder:
         )
         return [Entry(row) for row in placed(rows)]
 
-    def _searched(self, question: Question, limit: int) -> list[Entry]:
+    def _searched(self, question: Question, limit: int) -> tuple[list[Entry], Answer]:
         if self._search is None:
             self._search = self._make_search()
             self._search.listing.partial = True
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
-            self._search.refresh(self._progress, quick=self._quick and self._has_searched)
-            if self._search.more_to_do and not self._has_searched:
+            updated = self._search.refresh(self._progress, quick=self._quick and self._has_searched)
+            if updated.has_more and not self._has_searched:
                 self._later()
             self._searched_at, self._has_searched = time.monotonic(), True
         timestamps(question.after, question.before)  # raises if one is invalid
@@ -194,11 +192,12 @@ class Finder:
         tags, flags = split_tags(question.tag)
         filters |= {"tag": ",".join(tags), "is": ",".join(flags)}
         given = {name: value for name, value in filters.items() if value}
-        found = self._search.search(typed(question.text), filters=given, limit=limit, fresh=False)
+        answer = self._search.search(Query(typed(question.text), given, limit=limit), fresh=False)
+        found = answer.hits
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((item.score for item in found), default=0.0)
         relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
-        return [Entry(item.session, item.matches) for item in relevant]
+        return [Entry(item.session, item.matches) for item in relevant], answer
 
 
 def split_tags(text: str) -> tuple[list[str], list[str]]:

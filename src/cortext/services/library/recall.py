@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from cortext.index.query import Query
 from cortext.index.search.asked import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
@@ -20,7 +22,7 @@ from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Key, Resolver
-from cortext.services.library.search import Found, Match, Search
+from cortext.services.library.search import Answer, Match, Search, SessionHit
 from cortext.services.text.clip import clip
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.masking import mask_message, mask_messages
@@ -71,73 +73,48 @@ class Recall:
 
     def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
         self._listing, self._search = listing, search
-        self.by_meaning = False  # whether no message has the words of the last query, or too few of them
-        self.partly = False  # whether some of them were found
 
     # ── searching ────────────────────────────────────────────────────────────────────────────────────
 
-    def found(
-        self,
-        query: str,
-        *,
-        filters: Mapping[str, str],
-        limit: int,
-        per_session: int,
-        leave_out: Collection[str] = (),
-    ) -> list[Found]:
+    def sessions(self, query: Query) -> Answer:
         """Return the best sessions with their best messages, for `passages`: their texts may have secrets."""
-        search = self._search()
-        results = search.search(
-            query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
-        )
-        self.by_meaning, self.partly = search.by_meaning, search.partly
-        return results
+        return self._search().search(query, fresh=False)
 
-    def passages(self, found: Sequence[Found]) -> Iterator[tuple[Row, Passage]]:
+    def passages(self, hits: Sequence[SessionHit]) -> Iterator[tuple[Row, Passage]]:
         """Yield the best message of each session, then the second best of each, and so on; each is read when wanted."""
-        rows = [without_secrets(result.session) for result in found]
-        for number in range(max((len(result.matches) for result in found), default=0)):
-            for row, result in zip(rows, found, strict=True):
-                if number < len(result.matches):
-                    yield row, self._background(result.session, result.matches[number], PASSAGE)
+        rows = [without_secrets(hit.session) for hit in hits]
+        for number in range(max((len(hit.matches) for hit in hits), default=0)):
+            for row, hit in zip(rows, hits, strict=True):
+                if number < len(hit.matches):
+                    yield row, self._background(hit.session, hit.matches[number], PASSAGE)
 
-    def evidence(
-        self,
-        topic: str,
-        *,
-        filters: Mapping[str, str],
-        limit: int,
-        start: int = 0,
-        leave_out: Collection[str] = (),
-    ) -> Iterator[tuple[Row, Passage]]:
-        """Yield the best messages of all sessions from number `start` on, best first, each read when it is reached.
+    def evidence(self, query: Query, *, start: int = 0) -> tuple[Answer, Iterator[tuple[Row, Passage]]]:
+        """Return the best messages of all sessions, and the passages from number `start` on, best first.
 
-        A hundred are ordered at a time, so that the order is the same on every page.
+        Each passage is read when it is reached. A hundred messages are ordered at a time, so that the order is the same
+        on every page.
         """
-        search = self._search()
-        whole = math.ceil(limit / ORDERED) * ORDERED
-        ranked = search.messages(topic, filters=filters, limit=whole, leave_out=leave_out, fresh=False)
-        results = [one for first in range(0, whole, ORDERED) for one in _spread(ranked[first : first + ORDERED])]
-        self.by_meaning, self.partly = search.by_meaning, search.partly
-        rows: dict[tuple[str, str], Row] = {}
-        for result in results[start:limit]:
-            row = result.session
-            shown = rows.setdefault((row.root, row.id), without_secrets(row))
-            yield shown, self._background(row, result.matches[0], PASSAGE)
+        whole = math.ceil(query.limit / ORDERED) * ORDERED
+        answer = self._search().messages(replace(query, limit=whole), fresh=False)
+        ranked = answer.hits
+        ordered = [one for first in range(0, whole, ORDERED) for one in _spread(ranked[first : first + ORDERED])]
+        return answer, self._each(ordered[start : query.limit])
 
-    def decisions(
-        self, topic: str, *, filters: Mapping[str, str], leave_out: Collection[str] = ()
-    ) -> list[SessionDecision]:
-        """Return what was decided about a topic, in any session, the oldest first."""
-        search = self._search()
-        results = search.search(
-            topic, filters=filters, limit=SESSIONS_WITH_DECISIONS, per_session=8, leave_out=leave_out, fresh=False
-        )
-        self.by_meaning, self.partly = search.by_meaning, search.partly
-        words = topic_words(subject_of(topic))
+    def _each(self, hits: Iterable[SessionHit]) -> Iterator[tuple[Row, Passage]]:
+        """Yield the passage of each message."""
+        rows: dict[tuple[str, str], Row] = {}
+        for hit in hits:
+            row = hit.session
+            shown = rows.setdefault((row.root, row.id), without_secrets(row))
+            yield shown, self._background(row, hit.matches[0], PASSAGE)
+
+    def decisions(self, query: Query) -> tuple[Answer, list[SessionDecision]]:
+        """Return what was found about a topic, and what was decided about it in any session, the oldest first."""
+        answer = self._search().search(replace(query, limit=SESSIONS_WITH_DECISIONS, per_session=8), fresh=False)
+        words = topic_words(subject_of(query.text))
         settled: dict[tuple[str, str], SessionDecision] = {}
-        best_score = max((match.score for result in results for match in result.matches), default=0.0)
-        for result in results:
+        best_score = max((match.score for result in answer.hits for match in result.matches), default=0.0)
+        for result in answer.hits:
             row = without_secrets(result.session)
             # A weak match would add decisions about something else.
             matched = sorted(match.seq for match in result.matches if match.score >= LEAST_SCORE * best_score)
@@ -148,7 +125,7 @@ class Recall:
                 # A fork repeats the decisions of its origin.
                 settled.setdefault((decision.timestamp, decision.text), SessionDecision(session=row, decision=decision))
         best = sorted(settled.values(), key=lambda item: -item.decision.score)[:MOST_DECISIONS]
-        return sorted(best, key=lambda item: (item.decision.timestamp, item.session.id, item.decision.seq))
+        return answer, sorted(best, key=lambda item: (item.decision.timestamp, item.session.id, item.decision.seq))
 
     def _around(self, row: Row, matched: Sequence[int]) -> Iterator[Message]:
         """Yield the messages to search for decisions: all of a short session, else those near a match."""
@@ -194,15 +171,15 @@ class Recall:
             yield message, body(mask_message(message)[0])
 
 
-def _spread(ranked: Iterable[Found]) -> list[Found]:
+def _spread(ranked: Iterable[SessionHit]) -> list[SessionHit]:
     """Return messages in an order in which each counts a little less, the more of its session are better."""
     better: Counter[tuple[str, str]] = Counter()
-    worth: list[tuple[float, Found]] = []
-    for found in ranked:
-        key = (found.session.root, found.session.id)
-        worth.append((found.matches[0].score - REPEATED * better[key], found))
+    worth: list[tuple[float, SessionHit]] = []
+    for hit in ranked:
+        key = (hit.session.root, hit.session.id)
+        worth.append((hit.matches[0].score - REPEATED * better[key], hit))
         better[key] += 1
-    return [found for _, found in sorted(worth, key=lambda one: -one[0])]
+    return [hit for _, hit in sorted(worth, key=lambda one: -one[0])]
 
 
 def without_secrets(row: Row) -> Row:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from threading import RLock
 from typing import NamedTuple
 
-from cortext.index.search.engine import Engine
-from cortext.index.search.finding import Results
+from cortext.errors import StoreUnreachable
+from cortext.index.query import Among, Query
+from cortext.index.search.engine import Engine, Updated
+from cortext.index.search.finding import Lookup, Results
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
-from cortext.index.search.query import FILTERS, Query, number, parse, timestamp
+from cortext.index.search.query import FILTERS, ParsedQuery, number, parse, timestamp
 from cortext.index.search.reading import Picking
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
@@ -17,7 +20,7 @@ from cortext.model.message import Message
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.left_out import LeftOut
-from cortext.services.library.listing import Listing, placed
+from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
 from cortext.services.library.search_times import check_filters
@@ -26,7 +29,6 @@ from cortext.services.library.snippets import shortened, snippet
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
 Progress = Callable[[str, int, int], None]
-Among = Callable[[str, str], bool]  # whether a session, by its store and id, may be found
 
 
 class Match(NamedTuple):
@@ -48,7 +50,7 @@ class Match(NamedTuple):
     why: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class SessionHit(NamedTuple):
     """A session with the messages found in it, the best first."""
 
     session: Row
@@ -56,12 +58,33 @@ class Found(NamedTuple):
     score: float
 
 
-__all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
+class Answer(NamedTuple):
+    """What a search found, the best first, and what to know about it."""
+
+    hits: Sequence[SessionHit] = ()
+    is_only_near: bool = False  # no message has the words, or too few of them: the hits are only near in meaning
+    has_few: bool = False  # if so: some of the words were found
+    missing: Sequence[str] = ()  # words that no message has, not even as a part of a word or misspelled
+    unclear: str = ""  # what sounds like a time, but is none that is known
+    filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
+    meaningless: str = ""  # why only words were compared, not meanings
+    is_current: bool = True  # whether everything was indexed when the index was last brought up to date
+    damaged: int = 0  # sessions among those that were asked for whose messages may be missing
+    away: Mapping[str, StoreUnreachable] = {}  # the servers that did not answer, by address
+
+    @property
+    def incomplete(self) -> str:
+        """Why something may be missing, in a sentence; empty if nothing is."""
+        reasons = [error.message for error in self.away.values()]
+        return incomplete_line(reasons, is_current=self.is_current, damaged=self.damaged)
+
+
+__all__ = ["FILTERS", "Answer", "Match", "Query", "Search", "SessionHit", "Updated", "check_filters", "hit_json"]
 
 SESSION_FILTERS = ("tool", "type", "status", "agent", "project", "tag", "is")
 BESIDE = ("neighbour",)  # why a message is shown that does not match itself
 FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
-PER_SESSION = 3
+LIMIT, PER_SESSION = 20, 3  # results, and messages of each, unless the query says otherwise
 LEAST_FURTHER = 0.6  # of the best message's score: the least for a further match without any of the words
 LEAST_BY_MEANING = 0.6  # of the best score: the least for a result if no message has the words
 CANDIDATES = 300
@@ -72,24 +95,24 @@ MOST_NAMED = 5  # missing words that are named
 SAMPLE = 20_000  # characters of a session from which those words are taken
 
 
-def lacking(quoted: str, *, partly: bool) -> str:
-    """Return what is said of a query if its results are only near in meaning (`Search.by_meaning`)."""
-    return f"No message {'has much of' if partly else 'contains'} {quoted}"
+def lacking(quoted: str, answer: Answer) -> str:
+    """Return what is said of a query whose hits are only near in meaning."""
+    return f"No message {'has much of' if answer.has_few else 'contains'} {quoted}"
 
 
-def note_of(search: Search, query: str) -> str:
-    """Return the line shown above the results of the last query: what of it no message contains, or is not clear."""
-    unclear = f"{_quoted(search.unclear)} is not understood as a time: no tag here has that name. "
-    note = unclear if search.unclear else ""
-    if search.by_meaning:
-        return f"{note}{lacking(_quoted(query), partly=search.partly)}; the nearest in meaning:"
-    words = [_quoted(word) for word in search.missing[:MOST_NAMED]]
+def note_of(answer: Answer, text: str) -> str:
+    """Return the line shown above the hits: what of the query no message contains, or is not clear."""
+    unclear = f"{_quoted(answer.unclear)} is not understood as a time: no tag here has that name. "
+    note = unclear if answer.unclear else ""
+    if answer.is_only_near:
+        return f"{note}{lacking(_quoted(text), answer)}; the nearest in meaning:"
+    words = [_quoted(word) for word in answer.missing[:MOST_NAMED]]
     return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
 
 
-def nothing_of(search: Search) -> str:
-    """Return what is said if the last query found nothing: its filters may be the reason."""
-    filters = [f"{name}:{terminal.line(value)}" for name, value in search.filters.items()]
+def nothing_of(answer: Answer) -> str:
+    """Return what is said if nothing was found: the filters may be the reason."""
+    filters = [f"{name}:{terminal.line(value)}" for name, value in answer.filters.items()]
     return f"Nothing was found with {' '.join(filters)}." if filters else "Nothing was found."
 
 
@@ -102,77 +125,53 @@ class _Ranking(NamedTuple):
     """What a query found, before it is shown."""
 
     best: Iterator[Ranked]  # the best first
-    terms: set[str]  # to highlight
+    results: Results
     reading: QueryReading
 
 
 class Search:
-    """Search in the sessions of a listing."""
+    """Search in the sessions of a listing. Several threads may use it: they take turns."""
 
     def __init__(
         self, listing: Listing, folder: str, models: Models, released: Callable[[str], str] = lambda version: ""
     ) -> None:
         self._listing = listing
         self._released = released  # when a version of the project was released
-        self.filters: dict[str, str] = {}  # of the last query
-        self._query: Query | None = None  # the last one
-        self.unclear = ""  # what sounds like a time in the last query, but is none that is known
         self._engine = Engine(folder, listing.sources, models)
         self._left_out = LeftOut(listing)
-        self._without_quotes = False  # whether the last query found something only without its quotes
-        self.more_to_do = False
-        self.is_current = True  # whether everything was indexed when the last refresh ended
+        self._is_current = True  # whether everything was indexed when the last refresh ended
         self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters and the keys they allowed
         self._picking = Picking()
-
-    @property
-    def trouble(self) -> str:
-        """Why the last query was answered by keywords only; usually empty."""
-        return self._engine.trouble
+        self._turn = RLock()
 
     @property
     def listing(self) -> Listing:
         """The list of the sessions that are searched."""
         return self._listing
 
-    @property
-    def by_meaning(self) -> bool:
-        """Whether no message has the last query's words, or too few of them: the results are only near in meaning."""
-        return self._without_quotes or not self._engine.worded
-
-    @property
-    def partly(self) -> bool:
-        """Whether some of the words were found, but too few in any message; then the results are `by_meaning`."""
-        return self._engine.partly
-
-    @property
-    def missing(self) -> list[str]:
-        """The words of the last query that no message has, not even as a part of a word or misspelled."""
-        return self._engine.missing
-
-    def damaged(self, among: Among | None = None) -> int:
-        """Return how many of the sessions that the last query could find are damaged: messages may be missing there."""
+    def damaged(self, query: ParsedQuery | None = None, among: Among | None = None) -> int:
+        """Return how many sessions, of those that a query allows, are damaged: messages may be missing there."""
         found = self._listing.index.pairs(list(self._listing.sources), [("damage", "")])
-        if found and self._query is not None:
-            found = list(set(found).intersection(self._pairs(self._query)))
+        if found and query is not None:
+            found = list(set(found).intersection(self._pairs(query)))
         return len(found if among is None else [pair for pair in found if among(*pair)])
 
     # ── the index ────────────────────────────────────────────────────────────────────────────────────
 
     def refresh(
         self, progress: Progress | None = None, *, meaning: bool = True, patient: bool = False, quick: bool = False
-    ) -> bool:
-        """Index what changed since the last time; return False if another process is doing that now.
+    ) -> Updated:
+        """Index what changed since the last time, unless another process is doing that now.
 
-        Without `patient`, embedding a large amount of text is left for later (`more_to_do`). With `quick`, changes are
-        noticed as by a quick refresh of the list.
+        Without `patient`, embedding a large amount of text is left for later. With `quick`, changes are noticed as by a
+        quick refresh of the list.
         """
         said = (lambda done, total: progress("Reading sessions", done, total)) if progress else None
-        self._listing.refresh(said, quick=quick)
-        done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
-        self.more_to_do = self._engine.more_to_do or self._listing.scan_due
-        self.is_current, self._query = done, None
-        return done
+        with self._turn:
+            self._listing.refresh(said, quick=quick)
+            done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
+            self._is_current = done.is_current
+            return done._replace(has_more=done.has_more or self._listing.scan_due)
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build the index again; the old one answers until the new one is complete."""
@@ -190,60 +189,48 @@ class Search:
 
     # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
-    def search(
-        self,
-        text: str,
-        *,
-        filters: Mapping[str, str] | None = None,
-        limit: int = 20,
-        per_session: int = PER_SESSION,
-        exact: bool = False,
-        leave_out: Collection[str] = (),
-        fresh: bool = True,
-        among: Among | None = None,
-    ) -> list[Found]:
-        """Return the best sessions, each with its best messages. `leave_out` are ids of sessions to ignore.
+    def search(self, query: Query, *, fresh: bool = True) -> Answer:
+        """Return the best sessions, each with its best messages."""
+        return self._answer(query, self._sessions, fresh=fresh)
 
-        `among` says whether a session (store, id) may be found at all.
-        """
-        if fresh:
-            self.refresh(meaning=not exact)
+    def messages(self, query: Query, *, fresh: bool = True) -> Answer:
+        """Return the best messages: a hit with one match for each of them."""
+        return self._answer(query, self._messages, fresh=fresh)
 
-        def asked(query: Query) -> list[Found]:
-            ranking = self._ranked(query, limit * per_session, exact, leave_out, among=among)
-            found = self._near_enough(self._grouped(ranking, limit, per_session, self._check(query, leave_out)))
-            return _merged(found, self._served(query, limit, per_session, exact, leave_out, among), limit)
+    def _answer(self, query: Query, ask: Callable[[ParsedQuery, Query], Answer], *, fresh: bool) -> Answer:
+        """Ask, and if nothing has the phrases of a question, ask without their quotes."""
+        with self._turn:
+            if fresh:
+                self.refresh(meaning=not query.exact)
+            parsed = parse(query.text, query.filters, lambda version: number(self._released(version)))
+            answer = ask(parsed, query)
+            unquoted = parsed.unquoted()
+            if not answer.hits and not query.exact and unquoted is not None:
+                answer = ask(unquoted, query)
+                answer = answer._replace(is_only_near=answer.is_only_near or bool(answer.hits))
+            return answer._replace(
+                hits=_placed(answer.hits),
+                unclear=parsed.unclear,
+                filters=parsed.filters,
+                is_current=self._is_current,
+                damaged=self.damaged(parsed, query.among),
+                away=dict(self._listing.missing),
+            )
 
-        return _placed(self._or_unquoted(self._parsed(text, filters), asked, exact=exact))
+    def _sessions(self, parsed: ParsedQuery, query: Query) -> Answer:
+        limit, per_session = query.limit or LIMIT, query.per_session or PER_SESSION
+        ranking = self._ranked(parsed, query, limit * per_session)
+        hits = self._grouped(ranking, limit, per_session, self._check(parsed, query.leave_out))
+        served = self._served(parsed, query, limit, per_session)
+        return _merged(_local(ranking.results, hits), served, limit)
 
-    def messages(
-        self,
-        text: str,
-        *,
-        filters: Mapping[str, str] | None = None,
-        limit: int = 20,
-        per_session: int = 0,
-        exact: bool = False,
-        leave_out: Collection[str] = (),
-        fresh: bool = True,
-    ) -> list[Found]:
-        """Return the best messages, one match each; at most `per_session` of one session, unless it is 0."""
-        if fresh:
-            self.refresh(meaning=not exact)
-        query = self._parsed(text, filters)
-        found = self._or_unquoted(
-            query, lambda query: self._messages(query, limit, per_session, leave_out, exact=exact), exact=exact
-        )
-        return _placed(found)
-
-    def _messages(
-        self, query: Query, limit: int, per_session: int, leave_out: Collection[str], *, exact: bool
-    ) -> list[Found]:
-        ranking = self._ranked(query, limit, exact, leave_out)
-        check = self._check(query, leave_out)
+    def _messages(self, parsed: ParsedQuery, query: Query) -> Answer:
+        limit, per_session = query.limit or LIMIT, query.per_session
+        ranking = self._ranked(parsed, query, limit)
+        check = self._check(parsed, query.leave_out)
         count: dict[tuple[str, str], int] = {}
-        found: list[Found] = []
-        wordless: list[Found] = []  # in a session that was found by its title, for example an image
+        hits: list[SessionHit] = []
+        wordless: list[SessionHit] = []  # in a session that was found by its title, for example an image
         for item in ranking.best:
             row = item[1]
             if per_session and count.get((row.root, row.id), 0) >= per_session:
@@ -251,59 +238,30 @@ class Search:
             matches = self._matches([item], 1, ranking, check)
             if matches and matches[0].snippet:
                 count[row.root, row.id] = count.get((row.root, row.id), 0) + 1
-                found.append(Found(row, matches, matches[0].score))
+                hits.append(SessionHit(row, matches, matches[0].score))
             elif matches:
-                wordless.append(Found(row, matches, matches[0].score))
-            if len(found) == limit:
+                wordless.append(SessionHit(row, matches, matches[0].score))
+            if len(hits) == limit:
                 break
-        found = found or wordless[:1]
-        served = self._served(query, limit, per_session or limit, exact, leave_out)
-        single = [Found(item.session, [match], match.score) for item in served for match in item.matches]
-        return _merged(self._near_enough(found), single, limit)
-
-    def _or_unquoted(self, query: Query, ask: Callable[[Query], list[Found]], *, exact: bool) -> list[Found]:
-        """Return what is found; if nothing has the phrases of a question, what is found without their quotes."""
-        self._without_quotes = False
-        found = ask(query)
-        unquoted = query.unquoted()
-        if found or exact or unquoted is None:
-            return found
-        found = ask(unquoted)
-        self._without_quotes = bool(found)
-        return found
-
-    def _parsed(self, text: str, filters: Mapping[str, str] | None) -> Query:
-        query = parse(text, filters, lambda version: number(self._released(version)))
-        self.unclear, self.filters, self._query = query.unclear, query.filters, query
-        return query
+        served = self._served(parsed, query, limit, per_session or limit)
+        single = [SessionHit(item.session, [match], match.score) for item in served.hits for match in item.matches]
+        return _merged(_local(ranking.results, hits or wordless[:1]), served._replace(hits=single), limit)
 
     def naming(self, text: str, *, limit: int) -> list[Row]:
         """Return the sessions with a message that contains these words exactly, the best first; reads no message."""
-        query = parse(text)
-        ranking = self._ranked(query, 10 * limit, True, ())
-        found = {(row.root, row.id): row for _, row, *_ in ranking.best}
-        for item in self._served(query, limit, 1, True, ()):
-            found.setdefault((item.session.root, item.session.id), item.session)
+        parsed, query = parse(text), Query(text, exact=True)
+        with self._turn:
+            ranking = self._ranked(parsed, query, 10 * limit)
+            found = {(row.root, row.id): row for _, row, *_ in ranking.best}
+            for item in self._served(parsed, query, limit, 1).hits:
+                found.setdefault((item.session.root, item.session.id), item.session)
         return list(found.values())[:limit]
 
-    def _served(
-        self,
-        query: Query,
-        limit: int,
-        per_session: int,
-        exact: bool,
-        leave_out: Collection[str],
-        among: Among | None = None,
-    ) -> list[Found]:
+    def _served(self, parsed: ParsedQuery, query: Query, limit: int, per_session: int) -> Answer:
         """Return the best sessions that are on a server. This class knows none: see `served_search`."""
-        return []
+        return Answer(is_only_near=True)
 
-    def _near_enough(self, found: list[Found]) -> list[Found]:
-        """If no message has the words, keep only results that are about as near as the nearest."""
-        least = 0.0 if self._engine.worded else LEAST_BY_MEANING * _best_score(found)
-        return [item for item in found if item.score >= least]
-
-    def similar(self, row: Row, *, limit: int = 10) -> list[Found]:
+    def similar(self, row: Row, *, limit: int = 10) -> list[SessionHit]:
         """Return sessions about the same topic as this one, by its rarest words and by its meaning."""
         texts = [row.title, row.summary]
         room = SAMPLE
@@ -313,51 +271,44 @@ class Search:
                 room -= len(texts[-1])
             if room <= 0:
                 break
-        words = self._engine.rarest("\n".join(texts), RAREST_WORDS)
-        query = parse(" ".join(words))
-        keys = self._engine.keys_of([(row.root, row.id)])
-        ranking = self._ranked(query, limit * PER_SESSION, False, [row.id], like=keys[0] if keys else 0)
-        return self._grouped(ranking, limit, 1, self._check(query, [row.id]))
+        with self._turn:
+            parsed = parse(" ".join(self._engine.rarest("\n".join(texts), RAREST_WORDS)))
+            keys = self._engine.keys_of([(row.root, row.id)])
+            query = Query(leave_out=[row.id])
+            ranking = self._ranked(parsed, query, limit * PER_SESSION, like=keys[0] if keys else 0)
+            return self._grouped(ranking, limit, 1, self._check(parsed, query.leave_out))
 
-    def _ranked(
-        self,
-        query: Query,
-        wanted: int,
-        exact: bool,
-        leave_out: Collection[str],
-        like: int = 0,
-        among: Among | None = None,
-    ) -> _Ranking:
+    def _ranked(self, parsed: ParsedQuery, query: Query, count: int, like: int = 0) -> _Ranking:
         """Rank messages; a damaged index is rebuilt first."""
         try:
-            return self._ranked_once(query, wanted, exact, leave_out, like, among)
+            return self._ranked_once(parsed, query, count, like)
         except BROKEN:
             self._engine.discard()
             self.refresh(patient=True)
-            return self._ranked_once(query, wanted, exact, leave_out, like, among)
+            return self._ranked_once(parsed, query, count, like)
 
-    def _ranked_once(
-        self, query: Query, wanted: int, exact: bool, leave_out: Collection[str], like: int, among: Among | None
-    ) -> _Ranking:
-        keys, unwanted = self._keys(query, leave_out)
-        if among is not None:
-            pairs = [pair for pair in self._listing.pairs(list(self._listing.sources)) if among(*pair)]
+    def _ranked_once(self, parsed: ParsedQuery, query: Query, count: int, like: int) -> _Ranking:
+        keys, unwanted = self._keys(parsed, query.leave_out)
+        if query.among is not None:
+            pairs = [pair for pair in self._listing.pairs(list(self._listing.sources)) if query.among(*pair)]
             known = self._engine.keys_of(pairs)
             keys = known if keys is None else [key for key in known if key in set(keys)]
-        reading = QueryReading(self._listing, self._engine.sessions, self._picking, leave_out)
+        reading = QueryReading(self._listing, self._engine.sessions, self._picking, query.leave_out)
         results = self._engine.find(
-            query,
-            keys=keys,
-            leave_out=unwanted,
-            limit=max(CANDIDATES, wanted * 5),
-            exact=exact,
-            like=like,
-            read=reading.messages,
-            decides=_deciding(query),
+            Lookup(
+                parsed,
+                keys=keys,
+                leave_out=unwanted,
+                limit=max(CANDIDATES, count * 5),
+                exact=query.exact,
+                like=like,
+                read=reading.messages,
+                decides=_deciding(parsed),
+            )
         )
-        return _Ranking(_in_order(results, reading), results.terms, reading)
+        return _Ranking(_in_order(results, reading), results, reading)
 
-    def _keys(self, query: Query, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
+    def _keys(self, query: ParsedQuery, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
         """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
         wanted, workspace = _wanted(query), query.filters.get("workspace", "")
         sources = self._listing.sources
@@ -370,17 +321,17 @@ class Search:
             self._allowed = request, self._engine.keys_of(self._pairs(query))
         return self._allowed[1], unwanted
 
-    def _pairs(self, query: Query) -> list[tuple[str, str]]:
+    def _pairs(self, query: ParsedQuery) -> list[tuple[str, str]]:
         """Return (store, id) of the sessions that the filters allow."""
         workspace = query.filters.get("workspace", "")
         roots = self._listing.roots(workspace) if workspace else list(self._listing.sources)
         return self._listing.pairs(roots, **_wanted(query))
 
-    def _check(self, query: Query, leave_out: Collection[str]) -> Check:
+    def _check(self, query: ParsedQuery, leave_out: Collection[str]) -> Check:
         """Return the check for messages; it also rejects copies of messages of the sessions that are left out."""
         return Check(query, self._engine.stems, self._left_out.messages(leave_out))
 
-    def _grouped(self, ranking: _Ranking, limit: int, per_session: int, check: Check) -> list[Found]:
+    def _grouped(self, ranking: _Ranking, limit: int, per_session: int, check: Check) -> list[SessionHit]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
         for count, item in enumerate(ranking.best, 1):
             groups.setdefault((item[1].root, item[1].id), []).append(item)
@@ -388,11 +339,11 @@ class Search:
             enough = max(AT_A_TIME, READ_PER_SESSION * limit, 2 * limit * per_session)
             if count >= enough and len(groups) >= 2 * limit:
                 break  # the next message would look up another batch of sessions
-        found: list[Found] = []
+        found: list[SessionHit] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):
             matches = self._matches(group, per_session, ranking, check)
             if matches:
-                found.append(Found(group[0][1], matches, round(_session_score(group), 4)))
+                found.append(SessionHit(group[0][1], matches, round(_session_score(group), 4)))
             if len(found) == limit:
                 break
         return found
@@ -420,14 +371,14 @@ class Search:
                 continue
             if not check.allows(message, row):
                 continue
-            shown = self._snippet(message, ranking.terms)
+            shown = self._snippet(message, ranking.results.terms)
             if matches and not shown[1] and score < LEAST_FURTHER * matches[0].score:
                 continue  # it was only found because it is near the best one
             match = match_of(message, shown, ranking.reading.around(row, seq), score, why)
             (matches if match.snippet else wordless).append(match)
         return matches or wordless[:1]
 
-    def _snippet(self, message: Message, terms: set[str]) -> tuple[str, list[tuple[int, int]]]:
+    def _snippet(self, message: Message, terms: Collection[str]) -> tuple[str, list[tuple[int, int]]]:
         return snippet(clean(searchable(message)), terms, self._engine.tokens)
 
 
@@ -467,7 +418,7 @@ def _in_order(results: Results, reading: QueryReading) -> Iterator[Ranked]:
         start = end
 
 
-def _deciding(query: Query) -> Callable[[str], float]:
+def _deciding(query: ParsedQuery) -> Callable[[str], float]:
     """Return what says how much of the query's subject a text decides; nothing does if it asks for no decision."""
     if not query.decision:
         return lambda text: 0.0
@@ -478,12 +429,12 @@ def _deciding(query: Query) -> Callable[[str], float]:
     return lambda text: decided_share(text, topic)
 
 
-def session_filters(query: Query) -> dict[str, str]:
+def session_filters(query: ParsedQuery) -> dict[str, str]:
     """Return the filters of a query that concern whole sessions."""
     return {name: query.filters[name] for name in SESSION_FILTERS if name in query.filters}
 
 
-def _wanted(query: Query) -> dict[str, str]:
+def _wanted(query: ParsedQuery) -> dict[str, str]:
     """Return the filters by which the list chooses sessions."""
     wanted = session_filters(query)
     if "after" in query.filters:  # a session that was last active before has no such message
@@ -500,27 +451,44 @@ def _session_score(group: list[Ranked]) -> float:
     return round(group[0][0] + FURTHER_MATCH * sum(item[0] for item in group[1:PER_SESSION]), 6)
 
 
-def _best_score(found: Iterable[Found]) -> float:
-    return max((item.score for item in found), default=0.0)
+def _local(results: Results, hits: Sequence[SessionHit]) -> Answer:
+    """Return the answer of the local index. If no message has the words, only hits about as near as the nearest."""
+    least = 0.0 if results.has_words else LEAST_BY_MEANING * _best_score(hits)
+    return Answer(
+        [hit for hit in hits if hit.score >= least],
+        is_only_near=not results.has_words,
+        has_few=results.has_few,
+        missing=results.missing,
+        meaningless=results.meaningless,
+    )
 
 
-def _merged(local: list[Found], served: list[Found], limit: int) -> list[Found]:
-    """Return both lists as one. Their scores are computed differently, so the best of each gets the same score."""
-    if not served:
+def _merged(local: Answer, served: Answer, limit: int) -> Answer:
+    """Return both answers as one. Scores are computed differently, so the best of each gets the same score.
+
+    A server does not tell which words it has: if any was found there, none is known to be missing.
+    """
+    if not served.is_only_near:
+        local = local._replace(is_only_near=False, missing=())
+    if not served.hits:
         return local
-    top, best = _best_score(local) or 1.0, _best_score(served) or 1.0
-    scaled = [item._replace(score=round(item.score / best * top, 4)) for item in served]
+    top, best = _best_score(local.hits) or 1.0, _best_score(served.hits) or 1.0
+    scaled = [item._replace(score=round(item.score / best * top, 4)) for item in served.hits]
     scaled.sort(key=lambda item: item.score, reverse=True)
-    return sorted([*local, *scaled], key=lambda item: item.score, reverse=True)[:limit]
+    return local._replace(hits=sorted([*local.hits, *scaled], key=lambda item: item.score, reverse=True)[:limit])
 
 
-def _placed(found: Sequence[Found]) -> list[Found]:
+def _best_score(hits: Iterable[SessionHit]) -> float:
+    return max((item.score for item in hits), default=0.0)
+
+
+def _placed(found: Sequence[SessionHit]) -> list[SessionHit]:
     rows = placed(item.session for item in found)
     return [item._replace(session=row) for item, row in zip(found, rows, strict=True)]
 
 
 def hit_json(row: Row, match: Match, *, nearest: bool = False) -> Json:
-    """Return a message that was found, with its session; `nearest` as in `Search.by_meaning`."""
+    """Return a message that was found, with its session; `nearest` as in `Answer.is_only_near`."""
     message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
     return {
         "session": session_json(row),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from cortext.index.search.query import Query, Word, moment, number
+from cortext.index.search.query import ParsedQuery, Word, moment, number
 from cortext.index.search.words import SIGNS, clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
@@ -15,7 +15,7 @@ LAST = 99991231235959
 class Check:
     """The conditions of one query; it also prevents that a message is shown twice, from a fork or a copy."""
 
-    def __init__(self, query: Query, stems: Callable[[str], list[str]], unwanted: Collection[str]) -> None:
+    def __init__(self, query: ParsedQuery, stems: Callable[[str], list[str]], unwanted: Collection[str]) -> None:
         self._stems = stems
         self._role = query.filters.get("role", "")
         after, before = query.filters.get("after", ""), query.filters.get("before", "")

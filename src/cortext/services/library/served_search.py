@@ -6,18 +6,19 @@ for all users. Without pgvector, the newest messages of recent sessions are comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from cortext.index.query import Query
 from cortext.index.search.models import Models
-from cortext.index.search.query import Query, timestamp
+from cortext.index.search.query import ParsedQuery, timestamp
 from cortext.index.sessions import SEVERAL, Row, several
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing, is_in_order, order_filter
-from cortext.services.library.search import Among, Found, Match, Search, match_of, session_filters
+from cortext.services.library.search import Answer, Match, Search, SessionHit, match_of, session_filters
 from cortext.services.library.server_rows import ServedStore, ServerSource
 
 Hit = tuple[float, Session, Message]  # with its score
@@ -43,63 +44,46 @@ class ServedSearch(Search):
     ) -> None:
         super().__init__(listing, folder, models, released)
         self._embedder = embedder
-        self._worded = False  # whether a message on a server has the words of the last query
 
-    @property
-    def by_meaning(self) -> bool:
-        """See Search.by_meaning; messages on a server count too."""
-        return self._without_quotes or (super().by_meaning and not self._worded)
-
-    @property
-    def missing(self) -> list[str]:
-        """See Search.missing; a server does not tell which words it has."""
-        return [] if self._worded else super().missing
-
-    def _served(
-        self,
-        query: Query,
-        limit: int,
-        per_session: int,
-        exact: bool,
-        leave_out: Collection[str],
-        among: Among | None = None,
-    ) -> list[Found]:
-        self._worded = False
-        check = self._check(query, ())
-        found: list[Found] = []
-        project = query.filters.get("project", "")
+    def _served(self, parsed: ParsedQuery, query: Query, limit: int, per_session: int) -> Answer:
+        check = self._check(parsed, ())
+        hits: list[SessionHit] = []
+        has_words = False
+        project = parsed.filters.get("project", "")
         projects = self._listing.projects_of(project) if project else None
 
         def allows(row: Row, message: Message) -> bool:
-            if among is not None and not among(row.root, row.id):
+            if query.among is not None and not query.among(row.root, row.id):
                 return False
-            if row.id in leave_out or not _matches_filters(query, row) or check.is_copy(message):
+            if row.id in query.leave_out or not _matches_filters(parsed, row) or check.is_copy(message):
                 return False
             return (projects is None or row.project in projects) and check.allows(message, row)
 
-        for source in self._listing.servers.values() if query.said else ():
-            workspace = query.filters.get("workspace", "").casefold()
+        for source in self._listing.servers.values() if parsed.said else ():
+            workspace = parsed.filters.get("workspace", "").casefold()
             if workspace and workspace != self._listing.labels.get(source.root, "").casefold():
                 continue
-            question = partial(self._groups, source, query, limit, max(1, per_session), exact, allows)
-            best = self._listing.ask(source, question) or []
+            question = partial(self._groups, source, parsed, limit, max(1, per_session), query.exact, allows)
+            best, is_worded = self._listing.ask(source, question) or ([], False)
+            has_words = has_words or is_worded
             places = [(hit[1].id, hit[2].seq) for group in best for hit in group]
             near = self._listing.ask(source, partial(source.store.around, places)) or {}
             for group in best:
-                matches = [self._match_of(near, query, *hit) for hit in group]
-                found.append(Found(source.row(group[0][1]), matches, round(group[0][0], 4)))
-        return sorted(found, key=lambda item: item.score, reverse=True)[:limit]
+                matches = [self._match_of(near, parsed, *hit) for hit in group]
+                hits.append(SessionHit(source.row(group[0][1]), matches, round(group[0][0], 4)))
+        hits.sort(key=lambda item: item.score, reverse=True)
+        return Answer(hits[:limit], is_only_near=not has_words)
 
     def _groups(
         self,
         source: ServerSource,
-        query: Query,
+        parsed: ParsedQuery,
         limit: int,
         per_session: int,
         exact: bool,
         allows: Callable[[Row, Message], bool],
-    ) -> list[list[Hit]]:
-        """Return the best sessions, each as its best messages.
+    ) -> tuple[list[list[Hit]], bool]:
+        """Return the best sessions, each as its best messages, and whether any message has the words.
 
         What the server cannot filter by (tags, projects, required words) is checked here. If too few are left, more
         are asked for.
@@ -107,8 +91,10 @@ class ServedSearch(Search):
         groups: dict[str, list[Hit]] = {}
         seen: set[tuple[str, int]] = set()
         number = limit * per_session
+        has_words = False
         while True:
-            hits, is_all = self._hits(source, query, number, exact)
+            hits, is_worded, is_all = self._hits(source, parsed, number, exact)
+            has_words = has_words or is_worded
             for key in sorted(hits.keys() - seen, key=lambda key: hits[key][0], reverse=True):
                 if allows(source.row(hits[key][1]), hits[key][2]):
                     groups.setdefault(key[0], []).append(hits[key])
@@ -117,25 +103,28 @@ class ServedSearch(Search):
                 break
             number = min(4 * number, MOST_HITS)
         best = [sorted(group, key=_rank, reverse=True)[:per_session] for group in groups.values()]
-        return sorted(best, key=lambda group: _rank(group[0]), reverse=True)[:limit]
+        return sorted(best, key=lambda group: _rank(group[0]), reverse=True)[:limit], has_words
 
     def _hits(
-        self, source: ServerSource, query: Query, limit: int, exact: bool
-    ) -> tuple[dict[tuple[str, int], Hit], bool]:
-        """Return messages by words and by meaning, each with the better of the two scores; and whether that is all."""
+        self, source: ServerSource, parsed: ParsedQuery, limit: int, exact: bool
+    ) -> tuple[dict[tuple[str, int], Hit], bool, bool]:
+        """Return messages by words and by meaning, each with the better of the two scores.
+
+        Then whether any has the words, and whether these are all.
+        """
         hits: dict[tuple[str, int], Hit] = {}
-        where = _where(query)
-        worded = source.store.find(" ".join(word.text for word in query.wanted), limit, where)
+        where = _where(parsed)
+        worded = source.store.find(" ".join(word.text for word in parsed.wanted), limit, where)
         for session, message, score in worded:
             hits[session.id, message.seq] = (score, session, message)
-        self._worded = self._worded or bool(hits)
-        text = query.said if hits else known_words(self._embedder(), query.said)
+        is_worded = bool(hits)
+        text = parsed.said if hits else known_words(self._embedder(), parsed.said)
         similar = [] if exact or not text else self._similar(source, text, limit, where)
         for session, message, score in similar:
             known = hits.get((session.id, message.seq))
             if score >= LEAST_SIMILARITY and (known is None or known[0] < score * MEANING):
                 hits[session.id, message.seq] = (score * MEANING, session, message)
-        return hits, len(worded) < limit and (len(similar) < limit or similar[-1][2] < LEAST_SIMILARITY)
+        return hits, is_worded, len(worded) < limit and (len(similar) < limit or similar[-1][2] < LEAST_SIMILARITY)
 
     def _similar(
         self, source: ServerSource, text: str, limit: int, where: Sequence[tuple[str, str]]
@@ -173,12 +162,17 @@ class ServedSearch(Search):
                 claims.finish(claim, version=count)
 
     def _match_of(
-        self, near: Mapping[tuple[str, int], Message], query: Query, score: float, session: Session, message: Message
+        self,
+        near: Mapping[tuple[str, int], Message],
+        parsed: ParsedQuery,
+        score: float,
+        session: Session,
+        message: Message,
     ) -> Match:
         """Return a message as it is shown, with its neighbours."""
         numbers = range(message.seq - 1, message.seq + 2)
         beside = {number: near[session.id, number] for number in numbers if (session.id, number) in near}
-        terms = {term for word in query.wanted for term, _, _ in self._engine.tokens(word.text)}
+        terms = {term for word in parsed.wanted for term, _, _ in self._engine.tokens(word.text)}
         match = match_of(message, self._snippet(message, terms), {**beside, message.seq: message}, score)
         return match._replace(why=("words",) if match.highlights else ("meaning",))
 
@@ -187,13 +181,13 @@ def _rank(hit: Hit) -> tuple[float, str]:
     return hit[0], hit[1].last_active
 
 
-def _where(query: Query) -> list[tuple[str, str]]:
+def _where(parsed: ParsedQuery) -> list[tuple[str, str]]:
     """Return the filters of a query that the server itself can apply."""
-    wanted = session_filters(query)
+    wanted = session_filters(parsed)
     where: list[tuple[str, str]] = [(name, wanted[name]) for name in SEVERAL if "," not in wanted.get(name, ",")]
     if wanted.get("status") in (PAUSED, COMPLETED):  # whether a session is interrupted depends on its lease
         where.append(("status", wanted["status"]))
-    filters = query.filters
+    filters = parsed.filters
     times = (("after", timestamp(filters.get("after", ""))), ("before", timestamp(filters.get("before", ""), end=True)))
     return [*where, *((name, value) for name, value in (("role", filters.get("role", "")), *times) if value)]
 
@@ -205,9 +199,9 @@ def known_words(embedder: Embedder, text: str) -> str:
     return embedder.known(text) if isinstance(embedder, StaticModel) else text
 
 
-def _matches_filters(query: Query, row: Row) -> bool:
+def _matches_filters(parsed: ParsedQuery, row: Row) -> bool:
     """Whether the filters of a query allow a session on a server."""
-    wanted = session_filters(query)
+    wanted = session_filters(parsed)
     wanted.pop("project", "")
     order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
     return is_in_order(row, **order) and all(getattr(row, name) in several(value) for name, value in wanted.items())

@@ -74,12 +74,12 @@ def bring_up_to_date(search: Search, *, exact: bool = False) -> None:
     """Index what has changed; slow work that no answer needs is left to a background process."""
     bar = Bar()
     try:
-        current = search.refresh(bar.step, meaning=not exact)
+        updated = search.refresh(bar.step, meaning=not exact)
     finally:
         bar.end()
-    if not current:
+    if not updated.is_current:
         from cortext.services.library.listing import incomplete_line
 
         print(f"Note: {incomplete_line((), is_current=False)}", file=sys.stderr)
-    if search.more_to_do:
+    if updated.has_more:
         index_later()

@@ -18,7 +18,7 @@ from cortext.model import clock
 from cortext.safety import terminal
 
 if TYPE_CHECKING:
-    from cortext.services.library.search import Found, Match
+    from cortext.services.library.search import Match, SessionHit
 
 
 INDENT = "      "  # before the continuation lines of a folded snippet
@@ -57,41 +57,38 @@ def run(arguments: list[str]) -> int:
     search = stores_for().search()
     search.listing.partial = True
     bring_up_to_date(search, exact=options.exact)
-    run_search = search.messages if options.messages else search.search
-    found = run_search(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
-    if damaged := search.damaged():
-        from cortext.services.library.listing import incomplete_line
+    from cortext.services.library.listing import incomplete_line
+    from cortext.services.library.search import Query, note_of, nothing_of
 
-        print(f"Note: {incomplete_line((), damaged=damaged)}", file=sys.stderr)
-    if search.trouble:
-        print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
+    query = Query(" ".join(options.words), filters, limit=options.limit, exact=options.exact)
+    answer = (search.messages if options.messages else search.search)(query, fresh=False)
+    if answer.damaged:
+        print(f"Note: {incomplete_line((), damaged=answer.damaged)}", file=sys.stderr)
+    if answer.meaningless:
+        print(terminal.line(f"Note: {answer.meaningless}"), file=sys.stderr)
     if options.json:
-        print_hits(found, nearest=search.by_meaning)
-    elif found:
-        from cortext.services.library.search import note_of
-
-        note = note_of(search, " ".join(options.words))
+        print_hits(answer.hits, nearest=answer.is_only_near)
+    elif answer.hits:
+        note = note_of(answer, query.text)
         if note:
             print(note)
-        print_found(found)
+        print_found(answer.hits)
     else:
-        from cortext.services.library.search import nothing_of
-
-        print(nothing_of(search))
-    return report_missing(search.listing.missing) or (0 if found or options.json else 1)
+        print(nothing_of(answer))
+    return report_missing(answer.away) or (0 if answer.hits or options.json else 1)
 
 
-def print_hits(found: Sequence[Found], *, nearest: bool = False) -> None:
+def print_hits(hits: Sequence[SessionHit], *, nearest: bool = False) -> None:
     """Print a JSON array with one hit per message, in the order of the results."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.search import hit_json
 
-    print_json([hit_json(item.session, match, nearest=nearest) for item in found for match in item.matches])
+    print_json([hit_json(item.session, match, nearest=nearest) for item in hits for match in item.matches])
 
 
-def print_found(found: Sequence[Found]) -> None:
+def print_found(hits: Sequence[SessionHit]) -> None:
     """Print each session, then its messages with the words highlighted."""
-    for number, item in enumerate(found, 1):
+    for number, item in enumerate(hits, 1):
         row = item.session
         before = f"{number}. "
         print(before + paint(folded(terminal.line(row.name), first=len(before), indent=len(INDENT)), "bold"))
