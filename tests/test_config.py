@@ -12,6 +12,7 @@ from cortext.config.load import load
 from cortext.config.schema import SETTINGS, Setting, Settings, Value
 from cortext.config.trust import is_trusted, trust
 from cortext.errors import ConfigError
+from cortext.testing.table import every_row
 from tests.support.cli import cortext
 
 
@@ -61,10 +62,10 @@ def test_the_workspace_overrides_the_user_and_the_environment_both(
 
 
 @pytest.mark.req("SAFE-04")
-@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
-def test_only_harmless_settings_of_an_untrusted_repository_apply(
-    setting: Setting, workspace_file: Path, tmp_path: Path
-) -> None:
+@every_row("setting", SETTINGS.values(), ids=SETTINGS)
+def test_only_harmless_settings_of_an_untrusted_repository_apply(setting: Setting, tmp_path: Path) -> None:
+    (tmp_path / ".workspace").mkdir()
+    workspace_file = tmp_path / ".workspace" / "config.toml"
     table, _, key = setting.name.rpartition(".")
     value: Value = "x"
     if isinstance(setting.default, bool):

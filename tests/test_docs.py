@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
 from docs import make_reference as reference
 
 from cortext.config import folders
 from cortext.config.load import by_dotted_name, load
 from cortext.config.schema import SETTINGS
 from cortext.faces.cortext import main as cortext
+from cortext.testing.table import every_row
 
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -72,7 +72,7 @@ def _all_options() -> set[str]:
     return {option for one in programs for command in reference.values(one) for option in _options(one, command)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_row("page", PAGES)
 def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
     wrong = []
     for words in _command_lines(page):
@@ -95,7 +95,7 @@ def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_row("page", PAGES)
 def test_every_setting_on_a_page_exists(page: Path) -> None:
     tables = {name.partition(".")[0] for name in SETTINGS}
     names = [name for span in _spans(page) for name in re.findall(r"^([a-z]+(?:\.[a-z_]+)+)(?: =.*)?$", span)]
@@ -120,7 +120,7 @@ def _code(folder: str) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / folder).rglob("*.py")))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_row("page", PAGES)
 def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
     text = " ".join([*_spans(page), *(text for _, text in _fences(page))])
     named = set(re.findall(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", text))
@@ -128,7 +128,7 @@ def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
     assert sorted(name for name in named if name not in made and name not in _source(page)) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every_row("page", PAGES)
 def test_every_path_on_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     wrong = [link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) if not (page.parent / link).exists()]

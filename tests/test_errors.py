@@ -9,6 +9,7 @@ import pytest
 
 from cortext import errors
 from cortext.errors import CortextError
+from cortext.testing.table import every_row
 
 TREE_LINE = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s{2,}(?P<says>\S.*?))?(?:\s+exit (?P<exit>\d+))?$")
 
@@ -56,7 +57,7 @@ def test_no_exit_status_means_success_or_is_reserved_by_the_shell() -> None:
     assert all(0 < each.exit_status < 64 for each in classes())
 
 
-@pytest.mark.parametrize("each", classes(), ids=lambda each: each.__name__)
+@every_row("each", classes())
 def test_an_error_says_what_happened_what_was_kept_and_what_to_do(each: type[CortextError]) -> None:
     error = each("it broke", kept="the rest", hint="fix it")
     assert str(error) == "it broke"

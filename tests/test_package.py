@@ -25,6 +25,7 @@ from packaging.requirements import Requirement
 from cortext import __version__, distribution
 from cortext.errors import ConfigError
 from cortext.services.cost.prices import Source
+from cortext.testing.table import every_row
 from cortext.tools.claude_code.adapter import ClaudeCode
 from tests.support import release
 
@@ -245,7 +246,7 @@ def test_the_owner_of_a_name_is_read_from_a_page_in_html(
 
 
 @pytest.mark.req("LIB-04")
-@pytest.mark.parametrize(
+@every_row(
     ("listed", "expected"),
     [
         ("global.timeout='60'\nglobal.extra-index-url='a\\nb'\n", ""),

@@ -20,6 +20,7 @@ from cortext.model.message import Message
 from cortext.services.library.finder import Entry, typed
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
+from cortext.testing.table import every_row
 from tests.faces.pond import BOAT, HERONS, Pond, make_pond
 from tests.support.cli import SCRIPTS, cortext
 from tests.support.desk import Desk
@@ -248,8 +249,8 @@ def test_the_newest_request_wins_and_asking_never_blocks() -> None:
 
 
 @pytest.mark.req("SAFE-01")
-@pytest.mark.parametrize("cells", [10, 33, 80, 131])
-@pytest.mark.parametrize("unfolded", [False, True])
+@every_row("cells", [10, 33, 80, 131])
+@every_row("unfolded", [False, True])
 def test_any_text_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
     words = ["\x1b[31m", "広い文字はふたつのセルを取る" * 9, "a\tb\r\nc", "x" * 500, "🦩 " * 40, ""]
     messages = [replace(message, seq=index) for index, message in enumerate([*BOAT, *HERONS])]

@@ -17,6 +17,7 @@ from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
 from cortext.io import locks
 from cortext.services import doctor
+from cortext.testing.table import every_row
 from tests.support.cli import Ran, cortext, git, run
 
 NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]
@@ -70,7 +71,7 @@ def _here(capsys: pytest.CaptureFixture[str], *words: str) -> Ran:
 
 
 @pytest.mark.req("LOOK-01")
-@pytest.mark.parametrize("name", NAMES)
+@every_row("name", NAMES)
 def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for flag in ("--help", "-h"):
         done = _here(capsys, name, flag)

@@ -24,10 +24,11 @@ from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.services.text.decisions import decisions_in, topic_words
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from tests.faces.pond import SECRET
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "after", "before"),
     [
         ("2026-11-01..2026-11-15", "2026-11-01", "2026-11-15"),

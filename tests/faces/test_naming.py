@@ -19,6 +19,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.agents.aur.kit import Aur
 from tests.faces.pond import Pond, served
@@ -165,7 +166,7 @@ def test_an_ambiguous_name_is_refused_and_both_matches_are_named() -> None:
     assert Resolver(long, "/w").resolve("150").id == "150-plan", "both names mean the same session"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "is_one"),
     [
         *((name, True) for name in ("001-plan", "sess_7k3vq9xw1t", "session-k3f9", "claude-3f2a9b1c-77aa", "3f2a9b1c")),

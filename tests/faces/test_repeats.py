@@ -10,6 +10,7 @@ import pytest
 from docs.make_reference import parsers, values
 
 from cortext.faces.terminal.args import Several, refuse_repeats
+from cortext.testing.table import every_row
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import cortext
 
@@ -35,7 +36,7 @@ def _as_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     refuse_repeats()
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+@every_row("name", OPTIONS)
 def test_no_value_of_an_option_is_dropped(name: str) -> None:
     parser, action = OPTIONS[name]
     first, second = [*(action.choices or ("1", "2"))][:2]

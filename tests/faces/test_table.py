@@ -10,6 +10,7 @@ import pytest
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import SAMPLE, cut, map_values, pad, shown_statuses, table, width
 from cortext.safety import terminal
+from cortext.testing.table import every_row
 
 WORDS = (
     "plain", "", "two words", "größer", "日本語", "e\u0301", "esc \x1b[31mred\x1b[0m", "bell\x07", "tab\tnew\nline",
@@ -34,9 +35,9 @@ def cell_by_cell(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles
 
 
 @pytest.mark.req("SAFE-01", "LOOK-01")
-@pytest.mark.parametrize("screen", ["", "30", "80"])
-@pytest.mark.parametrize("colour", ["", "1"])
-@pytest.mark.parametrize("count", [0, 1, 7, 3 * SAMPLE])
+@every_row("screen", ["", "30", "80"])
+@every_row("colour", ["", "1"])
+@every_row("count", [0, 1, 7, 3 * SAMPLE])
 def test_a_table_equals_the_cell_by_cell_layout(
     screen: str, colour: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Session
 from cortext.services.library.search import note_of
 from cortext.services.text.decisions import decided_share, topic_words
+from cortext.testing.table import every_row
 from tests.index.world import World
 
 NOW = 1_794_900_000.0  # 2026-11-17
@@ -33,7 +34,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "subject", "decision"),
     [
         ("what did we decide about retry budgets?", "retry budgets?", True),
@@ -69,7 +70,7 @@ def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: st
     assert asked(text)[:2] == (subject, decision)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "words", "person", "decision"),
     [
         ("what did Alice decide about retries?", ["Alice", "retries?"], {"alice"}, True),
@@ -107,7 +108,7 @@ def test_who_decided_it_is_a_word_that_need_not_occur(
     assert ([word.text for word in found.words], set(found.person), found.decision) == (words, person, decision)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "first", "last"),
     [
         ("in March", 20260301000000, 20260331235959),
@@ -176,7 +177,7 @@ def test_a_time_in_german_or_french_only_orders(text: str, words: list[str]) -> 
     assert [word.text for word in found.words] == words
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "before the release",
@@ -388,7 +389,7 @@ def test_a_decision_comes_before_talk_about_it(world: World) -> None:
     assert world.find("what did we decide about the cache")[0] == "done"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "share"),
     [
         ("We decided: the cache is on disk.", 1.0),

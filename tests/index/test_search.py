@@ -14,6 +14,7 @@ from cortext.services.library.finder import typed
 from cortext.services.library.left_out import LeftOut
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import check_filters
+from cortext.testing.table import every_row
 from tests.index.world import World
 
 
@@ -184,7 +185,7 @@ def test_the_current_session_and_copies_of_its_messages_are_left_out(world: Worl
     assert world.find("heron fish", leave_out={"birds"}) == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "query"),
     [
         ("heron", "heron*"),

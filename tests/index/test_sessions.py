@@ -6,6 +6,7 @@ import os
 import sqlite3
 from contextlib import closing
 from functools import partial
+from itertools import product
 from operator import attrgetter
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import table
 
 KINDS = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
 
@@ -232,24 +234,7 @@ def test_an_unreadable_fingerprint_is_ignored(world: World, monkeypatch: pytest.
     assert world.rows() == before
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        [],
-        [("status", "active")],
-        [("status", "paused")],
-        [("type", "debug")],
-        [("type", "debug"), ("status", "active")],
-        [("agent", "qa")],
-        [("damage", "")],
-        [("after", "2026-01-02T00:00:00Z"), ("status", "active")],
-    ],
-)
-@pytest.mark.parametrize("order", ["last_active", "created_at", "message_count", "title"])
-@pytest.mark.parametrize("limit", [0, 3])
-def test_cells_are_the_fields_of_the_same_rows(
-    where: list[tuple[str, str]], order: str, limit: int, tmp_path: Path
-) -> None:
+def test_cells_are_the_fields_of_the_same_rows(tmp_path: Path) -> None:
     worlds = [World(tmp_path / kind, kind) for kind in KINDS]
     for world in worlds:
         for number, status in enumerate(("active", "paused", "active", "completed", "active")):
@@ -258,18 +243,34 @@ def test_cells_are_the_fields_of_the_same_rows(
             made.type, made.agent = ("debug", "qa") if number % 2 else ("", "")
             made.title, made.summary = ("" if number == 2 else f"T {number}"), "Of it."
             world.store.create(made)
-    index = SessionIndex(str(tmp_path / "cache"))
-    index.refresh([world.source() for world in worlds])
+    conditions: list[list[tuple[str, str]]] = [
+        [],
+        [("status", "active")],
+        [("status", "paused")],
+        [("type", "debug")],
+        [("type", "debug"), ("status", "active")],
+        [("agent", "qa")],
+        [("damage", "")],
+        [("after", "2026-01-02T00:00:00Z"), ("status", "active")],
+    ]
+    orders = ("last_active", "created_at", "message_count", "title")
     roots = [str(world.root) for world in worlds]
+    with closing(SessionIndex(str(tmp_path / "cache"))) as index, table() as row:
+        index.refresh([world.source() for world in worlds])
+        assert {found.shown_type for found in index.rows(roots)} >= {"spawn", "chat"}
+        for where, order, limit in product(conditions, orders, (0, 3)):
+            with row(f"{where} by {order}, at most {limit}"):
+                _check_cells(index, roots, where, order, limit)
+
+
+def _check_cells(index: SessionIndex, roots: list[str], where: list[tuple[str, str]], order: str, limit: int) -> None:
     rows = index.rows(roots, where, limit=limit, order=order)
     fields = tuple(dict.fromkeys(("id", "shown_type", "root", "shown_title", "damage", order)))
     assert index.cells(fields, roots, where, limit=limit, order=order) == list(map(attrgetter(*fields), rows))
-    assert {row.shown_type for row in index.rows(roots)} >= {"spawn", "chat"}
     assert [getattr(row, order) for row in rows] == sorted([getattr(row, order) for row in rows], reverse=True)
     plain = [row for row in index.rows(roots, limit=100, order=order) if _fits(row, where)]
     assert {(row.root, row.id) for row in rows} <= {(row.root, row.id) for row in plain}
     assert len(rows) == (min(limit, len(plain)) if limit else len(plain))
-    index.close()
 
 
 def _fits(row: Row, where: list[tuple[str, str]]) -> bool:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import clock
+from cortext.testing.table import every_row
 
 SPELLING = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 NOW = 1_763_200_000.0
@@ -26,7 +27,7 @@ def test_now_is_utc_with_milliseconds_and_a_z() -> None:
 
 
 @pytest.mark.req("STORE-08")
-@pytest.mark.parametrize(
+@every_row(
     ("seconds", "text"),
     [
         (0, "1970-01-01T00:00:00.000Z"),
@@ -63,7 +64,7 @@ def test_timestamps_sort_as_text_in_order_of_time(moment: datetime) -> None:
 
 
 @pytest.mark.req("STORE-08")
-@pytest.mark.parametrize(
+@every_row(
     ("given_text", "expected"),
     [
         ("2025-11-22T10:30:00Z", "2025-11-22T10:30:00Z"),
@@ -92,7 +93,7 @@ def test_every_timestamp_format_is_normalised(given_text: str, expected: str) ->
     assert clock.normalise(given_text) == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("seconds", "words"),
     [
         (-100, "just now"), (0, "just now"), (59, "just now"), (60, "1 minute ago"), (119, "1 minute ago"),

@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 
 from cortext.errors import InvalidId
 from cortext.model import ids
+from cortext.testing.table import every_row
 
 LEGAL = re.compile(r"\A[a-z0-9][a-z0-9_-]{0,95}\Z")
 
 
 @pytest.mark.req("STORE-09")
-@pytest.mark.parametrize("text", ["a", "0", "a-", "a_", "001-brainstorm-topic", "sess_abc123", "a" * 96, "con", "0--_"])
+@every_row("text", ["a", "0", "a-", "a_", "001-brainstorm-topic", "sess_abc123", "a" * 96, "con", "0--_"])
 def test_a_legal_id_is_returned_unchanged(text: str) -> None:
     assert ids.check_id(text) == text
 
 
 @pytest.mark.req("STORE-09")
-@pytest.mark.parametrize(
+@every_row(
     "text",
     ["", "A", "-a", "_a", "a.b", "a/b", "..", "a\n", "\na", "a\0", "é", "ａ", "а", "²", "٣", "a" * 97, " a", "a "],
 )
@@ -67,7 +68,7 @@ def test_an_illegal_prefix_is_refused() -> None:
         ids.new_session_id("../")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "expected"),
     [
         ("Café & API design", "cafe-api-design"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from cortext.model import tokens
 from cortext.model.message import BEGINNING, REPLACES, Message, Part, joined_text, plain, thread
 from cortext.store.files.lines import StoredMessage
+from cortext.testing.table import every_row
 
 TEXT = Part(type="text", text="said")
 MORE = Part(type="text", text="more")
@@ -20,7 +21,7 @@ IMAGE = Part(type="image", ref="cat.png")
 
 
 @pytest.mark.req("STORE-13")
-@pytest.mark.parametrize(
+@every_row(
     ("message", "text"),
     [
         (Message(role="user", content="plain"), "plain"),
@@ -103,7 +104,7 @@ def test_wrong_parents_never_cause_a_loop(rows: list[tuple[int, int]]) -> None:
     assert not messages or found[-1] is messages[-1]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "count"),
     [
         ("", 0),

@@ -9,6 +9,7 @@ import pytest
 from cortext.errors import TransitionRefused, UsageError
 from cortext.model.session import Change, Session
 from cortext.model.status import ACTIVE, COMPLETED, IDLE, INTERRUPTED, PAUSED, STORED, check_transition, shown
+from cortext.testing.table import every_row
 
 ALLOWED = {
     (ACTIVE, PAUSED),
@@ -23,8 +24,8 @@ ALLOWED = {
 
 
 @pytest.mark.req("STORE-02")
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize(("old", "new"), list(product(STORED, STORED)))
+@every_row("force", [False, True])
+@every_row(("old", "new"), list(product(STORED, STORED)))
 def test_only_the_listed_transitions_are_allowed(old: str, new: str, force: bool) -> None:
     if old == new or (old, new) in ALLOWED or (force and (old, new) == (COMPLETED, ACTIVE)):
         check_transition(old, new, force=force)
@@ -59,7 +60,7 @@ def test_a_status_of_another_program_can_always_be_left(new: str) -> None:
 
 
 @pytest.mark.req("STORE-02")
-@pytest.mark.parametrize(
+@every_row(
     ("stored", "leased", "quiet", "fresh", "seen"),
     [
         (ACTIVE, None, 0, False, ACTIVE),

@@ -23,6 +23,7 @@ from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import list_text
 from cortext.services.resume.packet import build
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from cortext.tools.registry import BUILT_IN
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -203,7 +204,7 @@ def test_a_fence_that_occurs_inside_is_drawn_again(workspace: Path) -> None:
     assert len(marks) == 4
 
 
-@pytest.mark.parametrize("text", [*MARKERS, *("x" + marker for marker in MARKERS), "[" * 3000 + "END RESUMED CONTEXT"])
+@every_row("text", [*MARKERS, *("x" + marker for marker in MARKERS), "[" * 3000 + "END RESUMED CONTEXT"])
 def test_disarming_leaves_no_working_marker_and_keeps_the_text(text: str) -> None:
     assert _working(text) and not _working(framing.disarmed(text)) and not _working(framing.field(text))
     assert framing.disarmed(framing.disarmed(text)) == framing.disarmed(text)

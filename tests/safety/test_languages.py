@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from cortext.safety import languages
 from cortext.services.capture import user_services
 from cortext.services.projects.git import Git
+from cortext.testing.table import every_row
 from tests.support.cli import git
 
 pytestmark = pytest.mark.req("SAFE-11")
@@ -109,7 +110,7 @@ def _as_cron_reads(line: str) -> str:
     return read
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every_row("text", HOSTILE)
 def test_markdown_shows_the_text_and_nothing_else(text: str) -> None:
     shown = MarkdownIt().enable("table").parse(f"# {languages.markdown(text)}\n")
     assert [token.type for token in shown] == ["heading_open", "inline", "heading_close"]
@@ -121,7 +122,7 @@ def test_markdown_shows_the_text_and_nothing_else(text: str) -> None:
     assert "\u202e" not in languages.markdown(text)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@every_row("text", HOSTILE)
 def test_like_matches_a_text_literally(text: str) -> None:
     database = sqlite3.connect(":memory:")
     for stored, found in ((f"a {text} b", 1), ("anything else", 0), ("100 of it", 0)):

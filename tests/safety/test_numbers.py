@@ -15,6 +15,7 @@ from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from tests.faces.pond import Pond, served
 from tests.support.cli import committed_workspace, cortext, git
 from tests.tools.claude_code.corpus import Script
@@ -94,7 +95,7 @@ def test_a_clone_with_impossible_numbers_breaks_no_command(
 
 @pytest.mark.req("SAFE-07")
 @pytest.mark.parametrize("layout", [WorkspaceStore, SpawnStore, ChatStore])
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@every_row("odd", ODD)
 def test_an_impossible_count_is_reported_ignored_and_repaired(
     tmp_path: Path, layout: type[FileStore], odd: Any
 ) -> None:

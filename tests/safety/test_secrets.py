@@ -19,6 +19,7 @@ from cortext.safety.secrets import checks as check
 from cortext.safety.secrets import masking as secrets
 from cortext.safety.secrets.rules import RULES, Rule
 from cortext.services.text.masking import mask_message
+from cortext.testing.table import every_row
 from tests.safety.planted import KINDS, harmless, planted
 from tests.safety.scripts import corpus, lookalikes, missed
 
@@ -29,13 +30,13 @@ PASSWORD = "kT9mZq" + "Xw2R"
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+@every_row("rule", RULES)
 def test_every_rule_finds_its_own_value(rule: Rule) -> None:
     for text in (rule.value, f"so I wrote\n{rule.value}\nand left", f"first line\\n{rule.value}\\nlast line"):
         assert rule.kind in {finding.kind for finding in secrets.find(text)}
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+@every_row("rule", RULES)
 def test_a_rule_that_is_searched_in_words_cannot_match_a_space(rule: Rule) -> None:
     if not secrets.within_a_word(rule.pattern):
         return
@@ -306,14 +307,14 @@ PASSWORDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KEYS)
+@every_row("kind", KEYS)
 def test_a_key_of_this_kind_is_masked_wherever_it_stands(kind: str) -> None:
     key = KEYS[kind]
     for text in (key, f"use {key} now", f"密钥是{key}，然后", f'{{"a": "x\\n{key}\\n"}}'):
         assert key[12:-8] not in secrets.mask(text).text
 
 
-@pytest.mark.parametrize("kind", PASSWORDS)
+@every_row("kind", PASSWORDS)
 def test_a_password_in_this_place_is_masked(kind: str) -> None:
     text = PASSWORDS[kind].replace("§", PASSWORD)
     for form in (text, json.dumps({"output": f"first line\n{text}\nlast line"}, ensure_ascii=False)):
@@ -355,7 +356,7 @@ HARMLESS = (
 )
 
 
-@pytest.mark.parametrize("text", HARMLESS, ids=lambda text: text[:40])
+@every_row("text", HARMLESS)
 def test_text_that_resembles_a_setting_with_a_secret_is_left_alone(text: str) -> None:
     assert secrets.mask(text).text is text
     escaped = json.dumps({"output": text})
@@ -422,7 +423,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@every_row("name", HOSTILE)
 def test_large_hostile_input_is_masked_and_masking_is_final(name: str) -> None:
     """`python -m bench.hostile` measures how long a megabyte of it takes."""
     masked = secrets.mask((HOSTILE[name] * 100_000)[:100_000]).text
@@ -443,7 +444,7 @@ def _call(given: object) -> Message:
     return Message(role=ASSISTANT, content="running it", parts=parts, id="m1", seq=4)
 
 
-@pytest.mark.parametrize("apart", [0, 7, 20, 26, 31, 40, 52, 90])
+@every_row("apart", [0, 7, 20, 26, 31, 40, 52, 90])
 def test_two_overlapping_azure_keys_are_masked_completely(apart: int) -> None:
     letters = "t7Kqzr3Vn5xWld2pMyc4Hs6jFb9Ga1Eu8Zo" * 3
     text = letters[:52] + "JQQJ99" + letters[:apart] + "JQQJ99" + letters[5:31]

@@ -20,6 +20,7 @@ from cortext.model.message import Message, Part
 from cortext.model.session import Change, Session
 from cortext.safety import terminal
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from tests.support.cli import cortext, run
 
 # What each sequence would do if printed raw.
@@ -56,7 +57,7 @@ ALL = "begin " + " ".join(HOSTILE.values()) + " end"
 
 
 @pytest.mark.req("SAFE-01")
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@every_row("text", HOSTILE.values())
 def test_each_hostile_sequence_is_made_visible(text: str) -> None:
     assert RAW.search(text)
     for shown in (terminal.line(f"a{text}b"), terminal.block(f"a{text}b")):

@@ -20,6 +20,7 @@ from cortext.safety.addresses import is_ambiguous, masked
 from cortext.server import admin
 from cortext.server import schema as postgres_schema
 from cortext.server.store import PostgresStore
+from cortext.testing.table import every_row
 from tests.support.cli import run
 from tests.support.postgres import PASSWORD, new_space, shared
 
@@ -127,7 +128,7 @@ def test_a_database_that_cannot_hold_every_character_is_refused() -> None:
 
 
 @pytest.mark.req("STORE-14")
-@pytest.mark.parametrize(
+@every_row(
     ("url", "error"),
     [
         ("postgresql://cortext:{0}x@127.0.0.1:{1}/postgres", ConfigError),
@@ -163,7 +164,7 @@ def test_a_valid_address_is_accepted(address: str) -> None:
 SECRET = "s3cr3t!"
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("address", "shown"),
     [
         (f"postgresql://me:{SECRET}@db.example:5432/team", "postgresql://me@db.example:5432/team"),

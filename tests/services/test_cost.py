@@ -17,6 +17,7 @@ from cortext.model.usage import CALL, Tokens, used
 from cortext.services.cost.carrying import Carrying, sentence
 from cortext.services.cost.prices import TABLE, Prices, canonical
 from cortext.services.cost.report import KINDS, Priced, money, report
+from cortext.testing.table import every_row
 
 # What each tool records, and what it means: (tokens, tool, recorded cost).
 RECORDS: tuple[tuple[dict[str, Any], Tokens, str, float | None], ...] = (
@@ -77,7 +78,7 @@ RECORDS: tuple[tuple[dict[str, Any], Tokens, str, float | None], ...] = (
 
 
 @pytest.mark.req("COST-01")
-@pytest.mark.parametrize("number", range(len(RECORDS)))
+@every_row("number", range(len(RECORDS)))
 def test_the_records_of_every_tool_are_understood(number: int) -> None:
     record, tokens, tool, cost = RECORDS[number]
     assert used(record) == (tokens, tool, cost)

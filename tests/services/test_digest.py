@@ -20,6 +20,7 @@ from cortext.services.digest.calls import calls_in, simple_commands, status_of
 from cortext.services.digest.digest import digest
 from cortext.services.digest.files_and_names import ranked, used_files
 from cortext.services.text.decision_words import sounds_decided, states_decision
+from cortext.testing.table import every_row
 
 pytestmark = pytest.mark.req("SESS-003c", "TOOL-11")
 _ids = count()
@@ -164,7 +165,7 @@ PATCH = (
 )
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("tool", "fields", "states"),
     [
         ("Read", {"file_path": "a.py"}, {"a.py": "read"}),
@@ -211,7 +212,7 @@ def test_a_file_is_listed_once_with_its_last_known_state() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("output", "failed", "status"),
     [
         ("3 passed", False, "ok"),
@@ -281,7 +282,7 @@ ESCAPED = {
 
 
 @pytest.mark.req("TRUE-04")
-@pytest.mark.parametrize("kind", ESCAPED)
+@every_row("kind", ESCAPED)
 def test_names_are_whole_words_of_the_decoded_text(kind: str) -> None:
     text, names = ESCAPED[kind]
     assert set(_names(*called("Read", {"file_path": "a"}, text))) == names

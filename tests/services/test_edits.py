@@ -9,6 +9,7 @@ import pytest
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.services.origin.edits import Edit, edits_in
 from cortext.services.origin.lines import is_distinctive, normalised
+from cortext.testing.table import every_row
 
 PATH = "/work/pond/src/heron.py"
 PATCH = """*** Begin Patch
@@ -119,7 +120,7 @@ def _plain(edits: list[Edit]) -> list[Edit]:
 
 
 @pytest.mark.req("FIND-07")
-@pytest.mark.parametrize("case", CALLS)
+@every_row("case", CALLS)
 def test_the_edits_of_a_call_are_found(case: str) -> None:
     name, given, expected = CALLS[case]
     assert _plain(edits_in(_session(name, given))) == expected

@@ -13,6 +13,7 @@ import pytest
 from cortext.model.message import Message
 from cortext.services.capture.storable import storable
 from cortext.store.files.bulk import NewLog
+from cortext.testing.table import every_row
 from cortext.tools.base import TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
@@ -117,7 +118,7 @@ def gemini_(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
 
 
 @pytest.mark.req("TOOL-04")
-@pytest.mark.parametrize("kind", GARBAGE)
+@every_row("kind", GARBAGE)
 @pytest.mark.parametrize("program", [claude, codex_, gemini_], ids=["claude", "codex", "gemini"])
 def test_a_garbage_record_does_not_affect_the_others(tmp_path: Path, program: Any, kind: str) -> None:
     tool, path, lines = program(tmp_path)
@@ -132,7 +133,7 @@ def test_a_garbage_record_does_not_affect_the_others(tmp_path: Path, program: An
 
 
 @pytest.mark.req("TOOL-04")
-@pytest.mark.parametrize("kind", GARBAGE)
+@every_row("kind", GARBAGE)
 def test_a_garbage_row_does_not_affect_the_others(tmp_path: Path, kind: str) -> None:
     corpus = Corpus(tmp_path / ".local" / "share" / "opencode" / "opencode.db")
     corpus.session()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cortext.model.message import TEXT, TOOL_CALL, TOOL_RESULT, Message, Part, joined_text
 from cortext.services.text.paths import PathMap
+from cortext.testing.table import every_row
 
 OLD, NEW = "/work/pond", "/home/ann/lake"
 pytestmark = pytest.mark.req("TOOL-09")
@@ -20,7 +21,7 @@ def mapped(text: str, old: str = OLD, new: str = NEW, home: str = "/home/ann") -
     return PathMap([old], new, home).text(text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("before", "after"),
     [
         ("/work/pond", "/home/ann/lake"),
@@ -46,7 +47,7 @@ def test_a_path_is_mapped_wherever_it_stands(before: str, after: str) -> None:
     assert mapped(before) == after
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "/work/pondside",

@@ -7,6 +7,7 @@ import pytest
 from cortext.config.schema import Settings
 from cortext.model.session import Session
 from cortext.services.workspace.pausing import LONGEST, react_to_prompt, saved, wants_to_pause
+from cortext.testing.table import every_row
 
 PAUSE = """
 let's stop
@@ -161,14 +162,14 @@ def test_the_tables_have_their_intended_size() -> None:
 
 
 @pytest.mark.req("SESS-005d")
-@pytest.mark.parametrize("text", _phrases(PAUSE))
+@every_row("text", _phrases(PAUSE))
 def test_a_goodbye_is_recognised(text: str) -> None:
     for form in (text, text.lower(), text.upper(), f"  {text}\n", f"Makes sense.\n{text}"):
         assert wants_to_pause(form), form
 
 
 @pytest.mark.req("SESS-005d")
-@pytest.mark.parametrize("text", [*_phrases(WORK), *CODE])
+@every_row("text", [*_phrases(WORK), *CODE])
 def test_work_is_not_mistaken_for_a_goodbye(text: str) -> None:
     assert not wants_to_pause(text)
 

@@ -8,11 +8,12 @@ from cortext.model.message import TOOL_CALL, Message, Part
 from cortext.model.session import Session
 from cortext.services.text import redaction
 from cortext.services.text.redaction import NAMES, PATHS, Redaction
+from cortext.testing.table import every_row
 
 pytestmark = pytest.mark.req("PAGE-02")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("text", "redacted"),
     [
         ("/home/ada/x.py", "~/x.py"),

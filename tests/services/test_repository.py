@@ -14,6 +14,7 @@ from cortext.services.projects import projects as projects_module
 from cortext.services.projects.git import Git
 from cortext.services.projects.projects import Projects, ask_git, held_in_workspace, tops_of
 from cortext.services.projects.repository import Repository, normalised_remotes, repository_of, top_of
+from cortext.testing.table import every_row
 from tests.support.cli import git
 
 # The shape of a token, made up here.
@@ -34,7 +35,7 @@ def make_repository(folder: Path, remote: str = "", file: str = "a.txt") -> Path
     return folder
 
 
-@pytest.mark.parametrize(
+@every_row(
     "address",
     [
         "https://github.com/ann/pond.git",

@@ -16,6 +16,7 @@ from cortext.services.text.sentences import sentences
 from cortext.services.text.summarise import stopping_point, summarise
 from cortext.services.text.titles import title
 from cortext.services.workspace import demo
+from cortext.testing.table import every_row
 
 pytestmark = pytest.mark.req("SESS-001b")
 
@@ -43,7 +44,7 @@ def flat(text: str) -> str:
     return re.sub(r"[\s*_>.。]+", "", text)
 
 
-@pytest.mark.parametrize("slug", DEMOS)
+@every_row("slug", DEMOS)
 def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) -> None:
     messages = DEMOS[slug]
     summary = summarise(messages)
@@ -59,7 +60,7 @@ def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) ->
     assert stopping_point(messages)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("slug", "named", "facts"),
     [
         ("api-design-discussion", "internal services", ["REST", "GraphQL", "OpenAPI", "lint rules"]),
@@ -196,7 +197,7 @@ def test_german_is_summarised() -> None:
     assert title(messages).startswith("Unser Webhook zählt jede Lieferung doppelt")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("prompts", "expected"),
     [
         (["/workspace.brainstorm API design"], "API design"),
@@ -257,7 +258,7 @@ _HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("text", _HOSTILE, ids=range(len(_HOSTILE)))
+@every_row("text", _HOSTILE)
 def test_hostile_input_stays_within_the_budget(text: str) -> None:
     messages = conversation(text, text)
     assert tokens.estimate(summarise(messages)) <= 165

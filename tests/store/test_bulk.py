@@ -25,6 +25,7 @@ from cortext.store.files.layout_paths import INCOMING
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.testing.table import every_row
 from tests.store.crash.actor import make_message
 from tests.store.crash.faults import Counting, Dead, FailAt, KillAt, ShortWrites, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
@@ -196,7 +197,7 @@ def test_bulk_lines_are_those_that_an_append_writes(given_messages: list[Message
     assert log.last == max((message.timestamp for message in expected), default="")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "message",
     [
         Message(role="user", content="a" * (1 << 20), id="long"),
@@ -209,7 +210,6 @@ def test_bulk_lines_are_those_that_an_append_writes(given_messages: list[Message
         Message(role="user", content="without an id"),
         Message(role="user", content="without a time", timestamp=""),
     ],
-    ids=lambda message: message.id or message.content,
 )
 def test_unusual_lines_are_those_that_an_append_writes(message: Message) -> None:
     message.timestamp = message.timestamp or ("2026-01-31T09:30:00.000Z" if message.id else "")

@@ -12,6 +12,7 @@ from cortext.errors import DamagedData, WriteFailed
 from cortext.io import durable
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE
+from cortext.testing.table import every_row
 from tests.store.conformance.kit import fields_of_each
 from tests.store.damage import ID, LAYOUTS, Layout, make_store, quarantined, snapshot
 
@@ -126,7 +127,7 @@ def build(
 
 @pytest.mark.req("STORE-06")
 @every_layout
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@every_row("case", CASES.values(), ids=CASES)
 def test_complete_messages_load_and_a_repair_quarantines_the_rest(layout: Layout, case: Case, tmp_path: Path) -> None:
     store, header, lines = make_store(layout, tmp_path, 5)
     log = layout.log_in(tmp_path)
@@ -175,7 +176,7 @@ def test_complete_messages_load_and_a_repair_quarantines_the_rest(layout: Layout
 
 @pytest.mark.req("STORE-06", "STORE-04")
 @every_layout
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@every_row("case", CASES.values(), ids=CASES)
 def test_appending_to_a_damaged_log_loses_nothing(layout: Layout, case: Case, tmp_path: Path) -> None:
     store, header, lines = make_store(layout, tmp_path, 5)
     log = layout.log_in(tmp_path)

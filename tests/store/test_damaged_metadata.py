@@ -12,6 +12,7 @@ from cortext.model.session import Change
 from cortext.store.base import METADATA
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
+from cortext.testing.table import every_row
 from tests.store.conformance.kit import fields_of_each
 from tests.store.damage import ID, LAYOUTS, Layout, make_store, quarantined, snapshot
 
@@ -26,7 +27,7 @@ BROKEN = {
     "half a merge conflict": b'{\n<<<<<<< HEAD\n  "status": "paused"\n=======\n  "status": "active"\n}\n',
     "deep": b"[" * 10_000 + b"]" * 10_000,
 }
-every_damage = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+every_damage = every_row("broken", BROKEN.values(), ids=BROKEN)
 with_metadata_file = pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
 
 
@@ -51,8 +52,8 @@ def test_damaged_metadata_is_reported_and_hides_no_message(layout: Layout, broke
 
 @pytest.mark.req("STORE-06")
 @with_metadata_file
-@every_damage
 @pytest.mark.parametrize("way", ["repair", "update"])
+@every_damage
 def test_damaged_metadata_is_quarantined_and_rebuilt_from_the_log(
     layout: Layout, broken: bytes, way: str, tmp_path: Path
 ) -> None:
@@ -105,7 +106,7 @@ def test_a_session_without_a_log_can_be_appended_to(layout: Layout, tmp_path: Pa
 
 
 @pytest.mark.req("STORE-06")
-@pytest.mark.parametrize(
+@every_row(
     ("first", "lost"),
     [
         (b"", b""),

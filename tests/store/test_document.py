@@ -13,6 +13,7 @@ from cortext.model.session import Change
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import fork
 from cortext.store.files.store import FileStore
+from cortext.testing.table import every_row
 from tests.store import document_reader as document
 from tests.store.damage import ID, LAYOUTS, Layout, make_store
 from tests.store.test_damage import CASES, Case, build
@@ -72,7 +73,7 @@ def test_the_document_reader_reads_branches_and_forks(layout: Layout, tmp_path: 
 
 @pytest.mark.req("STORE-06")
 @every_layout
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@every_row("case", CASES.values(), ids=CASES)
 def test_the_document_reader_reads_a_damaged_log(layout: Layout, case: Case, tmp_path: Path) -> None:
     store, header, lines = make_store(layout, tmp_path, 5)
     log = layout.log_in(tmp_path)

@@ -17,6 +17,7 @@ from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
+from cortext.testing.table import every_row
 from tests.store.damage import ID, LAYOUTS, Layout, command_line_chat, make_store
 
 pytestmark = pytest.mark.usefixtures("no_flush")
@@ -120,9 +121,7 @@ def test_every_method_refuses_a_thousand_hostile_ids_and_changes_nothing(layout:
 
 @pytest.mark.req("STORE-09")
 @every_layout
-@pytest.mark.parametrize(
-    "name", ["con", "nul", "aux", "prn", "com1", "lpt9", "trash", "locks", "0", "a" * 96, "a--", "0_-"]
-)
+@every_row("name", ["con", "nul", "aux", "prn", "com1", "lpt9", "trash", "locks", "0", "a" * 96, "a--", "0_-"])
 def test_names_that_only_look_special_are_ordinary_ids(layout: Layout, name: str, tmp_path: Path) -> None:
     """Device names of Windows are allowed too, because cortext does not run there."""
     store = layout.make(str(tmp_path))
@@ -169,9 +168,6 @@ def linkable_paths(layout: Layout) -> list[str]:
 
 
 CASES = [(layout, path) for layout in LAYOUTS for path in linkable_paths(layout)]
-every_path = pytest.mark.parametrize(
-    ("layout", "relative"), CASES, ids=[f"{layout.name} {path}" for layout, path in CASES]
-)
 
 
 def full_store(layout: Layout, root: Path) -> FileStore:
@@ -192,8 +188,8 @@ def full_store(layout: Layout, root: Path) -> FileStore:
 
 
 @pytest.mark.req("STORE-09")
-@every_path
 @pytest.mark.parametrize("target", ["outside", "dangling"])
+@every_row(("layout", "relative"), CASES, ids=[f"{layout.name} {path}" for layout, path in CASES])
 def test_a_link_anywhere_in_the_store_is_not_followed(
     layout: Layout, relative: str, target: str, tmp_path: Path
 ) -> None:
@@ -345,7 +341,7 @@ NOTES: dict[str, Any] = {
 
 @pytest.mark.req("STORE-09")
 @every_layout
-@pytest.mark.parametrize("origins", NOTES.values(), ids=NOTES.keys())
+@every_row("origins", NOTES.values(), ids=NOTES)
 def test_a_forged_note_in_the_trash_moves_nothing(layout: Layout, origins: Any, tmp_path: Path) -> None:
     root = tmp_path / "store"
     store, _, _ = make_store(layout, root, 2)

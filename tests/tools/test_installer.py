@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError
+from cortext.testing.table import every_row
 from cortext.tools.shared.entries import Entry, Hooks, Server, Setting
 from cortext.tools.shared.installer import Change, JsonConfig, install, remove
 
@@ -35,8 +36,8 @@ def read_back(project: Path) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize("note", [False, True])
-@pytest.mark.parametrize(
+@every_row("note", [False, True])
+@every_row(
     "text",
     [
         "{}",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cortext.testing.table import every_row
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse, read_object
 
 COMMENTED = '{\n  "a": 1, // one\n  "b": 2,\n  "c": 3 // three\n}\n'
@@ -33,7 +34,7 @@ def test_comments_trailing_commas_and_a_byte_order_mark_are_read(text: str, valu
     assert JsonText(text).value == parse(text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text", ["", "{", '{"a" 1}', '{"a": }', "{1: 2}", "[1 2]", "{} {}", "{a: 1}", "[,]", '{"a": 1,,}', '"\n"', "/* {}"]
 )
 def test_invalid_json_is_an_error(text: str) -> None:

@@ -18,6 +18,7 @@ import pytest
 import uvicorn.server
 from starlette.types import Receive, Scope, Send
 
+from cortext.testing.table import every_row
 from cortext.web.app import routes
 from cortext.web.connections import MOST_STRANGERS, Connection
 from cortext.web.security import BURST, FAILURES, Access, Guard, _address
@@ -193,7 +194,7 @@ def test_wrong_passwords_from_one_address_do_not_stop_another() -> None:
     asyncio.run(play())
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("client", "expected"),
     [
         ("127.0.0.1", "loopback"), ("127.9.9.9", "loopback"), ("::1", "loopback"), ("::ffff:127.0.0.1", "loopback"),

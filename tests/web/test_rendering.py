@@ -15,6 +15,7 @@ from cortext.model.session import Session
 from cortext.services.library.branches import Threads
 from cortext.services.library.listing import Row
 from cortext.services.text.edits import edits_of
+from cortext.testing.table import every_row
 from cortext.web.html import markdown
 from cortext.web.html.document import document
 from cortext.web.html.message import html, items
@@ -76,7 +77,7 @@ def _wrong(page: str) -> list[str]:
     return check.wrong + [f"left open: {tag}" for tag in check.depth]
 
 
-@pytest.mark.parametrize("kind", INJECTIONS)
+@every_row("kind", INJECTIONS)
 def test_stored_text_never_becomes_active(kind: str) -> None:
     text = INJECTIONS[kind]
     assert _wrong(str(html(items(everywhere(text), _Addresses())))) == []

@@ -6,7 +6,7 @@
 `samples` provides conversations and settings in the tool's own format; see `Samples` and docs/adding-a-tool.md. Use
 `LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
 `ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
-`Headless`, `Purges`, `Watched`, `NamesLeftovers`) are skipped if the adapter does not implement it;
+`Headless`, `Purges`, `Watched`, `NamesLeftovers`) are not collected if the adapter does not implement it;
 `ReaderConformance` and `LineReaderConformance` have only those of the last two. Only tests import this package.
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class ReaderConformance(ReadingConformance, ScanningConformance, WatchedConformance):
-    """The tests for an adapter that only reads, without most of the tests that it would skip."""
+    """The tests for reading, scanning and watching alone, whatever else the adapter can do."""
 
 
 class LineReaderConformance(LineConformance, ReaderConformance):

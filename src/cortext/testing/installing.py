@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from cortext.errors import ConfigError, CortextError
-from cortext.testing.reading import Conformance, files_in
+from cortext.testing.reading import Conformance, files_in, only_if
+from cortext.testing.samples import Samples
 from cortext.tools.base import CommandFile, Hooks, Installer, TranscriptSource
 
 PROGRAM = ("cortext",)
 OTHER = ("/opt/my tools/python", "-m", "cortext")
 
 
+def _has_entries(samples: Samples, home: Path) -> bool:
+    """Return whether the adapter has entries in the settings of a project."""
+    installer = samples.tool(home)
+    assert isinstance(installer, Installer)
+    return bool(installer.install_settings(str(home / "project"), PROGRAM, dry_run=True))
+
+
 class InstallerConformance(Conformance):
     """`Installer`."""
 
-    @pytest.fixture
-    def installer(self, tool: TranscriptSource) -> Installer:
-        """Return the adapter, if it sets up projects."""
-        if not isinstance(tool, Installer):
-            pytest.skip("this adapter does not set up projects")
-        return tool
+    needs: ClassVar[type] = Installer
 
     @pytest.fixture
-    def configured(self, installer: Installer, project: Path) -> Installer:
-        """Return the adapter, if it has entries in the settings of a project."""
-        if not installer.install_settings(str(project), PROGRAM, dry_run=True):
-            pytest.skip("this adapter needs no entries in settings")
-        return installer
+    def installer(self, tool: TranscriptSource) -> Installer:
+        """Return the adapter."""
+        assert isinstance(tool, Installer)
+        return tool
 
     def write_files(self, project: Path, files: Mapping[str, str]) -> dict[str, bytes]:
         """Write the user's files; return everything that is in the project then."""
@@ -40,20 +43,19 @@ class InstallerConformance(Conformance):
             path.write_bytes(text.encode())
         return files_in(project)
 
-    def test_settings_are_installed_once_and_removed_without_a_trace(
-        self, configured: Installer, project: Path
-    ) -> None:
-        changed = configured.install_settings(str(project), PROGRAM)
+    @only_if(_has_entries)
+    def test_settings_are_installed_once_and_removed_without_a_trace(self, installer: Installer, project: Path) -> None:
+        changed = installer.install_settings(str(project), PROGRAM)
 
         assert changed
         once = files_in(project)
-        assert "cortext" in configured.mcp_servers(str(project))
-        assert configured.install_settings(str(project), PROGRAM) == []
+        assert "cortext" in installer.mcp_servers(str(project))
+        assert installer.install_settings(str(project), PROGRAM) == []
         assert files_in(project) == once
-        assert sorted(configured.remove_settings(str(project))) == sorted(changed)
+        assert sorted(installer.remove_settings(str(project))) == sorted(changed)
         assert list(project.iterdir()) == []
-        assert configured.remove_settings(str(project)) == []
-        assert configured.first_steps
+        assert installer.remove_settings(str(project)) == []
+        assert installer.first_steps
 
     def test_a_dry_run_names_the_same_files_and_changes_none(self, installer: Installer, project: Path) -> None:
         named = installer.install_settings(str(project), PROGRAM, dry_run=True)
@@ -64,18 +66,19 @@ class InstallerConformance(Conformance):
         assert sorted(installer.remove_settings(str(project), dry_run=True)) == sorted(named)
         assert files_in(project) == once
 
+    @only_if(_has_entries)
     def test_without_the_mcp_server_only_the_rest_is_added_and_an_entry_stays(
-        self, configured: Installer, project: Path
+        self, installer: Installer, project: Path
     ) -> None:
-        configured.install_settings(str(project), PROGRAM, server=False)
-        assert "cortext" not in configured.mcp_servers(str(project))
+        installer.install_settings(str(project), PROGRAM, server=False)
+        assert "cortext" not in installer.mcp_servers(str(project))
 
-        configured.install_settings(str(project), PROGRAM)
+        installer.install_settings(str(project), PROGRAM)
         once = files_in(project)
-        assert "cortext" in configured.mcp_servers(str(project))
-        assert configured.install_settings(str(project), PROGRAM, server=False) == []
+        assert "cortext" in installer.mcp_servers(str(project))
+        assert installer.install_settings(str(project), PROGRAM, server=False) == []
         assert files_in(project) == once
-        configured.remove_settings(str(project))
+        installer.remove_settings(str(project))
         assert list(project.iterdir()) == []
 
     def test_removing_restores_the_users_settings_byte_by_byte(self, installer: Installer, project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -13,11 +14,12 @@ from cortext.tools.base import Purges, TranscriptSource
 class PurgesConformance(Conformance):
     """`Purges`."""
 
+    needs: ClassVar[type] = Purges
+
     @pytest.fixture
     def purging(self, tool: TranscriptSource, home: Path) -> Purges:
-        """Return the adapter, if the tool deletes anything; it has one conversation."""
-        if not isinstance(tool, Purges):
-            pytest.skip("this tool does not delete its conversations")
+        """Return the adapter of a tool with one conversation."""
+        assert isinstance(tool, Purges)
         self.samples.save(home)
         return tool
 

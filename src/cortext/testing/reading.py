@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import pytest
@@ -14,6 +16,7 @@ from cortext.io.new_files import Later
 from cortext.model.message import ASSISTANT, ROLES, Message
 from cortext.services.capture.copies import copies_of
 from cortext.testing.samples import LineSamples, Samples
+from cortext.testing.table import Test
 from cortext.tools.base import Counts, Transcript, TranscriptSource
 from cortext.wiring.stores import Stores
 
@@ -32,10 +35,47 @@ DAMAGES = ("empty", "zeros", "half")  # what a power cut or a fault of the tool 
 Comparable = tuple[str, str, str, Any, bool]
 
 
+def only_if(condition: Callable[[Samples, Path], bool]) -> Callable[[Test], Test]:
+    """Let a test be collected only if the samples, with an empty home folder, meet this condition."""
+
+    def decorate(test: Test) -> Test:
+        test.only_if = condition  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
 class Conformance:
-    """The fixtures and helpers of all parts of the suite."""
+    """The fixtures and helpers of all parts of the suite.
+
+    A part whose protocol (`needs`) the adapter does not implement, and a test that is not for it (`only_if`), is left
+    out: pytest collects only what can be called.
+    """
 
     samples: ClassVar[Samples]
+    needs: ClassVar[type] = TranscriptSource
+    leaves_out: ClassVar[tuple[type, ...]] = ()  # parts that are not for these samples, for a reason of their own
+
+    def __init_subclass__(cls) -> None:
+        """Leave out what the adapter cannot do."""
+        super().__init_subclass__()
+        if not hasattr(cls, "samples"):
+            return  # a part of the suite
+        with TemporaryDirectory() as home:
+            tool = cls.samples.tool(Path(home))
+        for part in cls.__mro__:
+            is_for_it = part not in cls.leaves_out and isinstance(tool, vars(part).get("needs", object))
+            for name, test in list(vars(part).items()):
+                if name.startswith("test_") and not (is_for_it and cls._meets(getattr(test, "only_if", None))):
+                    setattr(cls, name, None)
+
+    @classmethod
+    def _meets(cls, condition: Callable[[Samples, Path], bool] | None) -> bool:
+        """Return whether the samples meet the condition of a test."""
+        if condition is None:
+            return True
+        with TemporaryDirectory() as home:
+            return condition(cls.samples, Path(home))
 
     @pytest.fixture
     def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -207,11 +247,11 @@ class ReadingConformance(Conformance):
         assert complete
         assert self.read(tool, cursor)[0] == complete
 
+    @only_if(lambda samples, home: samples.save_growing(home))
     def test_a_reply_that_grows_in_place_is_kept_whole_and_once(
         self, home: Path, tool: TranscriptSource, project: Path
     ) -> None:
-        if not self.samples.save_growing(home):
-            pytest.skip("this tool stores only what is complete")
+        assert self.samples.save_growing(home)
         capture = Stores(str(project)).capture()
         session_id = capture.capture(tool, self.only_transcript(tool)).session_id
         replies = list(self.samples.finish_growing(home))

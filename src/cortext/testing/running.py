@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -13,21 +14,32 @@ from cortext.model.answer import Done, Note, Text, Thinking
 from cortext.model.headless import Failure, Question
 from cortext.services.events.hooks import handle
 from cortext.testing.reading import Conformance
+from cortext.testing.table import table
 from cortext.tools.base import Headless, HookEvent, Hooks, TranscriptSource
 from cortext.wiring.stores import Stores
 
 KINDS = ("started", "prompt", "command", "answered", "compacted", "ended", "other")
 WRONG_VALUES: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})
 
+Payloads = list[dict[str, Any]]
+ORDERS: dict[str, Callable[[Payloads], Payloads]] = {
+    "in order": lambda payloads: payloads,
+    "each twice": lambda payloads: [payload for payload in payloads for _ in range(2)],
+    "backwards": lambda payloads: payloads[::-1],
+    "only the last": lambda payloads: payloads[-1:],
+    "all repeated": lambda payloads: payloads * 2,
+}
+
 
 class HooksConformance(Conformance):
     """`Hooks`."""
 
+    needs: ClassVar[type] = Hooks
+
     @pytest.fixture
     def hooks(self, tool: TranscriptSource) -> Hooks:
-        """Return the adapter, if the tool has hooks."""
-        if not isinstance(tool, Hooks):
-            pytest.skip("this tool has no hooks")
+        """Return the adapter."""
+        assert isinstance(tool, Hooks)
         return tool
 
     def test_every_payload_is_an_event_of_its_kind(self, home: Path, hooks: Hooks, project: Path) -> None:
@@ -63,18 +75,24 @@ class HooksConformance(Conformance):
                 answered.append(json.loads(answer))
         assert answered, "no event can give a text to the model"
 
-    @pytest.mark.parametrize("order", ["in order", "each twice", "backwards", "only the last", "all repeated"])
     def test_hooks_in_any_order_keep_every_message_once(
-        self, home: Path, hooks: Hooks, project: Path, order: str
+        self, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        with table() as row:
+            for order, arrange in ORDERS.items():
+                with row(order):
+                    folder = tmp_path / order
+                    for name in ("home", "project"):
+                        (folder / name).mkdir(parents=True)
+                    monkeypatch.setenv("HOME", str(folder / "home"))
+                    self._send(folder / "home", folder / "project", arrange)
+
+    def _send(self, home: Path, project: Path, arrange: Callable[[Payloads], Payloads]) -> None:
+        """Send the payloads in this order, then in their own; check that every message is kept once."""
+        hooks = self.samples.tool(home)
+        assert isinstance(hooks, Hooks)
         payloads = [payload for _, payload in self.samples.payloads(home, project)]
-        sent = {
-            "in order": payloads,
-            "each twice": [payload for payload in payloads for _ in range(2)],
-            "backwards": payloads[::-1],
-            "only the last": payloads[-1:],
-            "all repeated": payloads * 2,
-        }[order]
+        sent = arrange(payloads)
         for number, payload in enumerate(sent):
             # The conversation grows while its events arrive.
             self.samples.save(home, max(1, self.samples.records * number // len(sent)))
@@ -93,11 +111,12 @@ class HooksConformance(Conformance):
 class HeadlessConformance(Conformance):
     """`Headless`."""
 
+    needs: ClassVar[type] = Headless
+
     @pytest.fixture
     def headless(self, tool: TranscriptSource) -> Headless:
-        """Return the adapter, if its program can run without its terminal interface."""
-        if not isinstance(tool, Headless):
-            pytest.skip("this program needs a terminal")
+        """Return the adapter."""
+        assert isinstance(tool, Headless)
         return tool
 
     def ask(self, headless: Headless, folder: Path, system: str = "the rules") -> Any:

@@ -10,9 +10,7 @@ from contextlib import closing
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
-
-import pytest
+from typing import Any, ClassVar
 
 from cortext.errors import CortextError
 from cortext.testing.reading import Conformance, comparable
@@ -28,6 +26,8 @@ _KEYS = re.compile(r"(^|_)(id|key|hash|role|type)$")  # columns that tie a row t
 
 class ScanningConformance(Conformance):
     """`NamesLeftovers`, for every adapter that looks for its conversations by itself."""
+
+    needs: ClassVar[type] = NamesLeftovers
 
     def test_a_file_replaced_by_anything_is_never_passed_over(self, home: Path, tool: TranscriptSource) -> None:
         for path in self._files(home, tool):
@@ -86,8 +86,6 @@ class ScanningConformance(Conformance):
 
     def _files(self, home: Path, tool: TranscriptSource) -> list[Path]:
         """Store the conversation; return the files that it consists of."""
-        if not isinstance(tool, NamesLeftovers):
-            pytest.skip("this adapter does not look for conversations by itself")
         before = {path for path in home.rglob("*") if path.is_file()}
         self.samples.save(home)
         return sorted(path for path in home.rglob("*") if path.is_file() and path not in before)

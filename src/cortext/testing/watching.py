@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -14,11 +15,12 @@ from cortext.tools.base import TranscriptSource, Watched
 class WatchedConformance(Conformance):
     """`Watched`."""
 
+    needs: ClassVar[type] = Watched
+
     @pytest.fixture
     def watching(self, tool: TranscriptSource) -> Watched:
-        """Return the adapter, if its transcripts can be watched."""
-        if not isinstance(tool, Watched):
-            pytest.skip("the transcripts of this tool cannot be watched")
+        """Return the adapter."""
+        assert isinstance(tool, Watched)
         return tool
 
     def test_a_changed_file_leads_to_its_transcript(self, watching: Watched, home: Path) -> None:

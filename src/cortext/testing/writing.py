@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -15,6 +15,7 @@ from cortext.model.turns import Change, essence
 from cortext.services.resume.from_copy import NotPutBack, put_back
 from cortext.testing.reading import DAMAGES, Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
+from cortext.testing.table import every_row
 from cortext.tools.base import NativeWriter, TranscriptSource, Written, user_speaks_first
 
 HOSTILE = (
@@ -79,11 +80,12 @@ def everyday() -> list[Message]:
 class WriterConformance(Conformance):
     """`NativeWriter`."""
 
+    needs: ClassVar[type] = NativeWriter
+
     @pytest.fixture
     def writer(self, tool: TranscriptSource) -> NativeWriter:
-        """Return the adapter, if it writes native sessions."""
-        if not isinstance(tool, NativeWriter):
-            pytest.skip("conversations cannot be continued in this tool")
+        """Return the adapter."""
+        assert isinstance(tool, NativeWriter)
         return tool
 
     def read_back(self, writer: NativeWriter, written: Written, project: Path) -> list[Message]:
@@ -132,7 +134,7 @@ class WriterConformance(Conformance):
         by_id = {message.id: message for message in messages}
         assert back and all(message.text == by_id[message.id].text for message in back)
 
-    @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+    @every_row("text", HOSTILE)
     def test_text_with_special_meaning_stays_text(self, writer: NativeWriter, project: Path, text: str) -> None:
         messages = conversation(
             Message(role=USER, content=text),

@@ -10,6 +10,7 @@ import pytest
 from cortext.agents.llm.faults import Fault
 from cortext.agents.telegram.failing import error_text
 from cortext.errors import CortextError, DamagedData, ModelError, NotFound
+from cortext.testing.table import every_row
 from tests.agents.alfred.kit import Bot, Parrot, environment
 from tests.support.model_server import Reply
 from tests.support.telegram_server import TelegramServer
@@ -36,7 +37,7 @@ def test_a_passing_error_keeps_the_part_of_the_hint_that_helps(status: int, what
     assert _told(status, "try later") == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     "said",
     [
         f"Incorrect API key provided: {KEY[:8]}*****5678. See https://platform.example.com/api-keys",
@@ -48,7 +49,7 @@ def test_a_passing_error_keeps_the_part_of_the_hint_that_helps(status: int, what
         "account annika@example.com",
     ],
 )
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500, 503])
+@every_row("status", [400, 401, 403, 404, 429, 500, 503])
 def test_no_address_key_or_path_of_an_error_goes_to_a_chat(status: int, said: str) -> None:
     told = _told(status, said)
     for secret in (

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cortext.agents.telegram.formatting import BOLD, CODE, ITALIC, LINK, PRE, QUOTE, SPOILER, STRIKE, Styled, render
 from cortext.agents.telegram.splitting import ENTITIES, LIMIT, split, units
+from cortext.testing.table import every_row
 
 
 def _parts(styled: Styled, kind: str) -> list[str]:
@@ -35,7 +36,7 @@ def test_common_markdown_becomes_entities() -> None:
     assert styled.text.endswith("*literal*")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "written",
     [
         "**open and never closed",
@@ -98,7 +99,7 @@ def test_check_boxes_images_and_links_are_rendered() -> None:
     assert _parts(styled, BOLD) == ["重点"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("written", "shown", "kind", "parts"),
     [
         ("Plan\n====\n\nfirst\n\nWhy\n---\nbecause", "Plan\n\nfirst\n\nWhy\nbecause", BOLD, ["Plan", "Why"]),
@@ -130,7 +131,7 @@ def test_more_kinds_of_markdown_are_rendered(written: str, shown: str, kind: str
     _check(styled, split(styled))
 
 
-@pytest.mark.parametrize(
+@every_row(
     "written",
     [
         "x**y + z**w, x**y**z",
@@ -265,7 +266,7 @@ def test_emoji_and_accents_are_not_split() -> None:
             assert message.text[0] not in "\u200d\u0301\U0001f3fd"
 
 
-@pytest.mark.parametrize("hostile", ["*a* ", "[", "`a`", "_*", "**a ", "\\`", "> ", "~~", "a`b``c", "](x) ["])
+@every_row("hostile", ["*a* ", "[", "`a`", "_*", "**a ", "\\`", "> ", "~~", "a`b``c", "](x) ["])
 def test_hostile_markup_is_kept_completely(hostile: str) -> None:
     styled = render(hostile * 8_000)
     _check(styled, split(styled))

@@ -10,6 +10,7 @@ import pytest
 from cortext.agents.telegram.incoming import read
 from cortext.errors import NotFound
 from cortext.model.ids import chat_name, chat_of, chat_prefix
+from cortext.testing.table import every_row
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import Bot, Parrot, alfred, environment, messages_of, sessions_of
 from tests.support.model_server import Reply
@@ -126,7 +127,7 @@ def _message(text: str, **more: object) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("message", "is_addressed"),
     [
         (_message("hello everybody"), False),

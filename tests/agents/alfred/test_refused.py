@@ -12,6 +12,7 @@ import pytest
 
 from cortext.agents.telegram.incoming import Address, Refused, read
 from cortext.agents.telegram.logs import WithoutToken
+from cortext.testing.table import every_row
 from tests.agents.alfred.kit import Bot, Parrot, environment, messages_of, sessions_of
 from tests.support.telegram_server import TOKEN, TelegramServer
 
@@ -125,7 +126,7 @@ def test_a_webhook_accepts_only_requests_with_the_secret(
     assert bot.logged().count("refused: a call to the webhook from 127.0.0.1 (403)") == 3
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("name", "kept"),
     [
         ("../../passwd", ".._.._passwd"),
@@ -156,7 +157,7 @@ def test_chat_ids_become_names_by_one_rule() -> None:
     assert len(names) == 20
 
 
-@pytest.mark.parametrize(
+@every_row(
     "update",
     [
         None,

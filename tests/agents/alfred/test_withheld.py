@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from cortext.agents.llm.faults import Fault
 from cortext.agents.telegram.failing import error_text
 from cortext.agents.telegram.withheld import without_places
 from cortext.errors import CortextError, ModelError
+from cortext.testing.table import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("said", "shown"),
     [
         # addresses
@@ -65,7 +64,7 @@ def test_addresses_paths_and_keys_are_withheld(said: str, shown: str) -> None:
     assert without_places(said) == shown
 
 
-@pytest.mark.parametrize(
+@every_row(
     "said",
     [
         "The model claude-3-5-sonnet-20241022 does not exist",
@@ -117,7 +116,7 @@ def test_the_configured_model_keeps_a_name_that_looks_like_an_address() -> None:
     assert error_text(CortextError("proxy.firma.de/v1: refused")) == "⚠ (address): refused"
 
 
-@pytest.mark.parametrize("piece", ["a.", "a:", "-a", "a", "/", "/a ", "'/", "[::", "*a", "…", "@", "key is ", "a_1"])
+@every_row("piece", ["a.", "a:", "-a", "a", "/", "/a ", "'/", "[::", "*a", "…", "@", "key is ", "a_1"])
 def test_a_long_error_takes_no_longer_than_its_length_allows(piece: str) -> None:
     started = time.process_time()
     without_places(piece * 5000)

@@ -18,6 +18,7 @@ from cortext.distribution import install_command
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.io.http import is_loopback
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
+from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.support.model_server import ModelServer
 
@@ -256,7 +257,7 @@ def test_the_user_can_switch_masking_off(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not isinstance(choose_model(Stores().settings, Stores().folder), Masked)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("given", "address"),
     [
         ("", "http://127.0.0.1:11434"),

@@ -11,6 +11,7 @@ from tests.support.cli import cortext
 from tests.tools.claude_code.corpus import KEY, PROJECT, Script, full_conversation
 
 from cortext.errors import UsageError
+from cortext.testing.table import every_row
 from cortext.tools.base import HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 
@@ -228,7 +229,7 @@ def test_the_command_line_resumes_a_session_with_prompt_and_model(tmp_path: Path
 COMMON = {"session_id": KEY, "transcript_path": "/t.jsonl", "cwd": PROJECT}
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("payload", "kind", "text", "command", "arguments"),
     [
         ({"hook_event_name": "SessionStart", "source": "resume"}, "started", "", "", ""),
