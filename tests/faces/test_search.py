@@ -198,14 +198,14 @@ def test_missing_words_are_reported_before_results_by_meaning(world: World) -> N
     )
     near = cortext("search", "puppy", "kitten", cwd=world.root)
     assert near.code == 0
-    assert near.out.startswith('No message contains "puppy kitten"; the nearest in meaning:\n1. Pets\n')
+    assert near.out.startswith('No message contains "puppy kitten". Closest in meaning:\n1. Pets\n')
     (hit, *_) = cortext("search", "puppy", "kitten", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["why"], hit["nearest"]) == ("three", ["meaning"], True)
     (hit, *_) = cortext("search", "barks", "puppy", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["nearest"]) == ("three", False)
     assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith('No message contains "puppy":\n1. Pets\n')
     little = cortext("search", "volcano", "eruption", "tectonics", "night", cwd=world.root)
-    said = 'No message has much of "volcano eruption tectonics night"; the nearest in meaning:\n'
+    said = 'No message contains most of the words of "volcano eruption tectonics night". Closest in meaning:\n'
     assert little.out.startswith(said), "one word of it is there"
     for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
         nothing = cortext("search", *words, cwd=world.root)

@@ -226,7 +226,7 @@ def test_before_the_release_means_before_the_tag(world: World, monkeypatch: pyte
         world.store.append(f"deploy-{month}", message)
     search = world.search()
     answer = search.search(Query("why did the deployment break before the release"))
-    assert note_of(answer, "").startswith('"before the release" is not understood as a time: no tag here')
+    assert note_of(answer, "").startswith('"before the release" was not used as a time: no git tag here')
     for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
         monkeypatch.setenv(name, "2024-05-01T10:00:00Z")
     who = ("-c", "user.name=x", "-c", "user.email=x@example.com")

@@ -95,7 +95,7 @@ def test_a_build_before_the_owners_of_shares_works_until_the_migration_is_finish
         assert old("share", "talk", "ann") == "ann"
         with psycopg.connect(url, autocommit=True) as connected:
             connected.execute("UPDATE cortext.shares SET owner = 'eve' WHERE grantee = 'ann'")
-        with pytest.raises(ConfigError, match="somebody else stored a share") as caught:
+        with pytest.raises(ConfigError, match="another owner has a share") as caught:
             new.shares().share("talk", "ann")
         assert "cortext store migrate --finish" in caught.value.hint
         done = cortext("store", "migrate", url, "--finish")

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_said_of_the_copy_with_the_messages_not_of_a_stub_that_
 
     done = cortext("restore", "--into", "gemini", session.id, "--dry-run", "--json", cwd=home)
 
-    assert done.json["why"] == "our copy of the tool's own file ends within a record"
+    assert done.json["why"] == "cortext's copy of the tool's own file ends within a record"
 
 
 @pytest.mark.req("TRUE-03")

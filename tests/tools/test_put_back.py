@@ -256,6 +256,6 @@ def test_of_a_copy_with_a_torn_last_line_a_valid_session_is_written(desk: Desk, 
 
     done = _restore(desk, project)
 
-    assert done["why"] == "our copy of the tool's own file ends within a record"
+    assert done["why"] == "cortext's copy of the tool's own file ends within a record"
     _check_listed(desk, project, done["key"], "First words to")
     _check_resumed(desk, project, done["key"], said)

@@ -35,7 +35,7 @@ def test_the_original_messages_are_restored_and_later_ones_are_new(path: str) ->
 
 
 @pytest.mark.req("TOOL-02")
-def test_a_later_reading_does_not_take_repeated_words_for_old_ones(path: str) -> None:
+def test_words_said_again_are_a_new_message(path: str) -> None:
     restored = Restored(_read("Go on"), path, position=3)
     assert [message.id for message in restored] == ["n0"]
 

@@ -52,8 +52,8 @@ class Run(msgspec.Struct, kw_only=True):
 class Headless(Protocol):
     """A tool whose program answers one prompt in lines of JSON.
 
-    It may read files in the user's folder and do nothing else there; settings that the folder itself brings are left
-    out, since it may be a stranger's. It keeps nothing of the run: the conversation is kept by us.
+    It may read files in the user's folder and do nothing else there. Settings in that folder are ignored, because a
+    stranger may have written them. The program stores nothing of the run: cortext stores the conversation.
     """
 
     name: str

@@ -110,7 +110,7 @@ class ServerFacts:
 def not_finished(what: str) -> ConfigError:
     """Return the error for a key that another owner uses, while the keys of the tables do not contain the owner yet."""
     return ConfigError(
-        f"{what} is used by somebody else on this server",
+        f"{what} is already used by another owner on this server",
         kept="nothing was changed",
         hint="ask an administrator to run `cortext store migrate --finish`",
     )

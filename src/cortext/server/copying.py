@@ -101,7 +101,9 @@ def _copy_session(
         _copy_metadata(source, session, writer)
     # Messages that the target had already were compared above.
     if expected.count > present.count and _digest_of(target, session.id).value != expected.value:
-        raise CortextError("the copy differs from its source, one of which may have changed meanwhile; copy again")
+        raise CortextError(
+            "the copy does not match its source: one of them may have changed during the copy; copy again"
+        )
     _copy_annotations(source, target, session.id)
     _copy_archived(source, target, session.id)
 

@@ -51,7 +51,7 @@ WHERE s.session_id = %s AND s.space = %s AND s.owner = %s ORDER BY a.at, a.entry
 def _occupied(session_id: str, grantee: str) -> ConfigError:
     """Return the error for a share whose key, without the owner before 0008, was taken by somebody else."""
     return ConfigError(
-        f"somebody else stored a share of {session_id} with {grantee}, which has no effect but is in the way",
+        f"another owner has a share of {session_id} with {grantee}, which has no effect but blocks this one",
         kept="nothing was changed",
         hint="ask the owner of the tables to run `cortext store migrate --finish`: keys then have the owner",
     )

@@ -36,7 +36,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("fork", "lifecycle:FORK", "branch off at any of its messages"),
             ("prune", "lifecycle:PRUNE", "move its older messages to the archive"),
             ("share", ROOM, "let others on the same server read or continue it"),
-            ("unshare", ROOM, "end that"),
+            ("unshare", ROOM, "stop sharing it"),
             ("export", "export", "write it as markdown, JSON, HTML or a native session; secrets masked"),
             ("delete", "recovery:DELETE", "move it to the trash"),
             ("restore", "recovery:RESTORE", "bring it back: from the trash, or into the tool that lost it"),

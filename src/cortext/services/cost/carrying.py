@@ -32,7 +32,7 @@ class CarryingPrices:
         self._listing, self._prices, self._can_resume = listing, prices, can_resume
 
     def price(self, tokens: int, target: str) -> str:
-        """Return what it costs to carry so many tokens into the target, however little; unknown if it is not known."""
+        """Return what it costs to carry this many tokens into the target, even below a cent; else UNKNOWN."""
         try:
             found = _in(self._prices(), target, models_in_use(self._listing, target).get(target, ""), tokens)
         except CortextError:  # the prices cannot be read: the sentence says why

@@ -97,15 +97,15 @@ SAMPLE = 20_000  # characters of a session from which those words are taken
 
 def lacking(quoted: str, answer: Answer) -> str:
     """Return what is said of a query whose hits are only near in meaning."""
-    return f"No message {'has much of' if answer.has_few else 'contains'} {quoted}"
+    return f"No message contains {'most of the words of ' if answer.has_few else ''}{quoted}"
 
 
 def note_of(answer: Answer, text: str) -> str:
     """Return the line shown above the hits: what of the query no message contains, or is not clear."""
-    unclear = f"{_quoted(answer.unclear)} is not understood as a time: no tag here has that name. "
+    unclear = f"{_quoted(answer.unclear)} was not used as a time: no git tag here has that name. "
     note = unclear if answer.unclear else ""
     if answer.is_only_near:
-        return f"{note}{lacking(_quoted(text), answer)}; the nearest in meaning:"
+        return f"{note}{lacking(_quoted(text), answer)}. Closest in meaning:"
     words = [_quoted(word) for word in answer.missing[:MOST_NAMED]]
     return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
 

@@ -51,7 +51,7 @@ def whole_copy(tool: NativeWriter, path: str, wanted: AbstractSet[str]) -> tuple
             return copy, ""
         if len(wanted & ids) > most:
             most = len(wanted & ids)
-            why = f"our copy of the tool's own file {fault}" if fault else "it was continued elsewhere since"
+            why = f"cortext's copy of the tool's own file {fault}" if fault else "it was continued elsewhere since"
     return "", why or "there is no copy of the tool's own file"
 
 

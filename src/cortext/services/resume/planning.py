@@ -17,7 +17,7 @@ def plan_for(
     """Return the plan and its warnings; nothing is changed. `missing` are notes about what could not be captured."""
     session = found.session
     command = command_text(found.root, session.type, session.title)
-    topicless = command_text(found.root, session.type, "(the one of this conversation)")
+    topicless = command_text(found.root, session.type, "(the topic of this conversation)")
     plan = make_plan(found, tool, command=command, topicless=topicless, budget=budget, rewrite=rewrite)
     plan.warnings += [*(missing or ()), *warnings_for(found, tool, plan)]
     return plan

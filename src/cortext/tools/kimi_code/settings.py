@@ -76,7 +76,7 @@ class KimiSettings(SettingsFiles, ToolPart[KimiCode]):
         path = self.tool.user_hooks_file
         if not changed and len(_missing(path, read_config(path) or "")) < len(EVENTS):
             raise ConfigError(
-                f"the hooks in {path} cannot be told from yours: the lines around ours are gone",
+                f"cortext's hooks in {path} cannot be recognised: the comments that mark them are gone",
                 kept="it is unchanged",
                 hint=f"remove the tables [[hooks]] with the command `cortext {_CALL}`",
             )

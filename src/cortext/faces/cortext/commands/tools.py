@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
     if pairs := [row.pairs for row in rows if row.pairs is not None]:
         passed, run, date = sum(p.passed_to for p in pairs), sum(p.run_to for p in pairs), max(p.date for p in pairs)
         possible = sum("resume" in row.supported for row in rows) ** 2
-        print(f"Resumed from one tool in another by test: {run} of {possible} pairs, {passed} passed, last on {date}")
+        print(f"Tested resumes from one tool in another: {run} of {possible} pairs, {passed} passed, last on {date}")
     for text in itertools.chain.from_iterable(alarms.values()):
         print(f"{paint('!', 'yellow')} {terminal.line(text)}")
     for item in endangered.values():
