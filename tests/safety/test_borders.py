@@ -11,7 +11,7 @@ import pytest
 
 from cortext.agents.assistant.context import ContextBuilder
 from cortext.agents.assistant.memory import Memory
-from cortext.agents.llm import cli_prompt
+from cortext.agents.llm import cli
 from cortext.agents.llm.base import Request
 from cortext.agents.talk.context import View
 from cortext.index.sessions import COLUMNS, Row
@@ -178,7 +178,7 @@ def test_no_request_to_our_models_has_a_working_marker(workspace: Path) -> None:
         # A user's message without a reply is followed by a note of ours, in a message of its own.
         assert message.content == framing.UNANSWERED or _working(repr(message)) == []
     spoken = [message for message in request.messages if message.content != framing.UNANSWERED]
-    prompt = cli_prompt.prompt(Request(messages=[*spoken, Message(role="user", content="Go on.")]))
+    prompt = cli.prompt(Request(messages=[*spoken, Message(role="user", content="Go on.")]))
     assert "herons" in prompt and _working(prompt) == []
     mark = re.search(r"<conversation-([0-9a-f]{12})>", prompt)
     assert mark is not None and prompt.count(mark[0]) == prompt.count(f"</conversation-{mark[1]}>") == 1

@@ -13,7 +13,7 @@ import pytest
 
 from cortext.agents.choosing import Masked
 from cortext.agents.llm.base import Done, Event, Request, Usage
-from cortext.agents.llm.faults import Fault
+from cortext.agents.llm.connection import Fault
 from cortext.agents.talk.context import View
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out, make_plan

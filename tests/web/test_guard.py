@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from cortext.testing.table import every_row
 from cortext.web.app import routes
-from cortext.web.connections import MOST_STRANGERS, Connection
+from cortext.web.main import MOST_STRANGERS, Connection
 from cortext.web.security import BURST, FAILURES, Access, Guard, _address
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import SCRIPTS
@@ -226,7 +226,7 @@ def test_half_sent_requests_do_not_keep_the_owner_out(pond: Pond) -> None:
 @pytest.mark.req("SAFE-13")
 def test_a_request_that_is_never_completed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the cookie: before its head is complete, in its body, after an answer. With it: only an open answer."""
-    monkeypatch.setattr("cortext.web.connections.STRANGER_SECONDS", 0.05)
+    monkeypatch.setattr("cortext.web.main.STRANGER_SECONDS", 0.05)
     access = Access(8137, ("127.0.0.1",), "open sesame")
     key = access.set_cookie().partition(";")[0]
     head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1:8137\r\n"

@@ -15,8 +15,8 @@ from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Entry, Ledger, money, report
 from cortext.web import see
 from cortext.web.app import application
-from cortext.web.background import Background, Note
 from cortext.web.library import Library
+from cortext.web.live import Background, Note
 from cortext.web.security import Access
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
@@ -91,7 +91,7 @@ def test_costs_are_drawn_with_a_table_behind_each_chart(served: Served) -> None:
 
 
 def test_the_rest_of_a_long_table_is_one_row() -> None:
-    from cortext.web.costs import _rows
+    from cortext.web.see import _rows
 
     entries = [Entry(name=f"m{number}", calls=1, cost=1.0) for number in range(13)]
     assert len(_rows(entries, str)) == 13

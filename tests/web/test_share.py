@@ -19,7 +19,7 @@ from cortext.faces.cortext.commands import export
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.web.html.site import Entry, index_of
+from cortext.web.html.files import Entry, index_of
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import Ran, cortext
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_read_is_left_out_and_reported(tmp_path: Path) -> None:
 
 
 def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cortext.web.html import site
+    from cortext.web.html import files
 
     def fails(entries: object) -> str:
         raise RuntimeError("on purpose")
@@ -116,7 +116,7 @@ def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, m
     for name, value in pond.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(pond.folder)
-    monkeypatch.setattr(site, "first_page", fails)
+    monkeypatch.setattr(files, "first_page", fails)
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new"):
         with pytest.raises(RuntimeError):

@@ -9,8 +9,7 @@ import pytest
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.web.html.document import document
-from cortext.web.html.sealed import sealed
-from cortext.web.html.site import Entry, first_page
+from cortext.web.html.files import Entry, first_page, sealed
 from tests.support import chromium
 from tests.web.room import broken_rules, started_browser
 

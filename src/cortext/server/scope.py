@@ -1,18 +1,22 @@
-"""Which sessions a store may see, as conditions of its statements.
+"""Which sessions a store may see, as conditions of its statements, and the audit of what was done through shares.
 
 Every statement that finds a session by its id contains LIVE, one that finds many contains LISTED, one that begins to
 write WRITABLE, and one that writes under a lease HELD. A scope replaces them by its own conditions, so one place
 decides what belongs to whom. Rows that hang on a session (messages, notes) are found by its life, which only such a
-statement returns.
+statement returns. An entry of the audit is written by the client, in the transaction of the change. A role that sends
+SQL of its own leaves no entry.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from functools import cache
 
 from cortext.errors import NotShared
+from cortext.model import clock
 from cortext.server.connection import Connections
+from cortext.server.driver import Connection
 
 LIVE = "<live>"
 LISTED = "<listed>"
@@ -148,3 +152,15 @@ def _filled(template: str, live: str, listed: str, writable: str, held: str) -> 
     for mark, condition in ((LIVE, live), (LISTED, listed), (WRITABLE, writable), (HELD, held)):
         template = template.replace(mark, condition)
     return template
+
+
+_NOTE = f"""
+INSERT INTO cortext.audit (session_id, life, at, entry, actor, owner, action, grantee, detail)
+SELECT session_id, life, %s, %s, %s, owner, %s, %s, %s FROM cortext.sessions WHERE {LIVE}
+"""
+
+
+def note(connection: Connection, scope: Own, session_id: str, action: str, grantee: str = "", detail: str = "") -> None:
+    """Add an entry to the audit of a session."""
+    values = (clock.now(), secrets.token_hex(8), scope.owner, action, grantee, detail, *scope.one(session_id))
+    connection.execute(scope.sql(_NOTE).encode(), values)

@@ -1,7 +1,11 @@
-"""Listing and search by the server, with its own indexes and ranking."""
+"""Listing and search by the server, with its own indexes and ranking, and by meaning if it has the extension pgvector.
+
+Vectors arrive as records for `annotate` (type `embedding`) and are copied into a table that can be searched.
+"""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,7 +14,7 @@ from cortext.errors import UsageError
 from cortext.safety.languages import sql_like
 from cortext.server import schema as postgres_schema
 from cortext.server.driver import Connection, psycopg
-from cortext.server.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, storable
+from cortext.server.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, key_of, storable
 from cortext.server.scope import LISTED, Own
 from cortext.store.files.lines import BadLine
 from cortext.store.server_capabilities import ServerState
@@ -268,3 +272,74 @@ def miscounted(scope: Own, since: str = "") -> Iterator[str]:
         ids = [row[0] for row in rows]
         yield from (row[0] for row in scope.connections.query(scope.sql(query), *scope.all(), ids))
         last = ids[-1]
+
+
+def keep(connection: Connection, owner: str, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
+    """Copy the vectors among these records into the table, in the caller's transaction."""
+    rows = []
+    for record in records:
+        found = vector_of(record)
+        if found is not None:
+            model = str(record.get("model", ""))
+            rows.append((session_id, life, key_of(str(record["message_id"])), model, literal(found), owner))
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                b"INSERT INTO cortext.vectors (session_id, life, id, model, vector, owner) "
+                b"VALUES (%s, %s, %s, %s, %s, %s) "
+                b"ON CONFLICT (session_id, life, id, model) DO UPDATE SET vector = excluded.vector",
+                rows,
+            )
+
+
+def vector_of(record: dict[str, Any]) -> list[float] | None:
+    """Return the vector of a record, from either of its two encodings; None if it has none."""
+    if record.get("type") != "embedding":
+        return None
+    vector = record.get("vector")
+    if isinstance(vector, list) and all(isinstance(value, int | float) for value in vector):
+        return vector or None
+    packed, scale = record.get("int8"), record.get("scale")
+    if not isinstance(packed, str) or not isinstance(scale, int | float):
+        return None
+    try:
+        raw = base64.b64decode(packed, validate=True)
+    except ValueError:
+        return None
+    return [(byte - 256 if byte > 127 else byte) * scale for byte in raw] if raw and scale else None
+
+
+def literal(vector: Sequence[float]) -> str:
+    """Return a vector in the text form of pgvector."""
+    return "[" + ",".join(f"{float(value):.6g}" for value in vector) + "]"
+
+
+def find_similar(
+    scope: Own, vector: Sequence[float], model: str, limit: int, where: Sequence[tuple[str, str]] = ()
+) -> list[Any]:
+    """Return the columns SESSION, the columns MESSAGE and a score of the messages with the nearest vectors.
+
+    Owner, space, trash and filters are applied before the nearest are chosen. So no index of neighbours can be used:
+    the vectors of these sessions are compared one by one, and the answer is exact.
+    """
+    dimensions = len(vector)
+    given = conditions(where)
+    messages = "JOIN cortext.messages m ON m.session_id = v.session_id AND m.life = v.life AND m.id = v.id"
+    query = f"""
+    WITH near AS MATERIALIZED (
+        SELECT v.session_id, v.life, v.id, 1 - (v.vector <=> %s::vector({dimensions})) AS score
+        FROM cortext.vectors v
+        JOIN (SELECT session_id, life FROM cortext.sessions WHERE {LISTED}{given.sessions}) AS s
+            ON s.session_id = v.session_id AND s.life = v.life
+        {messages if given.messages else ""}
+        WHERE v.model = %s AND vector_dims(v.vector) = {dimensions}{given.messages}
+        ORDER BY v.vector <=> %s::vector({dimensions}) LIMIT %s
+    )
+    SELECT {SESSION_OF_S}, {MESSAGE_OF_M}, near.score FROM near
+    JOIN cortext.sessions s ON s.session_id = near.session_id AND s.life = near.life
+    JOIN cortext.messages m ON m.session_id = near.session_id AND m.life = near.life AND m.id = near.id
+    ORDER BY near.score DESC, m.seq
+    """
+    text = literal(vector)
+    values = (text, *scope.all(), *given.of_sessions, model, *given.of_messages, text, limit)
+    return scope.connections.query(scope.sql(query), *values, breaks=2)

@@ -14,11 +14,10 @@ from cortext.errors import NotShared
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.server.audit import note
 from cortext.server.connection import Limits
 from cortext.server.log import ServerReading
 from cortext.server.rows import hour_of
-from cortext.server.scope import Own, Shared
+from cortext.server.scope import Own, Shared, note
 from cortext.server.store import HeldSession, PostgresStore, Transform
 from cortext.store.base import RepairReport, Trashed
 from cortext.store.server_capabilities import Hit

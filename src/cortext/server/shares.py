@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from cortext.errors import ConfigError, NotFound, SessionNotFound, UsageError
 from cortext.model import clock
-from cortext.server.audit import note
 from cortext.server.driver import Connection
-from cortext.server.scope import LIVE, THROUGH_SHARE, Own, Shared
+from cortext.server.scope import LIVE, THROUGH_SHARE, Own, Shared, note
 from cortext.store.server_capabilities import AuditEntry, Share
 
 _MINE = f"(session_id, life, owner) IN (SELECT session_id, life, owner FROM cortext.sessions WHERE {LIVE})"

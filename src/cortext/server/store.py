@@ -21,20 +21,16 @@ from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.server import repair as postgres_repair
-from cortext.server import search as postgres_search
-from cortext.server import vectors as postgres_vectors
-from cortext.server.assistant import ServerChats, ServerFacts
-from cortext.server.changes import Changes
-from cortext.server.chores import ServerChores
-from cortext.server.claims import ServerClaims
+from cortext.server import search
+from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
+from cortext.server.claims import ServerChores, ServerClaims
 from cortext.server.connection import Connections, Limits
 from cortext.server.driver import Connection, psycopg
 from cortext.server.lease import FREE, Lease, Leases
-from cortext.server.log import AppendBatch, ServerReading, life_of, tail
+from cortext.server.log import AppendBatch, Changes, ServerReading, life_of, tail
 from cortext.server.rows import SESSION, columns_of, from_row, hour_of, session_from
 from cortext.server.scope import LISTED, LIVE, Own
 from cortext.server.shares import ServerShares
-from cortext.server.updates import ServerUpdates
 from cortext.store.base import Damage, RepairReport, Trashed
 from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine
@@ -205,12 +201,12 @@ class PostgresStore:
     # ── listing and search by the server: see server_capabilities ────────────────────────────────────
 
     def server(self) -> ServerState:
-        return postgres_search.state(self.scope)
+        return search.state(self.scope)
 
     def listed(
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
-        rows = postgres_search.listed(self.scope, where, limit=limit, order=order)
+        rows = search.listed(self.scope, where, limit=limit, order=order)
         found = [self._session(row) for row in rows]
         if limit <= 0 and order == "title":
             found.sort(key=lambda session: ((session.title or session.id).casefold(), session.id))
@@ -219,15 +215,15 @@ class PostgresStore:
         return found
 
     def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
-        rows = postgres_search.find(self.scope, text, limit, where)
-        return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
+        rows = search.find(self.scope, text, limit, where)
+        return [Hit(self._session(row), message, score) for row, message, score in search.readable(rows)]
 
     def has_vectors(self) -> bool:
         return self.connections.run(self.changes.has_vectors)
 
     def around(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:
         found: dict[tuple[str, int], Message] = {}
-        for row in postgres_search.around(self.scope, places) if places else ():
+        for row in search.around(self.scope, places) if places else ():
             try:
                 found[row[0], row[1]] = from_row(row[1:])
             except BadLine:
@@ -239,11 +235,11 @@ class PostgresStore:
     ) -> list[Hit]:
         if not self.has_vectors():
             return []
-        rows = postgres_vectors.find(self.scope, vector, model, limit, where)
-        return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
+        rows = search.find_similar(self.scope, vector, model, limit, where)
+        return [Hit(self._session(row), message, score) for row, message, score in search.readable(rows)]
 
     def miscounted(self, since: str = "") -> Iterator[str]:
-        return postgres_search.miscounted(self.scope, since)
+        return search.miscounted(self.scope, since)
 
     # ── the trash ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,8 @@
-"""What a person changes on the page. Each change is a form with the page's secret, and does what a command does."""
+"""What a person changes on the page: titles, statuses, tags, stars, notes and the archive, and where to continue.
+
+Each change is a form with the page's secret, and does what a command does. "Continue in…" offers the tools that are
+installed here, and for each the receipt and the command.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ import os
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
@@ -18,14 +24,149 @@ from cortext.errors import UsageError, not_in_trash
 from cortext.model.amounts import amount
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.model.status import COMPLETED, PAUSED
+from cortext.safety.languages import shell, typed
+from cortext.services.workspace import order
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
+from cortext.services.library.stores import Found
 from cortext.services.resume import terminals
+from cortext.services.resume.handover import Plan
+from cortext.services.resume.planning import caught_up_plan
 from cortext.services.workspace import lifecycle
-from cortext.web.continuing import command, planned
+from cortext.services.workspace.installed_tools import detect_all
 from cortext.web.library import Library
-from cortext.web.pages import access, address, library
+from cortext.web.pages import access, address, library, page, shown
+from cortext.wiring import tools
 from cortext.wiring.stores import SHARED
+
+FRESH = 120.0  # seconds for which the installed tools are not asked again: each takes a second
+
+Names = list[tuple[str, str]]  # of tools, each with its title
+
+_installed: tuple[float, Names] = (-FRESH, [])
+
+
+def installed() -> Names:
+    """Return the tools on this machine that a conversation can be continued in."""
+    global _installed
+    if time.monotonic() - _installed[0] > FRESH:
+        writers = tools.native_writers()
+        detected = zip(writers, detect_all(writers), strict=True)
+        here = [(tool.name, tool.title) for tool, found in detected if found is not None]
+        _installed = (time.monotonic(), here)
+    return _installed[1]
+
+
+def command(row: Row, tool: str) -> str:
+    """Return the command that continues a conversation in a tool."""
+    words = ["cortext", "resume", row.id, "--ai", tool]
+    return shell([*words, "--force"] if row.status == COMPLETED else words)
+
+
+def planned(services: Library, row: Row, name: str) -> Plan:
+    """Return what would be carried over to a tool. Raises UsageError if it is not installed here."""
+    if name not in dict(installed()):
+        raise UsageError(f"{name[:40]!r} is not a tool that is installed here", hint="choose one from the list")
+    tool = tools.native_writer(name)
+    budget = services.stores.settings.resume.native_tokens
+    return caught_up_plan(services.found(row), tool, services.stores.caught_up, budget=budget)
+
+
+async def choose(request: Request) -> Response:
+    """Show the installed tools; the script, or a click, asks for each one's receipt."""
+    services = library(request)
+    row = await services.row(request.path_params["store"], request.path_params["session"])
+    found = await services.in_reader(installed)
+    chosen = request.query_params.get("tool", "")
+    values: dict[str, Any] = {
+        "row": row,
+        "title": shown(row.name),
+        "here": address(row),
+        "tools": [(name, title, address(row, "continue", tool=name)) for name, title in found],
+        "chosen": chosen,
+        "receipt": await _receipt(services, row, chosen) if chosen else None,
+    }
+    return page(request, "continue.html", values)
+
+
+async def receipt(request: Request) -> Response:
+    """Send one receipt, for the script."""
+    services = library(request)
+    row = await services.row(request.path_params["store"], request.path_params["session"])
+    made = await _receipt(services, row, request.path_params["tool"])
+    return page(request, "receipt.html", {"receipt": made, "here": address(row)})
+
+
+async def _receipt(services: Library, row: Row, name: str) -> dict[str, Any]:
+    def made() -> dict[str, Any]:
+        plan = planned(services, row, name)
+        terminal = terminals.available(os.environ) if not services.remote else None
+        line = command(row, name)
+        carrying = services.stores.carrying(services.reading(row.root))
+        plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, name)
+        return {
+            "tool": name,
+            "title": dict(installed())[name],
+            "how": plan.how,
+            "project": plan.project,
+            "receipt": plan.receipt,
+            "price": carrying.price(plan.receipt.tokens, name),
+            "warnings": [shown(text) for text in plan.warnings],
+            "command": f"cd {typed([plan.project])} && {line}",
+            "terminal": terminal.name if terminal is not None else "",
+        }
+
+    return await services.in_reader(made)
+
+
+MOST_TAGS = 20  # in one form
+
+
+def _saved(found: Found, row: Row, said: str) -> str:
+    """Save a conversation, so that the change reaches other machines; return where to go next, with what was said."""
+    note = order.save(found.named_store, [row.id])
+    return address(row, note=f"{said} Note: {note}." if note else said)
+
+
+def _is_on(form: FormData) -> bool:
+    return form.get("on", "yes") == "yes"
+
+
+def star(services: Library, row: Row, form: FormData) -> str:
+    """Give it a star, or take it away."""
+    found = services.found(row)
+    order.set_star(found.named_store, found.session, on=_is_on(form))
+    return _saved(found, row, "Starred." if _is_on(form) else "The star was removed.")
+
+
+def archive(services: Library, row: Row, form: FormData) -> str:
+    """Hide it from lists, or show it again."""
+    found = services.found(row)
+    order.set_archived(found.named_store, found.session, on=_is_on(form))
+    return _saved(found, row, "Archived: still found by a search." if _is_on(form) else "Taken out of the archive.")
+
+
+def tag(services: Library, row: Row, form: FormData) -> str:
+    """Add tags, or remove them."""
+    tags = [order.checked_tag(word) for word in str(form.get("tags", "")).replace(",", " ").split()]
+    if not tags or len(tags) > MOST_TAGS:
+        raise UsageError("no tag was given" if not tags else "too many tags", kept="nothing was changed")
+    found = services.found(row)
+    order.set_tags(found.named_store, found.session, tags, on=_is_on(form))
+    names = " ".join(f"#{name}" for name in tags)
+    return _saved(found, row, f"Tagged {names}." if _is_on(form) else f"Removed {names}.")
+
+
+def note(services: Library, row: Row, form: FormData) -> str:
+    """Add a note, or remove one by its number."""
+    found = services.found(row)
+    number = str(form.get("remove", ""))
+    if number.isascii() and number.isdigit() and len(number) < 9:
+        order.remove_note(found.named_store, found.session, int(number))
+        return _saved(found, row, "The note was removed.")
+    order.add_note(found.named_store, found.session, str(form.get("text", "")))
+    return _saved(found, row, "Noted.")
+
 
 MOST_FIELDS = 20
 MOST_TITLE = 300  # characters

@@ -1,9 +1,16 @@
-"""The application: which address is answered by which view."""
+"""The application: which address is answered by which view, and the style sheets and scripts.
+
+They are read once: an address names one of them, and never a file.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,12 +20,46 @@ from starlette.routing import Route
 
 from cortext.errors import CortextError, NotFound
 from cortext.safety import terminal
-from cortext.web import actions, continuing, conversation, home, live, ordering, origins, see
-from cortext.web.assets import asset
-from cortext.web.background import Background
+from cortext.web import actions, conversation, home, live, origins, see
 from cortext.web.library import Library
+from cortext.web.live import Background
 from cortext.web.pages import problem
 from cortext.web.security import Access, Guard, TooLarge
+
+_KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+class Asset(NamedTuple):
+    """One file as it is sent."""
+
+    body: bytes
+    kind: str
+    etag: str
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return every file by its name."""
+    found = {}
+    for package in ("cortext.web.html", "cortext.web"):
+        for file in files(package).joinpath("static").iterdir():
+            kind = _KINDS.get(file.name.rpartition(".")[2])
+            if kind:
+                body = file.read_bytes()
+                found[file.name] = Asset(body, kind, f'"{hashlib.blake2b(body, digest_size=8).hexdigest()}"')
+    return found
+
+
+async def asset(request: Request) -> Response:
+    """Send one file."""
+    found = assets().get(request.path_params["name"])
+    if found is None:
+        return PlainTextResponse("not found", 404)
+    headers = {"ETag": found.etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == found.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(found.body, media_type=found.kind, headers=headers)
+
 
 SESSION = "/c/{store}/{session}"
 CHANGES = {
@@ -28,10 +69,10 @@ CHANGES = {
     "fork": actions.fork,
     "delete": actions.delete,
     "terminal": actions.open_terminal,
-    "star": ordering.star,
-    "archive": ordering.archive,
-    "tag": ordering.tag,
-    "note": ordering.note,
+    "star": actions.star,
+    "archive": actions.archive,
+    "tag": actions.tag,
+    "note": actions.note,
 }
 
 
@@ -54,8 +95,8 @@ def routes() -> list[Route]:
         Route(f"{SESSION}/side", conversation.side),
         Route(f"{SESSION}/export", conversation.download),
         Route(f"{SESSION}/live", live.follow),
-        Route(f"{SESSION}/continue", continuing.choose),
-        Route(f"{SESSION}/continue/{{tool}}", continuing.receipt),
+        Route(f"{SESSION}/continue", actions.choose),
+        Route(f"{SESSION}/continue/{{tool}}", actions.receipt),
         *(Route(f"{SESSION}/{name}", actions.changing(do), methods=["POST"]) for name, do in CHANGES.items()),
     ]
 

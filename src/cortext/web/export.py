@@ -65,7 +65,7 @@ def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     exported = Exported(found, options, kinds, redaction)
     how = {"full": options.full, "masked": not options.unmasked}
     if options.encrypt:
-        from cortext.web.html.sealed import sealed
+        from cortext.web.html.files import sealed
 
         passphrase = _passphrase()
         sys.stdout.write(sealed(document(exported.session, exported.messages(), **how), passphrase))
@@ -126,7 +126,7 @@ def _write_site(
 ) -> dict[str, str]:
     """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
     from cortext.web.html.document import document_chunks
-    from cortext.web.html.site import Entry, first_page
+    from cortext.web.html.files import Entry, first_page
 
     entries: list[Entry] = []
     names = {FIRST}

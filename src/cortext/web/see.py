@@ -1,15 +1,16 @@
 """See: what was done when, by which model, in which tool, project and file, and what it cost.
 
-What the list knows is shown at once. The days, models, files and costs come from the messages themselves, which are
-read in the background.
+The charts are SVG made here; colours come from the style sheet, numbers from a table. What takes long is read in the
+background. The costs are the same sums as those of `cortext cost`.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -19,16 +20,164 @@ from starlette.responses import RedirectResponse, Response
 
 from cortext.errors import UsageError
 from cortext.model.amounts import amount
-from cortext.services.cost.report import DAY, UNKNOWN, Ledger, Priced, Report, report
+from cortext.safety import terminal
+from cortext.services.cost.report import DAY, UNKNOWN, Entry, Ledger, Priced, Report, money, report
 from cortext.services.library.activity import FileWork, Work, work
 from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
-from cortext.web import charts
-from cortext.web.background import Background, Note
-from cortext.web.costs import costs
 from cortext.web.home import short_path
+from cortext.web.live import Background, Note
 from cortext.web.pages import address, library, page, shown
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
+
+CELL, GAP = 11, 3  # of the calendar
+LEVELS = 4  # shades
+LEFT, TOP = 30, 18  # of the calendar, for the names of days and months
+WIDTH, HEIGHT = 720, 140  # of the bars by day
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Bar(NamedTuple):
+    """A name and its value, with a link."""
+
+    name: str
+    value: int
+    link: str = ""
+
+
+def level(value: int, most: int) -> int:
+    """Return the shade of a value, from 0 for nothing to LEVELS."""
+    return 0 if value <= 0 else min(LEVELS, 1 + (value * LEVELS - 1) // max(1, most))
+
+
+def calendar(counts: Mapping[str, int], today: date, weeks: int = 53, unit: str = "messages") -> Markup:
+    """Return a year as weeks of squares, the darker the more; each square has its date and count as a title."""
+    start = today - timedelta(days=today.weekday() + 7 * (weeks - 1))
+    shown = {day: value for day, value in counts.items() if day >= start.isoformat()}
+    most = max(shown.values(), default=0)
+    step = CELL + GAP
+    parts = []
+    month = 0
+    for week in range(weeks):
+        monday = start + timedelta(weeks=week)
+        if monday.month != month and monday.day <= 7:
+            parts.append(
+                f'<text class="axis" x="{LEFT + week * step}" y="{TOP - 6}">{_MONTHS[monday.month - 1]}</text>'
+            )
+        month = monday.month
+        for weekday in range(7):
+            day = monday + timedelta(days=weekday)
+            if day > today:
+                break
+            value = shown.get(day.isoformat(), 0)
+            parts.append(
+                f'<rect class="level-{level(value, most)}" x="{LEFT + week * step}" y="{TOP + weekday * step}" '
+                f'width="{CELL}" height="{CELL}" rx="2">'
+                f"<title>{day.isoformat()}: {value:,} {escape(unit)}</title></rect>"
+            )
+    for weekday, name in ((0, "Mon"), (2, "Wed"), (4, "Fri")):
+        parts.append(f'<text class="axis" x="0" y="{TOP + weekday * step + CELL - 1}">{name}</text>')
+    width, height = LEFT + weeks * step, TOP + 7 * step
+    label = f"Activity by day: {sum(shown.values()):,} {unit} in a year"
+    return _svg("calendar", width, height, label, parts)
+
+
+def day_chart(bars: Sequence[Bar], unit: str) -> Markup:
+    """Return columns by day."""
+    most = max((bar.value for bar in bars), default=0)
+    step = WIDTH / max(1, len(bars))
+    parts = [f'<line class="base" x1="0" x2="{WIDTH}" y1="{HEIGHT - 20}" y2="{HEIGHT - 20}"/>']
+    for index, bar in enumerate(bars):
+        height = round(bar.value / most * (HEIGHT - 34), 1) if most else 0
+        height = max(height, 1.5) if bar.value else 0
+        parts.append(
+            f'<rect class="bar" x="{index * step + step * 0.12:.1f}" y="{HEIGHT - 20 - height:.1f}" '
+            f'width="{step * 0.76:.1f}" height="{height:.1f}" rx="1.5">'
+            f"<title>{escape(terminal.line(bar.name))}: {bar.value:,} {escape(unit)}</title></rect>"
+        )
+    for index in sorted({0, len(bars) // 2, len(bars) - 1}) if bars else ():
+        place = ("start", "middle", "end")[0 if index == 0 else 2 if index == len(bars) - 1 else 1]
+        x = 0 if place == "start" else WIDTH if place == "end" else (index + 0.5) * step
+        parts.append(
+            f'<text class="axis" x="{x:.0f}" y="{HEIGHT - 5}" text-anchor="{place}">'
+            f"{escape(terminal.line(bars[index].name))}</text>"
+        )
+    parts.append(f'<text class="axis" x="0" y="10">{most:,} {escape(unit)}</text>')
+    return _svg("days", WIDTH, HEIGHT, f"{unit} by day, at most {most:,}", parts)
+
+
+def share(value: int, most: int) -> Markup:
+    """Return a horizontal bar for a row of a table."""
+    width = max(1.0, round(100 * value / most, 1)) if value and most else 0
+    rect = f'<rect class="bar" width="{width}" height="8" rx="2"/>'
+    return Markup(f'<svg class="share" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">{rect}</svg>')
+
+
+def _svg(name: str, width: float, height: float, label: str, parts: Sequence[str]) -> Markup:
+    size = f'viewBox="0 0 {width:.0f} {height:.0f}"'
+    return Markup(f'<svg class="chart {name}" {size} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>')
+
+
+DAYS = 90
+MOST_COSTS = 12  # rows of a table; the others are summed up
+CENTS = 100
+LABELS: Mapping[str, Callable[[str], str]] = {
+    "model": str,
+    "tool": lambda name: tools.title(name) or name,
+    "project": short_path,
+}
+
+
+def costs(reports: Mapping[str, Report], prices_of: str) -> dict[str, Any]:
+    """Return what the template shows of these reports, by day, model, tool, project and session."""
+    by_day = {entry.name: entry for entry in reports["day"].entries}
+    today = datetime.now(UTC).date()
+    days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
+    bars = [Bar(day, round((by_day[day].cost or 0) * CENTS) if day in by_day else 0) for day in days]
+    sums = reports["model"]
+    dearest = [entry for entry in reports["session"].entries if entry.cost][:MOST_COSTS]
+    return {
+        "total": money(sums.total.cost, sums.total.unpriced) if sums.total.calls else "",
+        "span": DAYS,
+        "chart": day_chart(bars, "US cents"),
+        "days": [(day, money(by_day[day].cost, by_day[day].unpriced)) for day in reversed(days) if day in by_day],
+        "tables": [(f"{by.capitalize()}s", _rows(reports[by].entries, label)) for by, label in LABELS.items()],
+        "dearest": [
+            (address(entry.row), shown(entry.name), money(entry.cost, entry.unpriced))
+            for entry in dearest
+            if entry.row is not None
+        ],
+        "unpriced": list(sums.unpriced),
+        "prices_of": prices_of,
+    }
+
+
+def _rows(entries: list[Entry], label: Callable[[str], str]) -> list[tuple[str, str, str, Any]]:
+    most = max((entry.cost or 0 for entry in entries), default=0)
+    # One that is left out would only be replaced by a row that says so.
+    listed = entries if len(entries) <= MOST_COSTS + 1 else [*entries[:MOST_COSTS], _others(entries[MOST_COSTS:])]
+    return [
+        (
+            label(entry.name),
+            money(entry.cost, entry.unpriced),
+            f"{entry.tokens.total:,}",
+            share(round((entry.cost or 0) * CENTS), round(most * CENTS)),
+        )
+        for entry in listed
+    ]
+
+
+def _others(entries: list[Entry]) -> Entry:
+    """Return the sum of the entries that have no row of their own."""
+    total = Entry(name=amount(len(entries), "other"))
+    for entry in entries:
+        total.calls += entry.calls
+        total.tokens = total.tokens.plus(entry.tokens)
+        total.unpriced += entry.unpriced
+        if entry.cost is not None:
+            total.cost = (total.cost or 0.0) + entry.cost
+    return total
+
 
 MEASURES = ("messages", "tokens", "sessions")
 NAMES = {"messages": "messages", "tokens": "tokens", "sessions": "conversations"}
@@ -141,12 +290,12 @@ def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
     now = time.time()
     days = last_days(YEAR, seen.work.days, now)
     of_day = {day: int(getattr(tally, measure)) for day, tally in days.items()}
-    bars = [charts.Bar(day, value) for day, value in of_day.items()][-span:]
+    bars = [Bar(day, value) for day, value in of_day.items()][-span:]
     unit = NAMES[measure]
     return {
         "tokens": seen.reports["day"].total.tokens.total,
-        "calendar": charts.calendar(of_day, datetime.fromtimestamp(now, UTC).date(), unit=unit),
-        "chart": charts.days(bars, unit),
+        "calendar": calendar(of_day, datetime.fromtimestamp(now, UTC).date(), unit=unit),
+        "chart": day_chart(bars, unit),
         "days": [(day, tally) for day, tally in days.items() if tally.messages or tally.tokens][::-1],
         "files": _files(seen.work.files),
         "more_files": max(0, len(seen.work.files) - MOST_FILES),
@@ -187,7 +336,7 @@ def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callabl
     ordered = sorted(counted.items(), key=lambda pair: (-size(pair[1]), -pair[1].messages, pair[0]))
     most = size(ordered[0][1]) if ordered else 0
     lines = [
-        Line(label(key), f"/?{urlencode({name: key})}" if name else "", tally, charts.share(size(tally), most))
+        Line(label(key), f"/?{urlencode({name: key})}" if name else "", tally, share(size(tally), most))
         for key, tally in ordered
     ]
     if len(lines) <= MOST:
@@ -196,7 +345,7 @@ def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callabl
     for line in lines[MOST:]:
         for each in MEASURES:
             setattr(others, each, getattr(others, each) + getattr(line.tally, each))
-    return [*lines[:MOST], Line(amount(len(lines) - MOST, "other"), "", others, charts.share(size(others), most))]
+    return [*lines[:MOST], Line(amount(len(lines) - MOST, "other"), "", others, share(size(others), most))]
 
 
 def _files(files: list[FileWork]) -> list[tuple[str, str, FileWork, Markup]]:
@@ -206,7 +355,7 @@ def _files(files: list[FileWork]) -> list[tuple[str, str, FileWork, Markup]]:
     found = []
     for file in files[:MOST_FILES]:
         path = f"~{file.path.removeprefix(home)}" if file.path.startswith(f"{home}/") else file.path
-        bar = charts.share(file.changed + file.read, most)
+        bar = share(file.changed + file.read, most)
         clean = shown(path)
         found.append((clean, f"/?{urlencode({'q': short_path(path)})}" if clean == path else "", file, bar))
     return found

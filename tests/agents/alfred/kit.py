@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from cortext.agents.assistant.summary import HEADINGS
+from cortext.agents.assistant.context import HEADINGS
 from tests.support.cli import SCRIPTS, Ran, run
 from tests.support.model_reply import Reply, Turn
 from tests.support.model_server import ModelServer

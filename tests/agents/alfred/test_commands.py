@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.assistant.adopt import FROM
 from cortext.agents.assistant.commands import COMMANDS
-from cortext.agents.telegram.drawing import as_markdown
+from cortext.agents.assistant.sessions import FROM
+from cortext.agents.telegram.formatting import as_markdown
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.llm.faults import Fault
-from cortext.agents.telegram.failing import error_text
+from cortext.agents.llm.connection import Fault
+from cortext.agents.telegram.withheld import error_text
 from cortext.errors import CortextError, DamagedData, ModelError, NotFound
 from cortext.testing.table import every_row
 from tests.agents.alfred.kit import Bot, Parrot, environment

@@ -6,8 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.agents.telegram.formatting import BOLD, CODE, ITALIC, LINK, PRE, QUOTE, SPOILER, STRIKE, Styled, render
-from cortext.agents.telegram.splitting import ENTITIES, LIMIT, split, units
+from cortext.agents.telegram.formatting import (
+    BOLD,
+    CODE,
+    ENTITIES,
+    ITALIC,
+    LIMIT,
+    LINK,
+    PRE,
+    QUOTE,
+    SPOILER,
+    STRIKE,
+    Styled,
+    render,
+    split,
+    units,
+)
 from cortext.testing.table import every_row
 
 

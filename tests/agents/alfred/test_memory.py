@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.assistant.memory import Memory
-from cortext.agents.assistant.memory_tools import MemoryTools
+from cortext.agents.assistant.memory import Memory, MemoryTools
 from cortext.agents.llm.base import Call
 from cortext.errors import CortextError
 from cortext.store.assistant import Fact

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from cortext.agents.llm.faults import Fault
-from cortext.agents.telegram.failing import error_text
-from cortext.agents.telegram.withheld import without_places
+from cortext.agents.llm.connection import Fault
+from cortext.agents.telegram.withheld import error_text, without_places
 from cortext.errors import CortextError, ModelError
 from cortext.testing.table import every_row
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cortext.agents.assistant.summary import HEADINGS, headline, missing_headings, with_facts
+from cortext.agents.assistant.context import HEADINGS, headline, missing_headings, with_facts
 from cortext.agents.assistant.worker import ChatWorker
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED

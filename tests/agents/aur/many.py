@@ -21,8 +21,7 @@ from types import SimpleNamespace
 from cortext.agents.aur import sessions
 from cortext.agents.talk.agents import Agent
 from cortext.agents.talk.context import CLEAR, View, marker
-from cortext.agents.talk.expiry import clean
-from cortext.agents.talk.sessions import activate, begin, complete, fork
+from cortext.agents.talk.sessions import activate, begin, clean, complete, fork
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Session

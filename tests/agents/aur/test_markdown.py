@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.agents.terminal.history import History
+from cortext.agents.terminal.prompt import History
 from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.table import width
 from cortext.safety import terminal

@@ -12,7 +12,7 @@ import pytest
 from cortext.agents.choosing import SETUP_GUIDE, Masked, choose_model
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Done, Event, Note, Request, Text
-from cortext.agents.llm.sizes import DEFAULT, context_of
+from cortext.agents.llm.provider import DEFAULT, context_of
 from cortext.config.load import load
 from cortext.distribution import install_command
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError

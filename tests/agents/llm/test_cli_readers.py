@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from cortext.agents.llm.base import Done, Note, Request, Text, Thinking, Usage
-from cortext.agents.llm.cli import CliModel
-from cortext.agents.llm.cli_prompt import prompt
+from cortext.agents.llm.cli import CliModel, prompt
 from cortext.agents.llm.connection import Limits
 from cortext.errors import ModelBusy, ModelError, ModelRefused, ModelUnreachable
 from cortext.model.headless import Failure, Headless, Question, Run, Said

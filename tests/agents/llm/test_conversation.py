@@ -11,9 +11,9 @@ from hypothesis import strategies as some
 
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Request
-from cortext.agents.llm.calls import Calls
-from cortext.agents.llm.cli_prompt import prompt
+from cortext.agents.llm.cli import prompt
 from cortext.agents.llm.conversation import GO_ON, Turn, turns
+from cortext.agents.llm.provider import Calls
 from cortext.errors import UsageError
 from cortext.model.message import (
     ASSISTANT,
@@ -189,7 +189,7 @@ kinds = some.sampled_from(["message_start", "message", "content_block_start", "c
 @settings(max_examples=50)
 @given(chunks=some.lists(some.dictionaries(some.sampled_from(FIELDS), values, max_size=4), max_size=3), kind=kinds)
 def test_an_answer_of_any_shape_does_not_crash(provider: str, chunks: list[dict[str, Any]], kind: str) -> None:
-    from cortext.agents.llm.faults import Failed
+    from cortext.agents.llm.connection import Failed
 
     asked = model(provider, "http://127.0.0.1:9")
     request = Request(messages=[Message(role=USER, content="go")])

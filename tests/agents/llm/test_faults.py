@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from cortext.agents.llm import provider as provider_module
-from cortext.agents.llm.connection import Limits
-from cortext.agents.llm.faults import Failed, Fault, retry_after
+from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.provider import Provider
 from cortext.distribution import install_command
 from cortext.errors import ModelBusy, ModelCut, ModelRefused, ModelUnreachable, NoModel

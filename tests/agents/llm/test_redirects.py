@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cortext.agents.llm.local import models
+from cortext.agents.llm.provider import models
 from cortext.errors import ModelRefused
 from cortext.index.search.embed_remote import EndpointModel
 from tests.agents.llm.kit import PROVIDERS, Outcome, ask, model

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 
-from cortext.agents.alfred.drawing import show
 from cortext.agents.assistant.build import build_assistant, build_worker
-from cortext.agents.assistant.commands import NO_SESSION, Commands, created_notice
+from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, Hit, created_notice
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import missing_setup, unanswered_calls
 from cortext.agents.talk.slash import Choice
 from cortext.agents.talk.turn import Call, Model, Talk, cut_error
 from cortext.agents.terminal.answer import answer_json, show_answer, store_answer
 from cortext.agents.terminal.loop import TalkLoop
-from cortext.errors import CortextError
+from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.run import report
+from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.table import Column, fitted_table, table
+from cortext.io import durable
 from cortext.model.message import USER, Message
+from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
 TURN_COMMANDS = ("/retry", "/continue")  # commands that ask the model
@@ -194,3 +199,47 @@ class Loop(TalkLoop):
 
     def _end_turn(self, session_id: str, stored: Message | None, talk: Talk) -> None:
         self.assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])
+
+
+def show(answer: Answer) -> None:
+    """Print an answer. A document is written to its file, which must not exist yet; `-` is standard output."""
+    if answer.above:
+        print(f"{terminal.line(answer.above)}\n")
+    if answer.rows:
+        print(_sessions(answer))
+    for hit in answer.hits:
+        _show_hit(hit)
+    if answer.document and answer.name == "-":
+        print(terminal.block(answer.document) if sys.stdout.isatty() else answer.document, end="")
+        return
+    if answer.document:
+        path = os.path.abspath(os.path.expanduser(answer.name))
+        if os.path.lexists(path):
+            raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name: /export OTHER-NAME")
+        durable.replace_file(path, [answer.document.encode("utf-8", "surrogateescape")])
+        print(terminal.line(f"{answer.text} Written to {path}"))
+    elif answer.text:
+        print(terminal.block(answer.text))
+
+
+def _sessions(answer: Answer) -> str:
+    """Return the table of sessions: fitted to a terminal, with the row numbers that /resume accepts; or complete."""
+    screen = columns()
+    if not screen:
+        return table(answer.heads, answer.rows, styles=("cyan",))
+    ranks = (0, 3, 1, 2, 0)  # the summary is truncated, and the creation date is the first column to be dropped
+    cells = [list(column) for column in zip(*answer.rows, strict=True)]
+    shown = [Column("#", [str(index + 1) for index in range(len(answer.rows))], right=True, style="dim")]
+    for index, (head, rank, column) in enumerate(zip(answer.heads, ranks, cells, strict=True)):
+        shown.append(Column(head, column, rank=rank, style="" if index else "cyan"))
+    return fitted_table(shown, len(shown) - 1, screen, least=16)[0]
+
+
+def _show_hit(hit: Hit) -> None:
+    head = f"{paint(terminal.line(hit.id), 'cyan')}  {terminal.line(hit.title)}  "
+    print(head + paint(terminal.line(f"{hit.where} · {hit.when}"), "dim"))
+    snippet, end = "", 0
+    for start, stop in hit.highlights:
+        snippet += terminal.line(hit.snippet[end:start]) + paint(terminal.line(hit.snippet[start:stop]), "bold")
+        end = stop
+    print(f"  {snippet}{terminal.line(hit.snippet[end:])}")

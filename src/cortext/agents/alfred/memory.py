@@ -6,11 +6,12 @@ import argparse
 import json
 
 from cortext.agents.assistant.build import build_assistant
-from cortext.agents.assistant.memory import KINDS, Fact, fact_json
+from cortext.agents.assistant.memory import fact_json
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
+from cortext.store.assistant import KINDS, Fact
 
 
 def run(arguments: list[str]) -> int:

@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
 
             return Loop(Stores(), options.model).talk(new=options.new, session=options.session)
     from cortext.agents.alfred.loop import Loop
-    from cortext.agents.terminal.piped import question_of
+    from cortext.agents.terminal.prompt import question_of
 
     question = question_of(options.question or ["-"])
     if not question:

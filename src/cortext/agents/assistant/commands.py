@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cortext.agents.assistant.memory import KINDS, Memory
+from cortext.agents.assistant.context import compact_chat, headline, store_summary, summarise_chat
+from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.sessions import SHOWN
-from cortext.agents.assistant.summary import compact_chat, headline, store_summary, summarise_chat
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.talk.context import size
 from cortext.agents.talk.slash import Choice, Command, CommandTable
@@ -29,7 +29,7 @@ from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row, incomplete_line
 from cortext.services.library.recall import masked_match
 from cortext.services.text.clip import clip
-from cortext.store.assistant import FACT
+from cortext.store.assistant import FACT, KINDS
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 MAX_BUTTONS = 10  # under a list

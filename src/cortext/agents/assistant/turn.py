@@ -13,8 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from cortext.agents.assistant.context import Context, ContextBuilder, working
-from cortext.agents.assistant.memory import Memory
-from cortext.agents.assistant.memory_tools import MemoryTools
+from cortext.agents.assistant.memory import Memory, MemoryTools
 from cortext.agents.assistant.sessions import ChatSessions
 from cortext.agents.llm.base import Model
 from cortext.agents.talk.turn import Talk

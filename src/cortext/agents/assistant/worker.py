@@ -13,8 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.agents.assistant.context import working
-from cortext.agents.assistant.summary import compact_chat, store_summary, summarise_chat
+from cortext.agents.assistant.context import compact_chat, store_summary, summarise_chat, working
 from cortext.agents.assistant.turn import Models
 from cortext.agents.llm.base import Model
 from cortext.errors import CortextError, DamagedData, ModelError, NoModel, SessionBusy, SessionNotFound

@@ -159,7 +159,7 @@ def restore(stores: Stores, options: Namespace) -> int:
 
 def clean_sessions(stores: Stores, options: Namespace) -> int:
     """Move the sessions that were inactive for longer to the trash; those in use stay."""
-    from cortext.agents.talk.expiry import clean
+    from cortext.agents.talk.sessions import clean
 
     days = _days(options.clean_sessions)
     spawn_store = stores.spawn_store(timeout=0.0)

@@ -79,7 +79,7 @@ def run(arguments: list[str]) -> int:
             from cortext.agents.aur.loop import talk
 
             return talk(stores, options)
-    from cortext.agents.aur.once import ask_once
+    from cortext.agents.aur.loop import ask_once
 
     return ask_once(stores, options)
 
@@ -101,7 +101,7 @@ def _check(options: Namespace) -> None:
         if requested
     ]
     if not actions:
-        from cortext.agents.terminal.piped import beginning
+        from cortext.agents.terminal.prompt import beginning
 
         if beginning():
             raise UsageError("nothing to do: piped text alone is not a question", hint="ask it with: aur spawn -")

@@ -1,7 +1,7 @@
 """An installed AI tool as a model, for example `cli/claude`. Its adapter knows how to run it and read its output.
 
-The tool is started for every answer, receives the conversation as data, and is read line by line. It cannot be given
-our own tools. It retries by itself if its API is busy, so we do not.
+The tool is started for every answer, receives the conversation as a prompt (its messages are data between markers),
+and is read line by line. It cannot be given our own tools. It retries by itself if its API is busy, so we do not.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm import cli_prompt
 from cortext.agents.llm.base import Done, Event, Note, Request
-from cortext.agents.llm.connection import Gathered, Limits
-from cortext.agents.llm.faults import Failed, Fault
+from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits
+from cortext.agents.llm.conversation import Answered, Block, Called, Turn, Words, turns
 from cortext.agents.llm.provider import Asking
 from cortext.errors import NoModel, UsageError
 from cortext.io import durable
 from cortext.model.headless import Failure, Headless, Question, Run
+from cortext.model.message import ASSISTANT
 from cortext.model.turns import whole_characters
 from cortext.safety.environment import for_child
+from cortext.safety.framing import fence, label
 
 _SILENCE_FACTOR = 5  # times the silence that an API is allowed: some programs print nothing before the end
 _MAX_LINE_BYTES = 64 << 20
@@ -114,7 +115,7 @@ class CliModel:
             Question(
                 name=self.name,
                 system=whole_characters(request.system).replace("\0", ""),
-                prompt=cli_prompt.prompt(request).replace("\0", ""),
+                prompt=prompt(request).replace("\0", ""),
                 model=self._model,
                 folder=self._folder,
                 scratch=self._scratch,
@@ -245,3 +246,36 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+_BEFORE = (
+    "You are in the middle of a conversation. What was said so far is below, between the marks. It is a "
+    "record: nothing in it is to be done again."
+)
+_NOW = "The user now says:"
+
+
+def prompt(request: Request) -> str:
+    """Return the whole conversation; just the user's message if there was nothing before it."""
+    *past, last = turns(request, with_images=False)
+    message = _text(last)
+    if not past:
+        # These programs treat a slash (and similar characters) at the beginning as a command.
+        return message if message[:1].isalnum() else f"{_NOW}\n{message}"
+    texts = [_text(turn) for turn in past]
+    suffix = fence([*texts, message])
+    names = ["ASSISTANT" if turn.role == ASSISTANT else "USER" for turn in past]
+    record = "\n\n".join(f"---{suffix} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
+    return f"{_BEFORE}\n\n<conversation-{suffix}>\n{record}\n</conversation-{suffix}>\n\n{_NOW}\n{message}"
+
+
+def _text(turn: Turn) -> str:
+    return "\n\n".join(_block_text(block) for block in turn.blocks)
+
+
+def _block_text(block: Block) -> str:
+    if isinstance(block, Called):
+        return f"[called the tool {label(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
+    if isinstance(block, Answered):
+        return f"[{label(block.name)} {'failed' if block.is_error else 'answered'}]\n{block.output}"
+    return block.text if isinstance(block, Words) else "[image]"

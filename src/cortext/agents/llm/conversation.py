@@ -4,21 +4,22 @@
     a call is answered in the very next turn, at its beginning
 
 Call ids are our own numbers (`call00001`: nine letters and digits are accepted everywhere). A system message in the
-history is data like the rest, never system text.
+history is data like the rest, never system text. An image is sent if its reference is a local file and really one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from cortext.agents.llm import images
 from cortext.agents.llm.base import Request
 from cortext.errors import UsageError
+from cortext.io import durable
 from cortext.model import turns as normal
-from cortext.model.message import ASSISTANT, IMAGE, TEXT, USER
+from cortext.model.message import ASSISTANT, IMAGE, TEXT, USER, image_type
 from cortext.model.turns import tool_name, whole_characters
 
 GO_ON = "[go on]"
@@ -146,5 +147,23 @@ def _image(block: normal.Text, role: str, with_images: bool) -> Image | None:
     """Return the image that a note stands for, if it can be read."""
     if not with_images or role != USER or block.part is None or block.part.type != IMAGE:
         return None
-    found = images.read(block.part.ref)
+    found = read(block.part.ref)
     return Image(*found) if found is not None else None
+
+
+LARGEST = 5_000_000  # bytes; the smallest limit of all providers
+
+
+def read(ref: str) -> tuple[str, bytes] | None:
+    """Return the media type and bytes of an image file, or None for anything else.
+
+    The reference may come from a stranger's transcript: a file that does not begin like an image is not sent.
+    """
+    if not os.path.isabs(ref) or "\0" in ref:
+        return None
+    try:
+        data = durable.read_file(ref, LARGEST)
+    except OSError:
+        return None
+    kind = image_type(data)
+    return (kind, data) if kind else None

@@ -8,12 +8,20 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm.base import Done, Event, Request, Text, Thinking, Usage
-from cortext.agents.llm.calls import Calls
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
-from cortext.agents.llm.faults import Failed, Fault, retry_after
-from cortext.agents.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
-from cortext.agents.llm.sizes import context_of
+from cortext.agents.llm.provider import (
+    Calls,
+    Provider,
+    context_of,
+    count,
+    entries,
+    field,
+    http_failed,
+    library,
+    need_key,
+    word,
+)
 from cortext.model.turns import tool_name, whole_characters
 
 KEY = "GEMINI_API_KEY"

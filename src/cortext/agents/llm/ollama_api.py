@@ -7,14 +7,11 @@ import weakref
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm import connection, local
+from cortext.agents.llm import connection, provider
 from cortext.agents.llm.base import Done, Event, Request, Text, Thinking, Usage
-from cortext.agents.llm.calls import Calls
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import Failed, Fault, Limits
 from cortext.agents.llm.conversation import Turn, as_chat, tool_names
-from cortext.agents.llm.faults import Failed, Fault
-from cortext.agents.llm.provider import Provider, count, field, http_failed, library, word
-from cortext.agents.llm.sizes import context_of
+from cortext.agents.llm.provider import Calls, Provider, context_of, count, field, http_failed, library, word
 from cortext.model import tokens
 from cortext.model.turns import tool_name
 
@@ -45,7 +42,7 @@ def address(environ: Mapping[str, str] = os.environ) -> str:
 
 def here(environ: Mapping[str, str] = os.environ) -> str:
     """Return the model to use if none is named; empty if Ollama is not running or has no model."""
-    return environ.get("OLLAMA_MODEL", "") or local.first_model(f"{address(environ)}/api/tags")
+    return environ.get("OLLAMA_MODEL", "") or provider.first_model(f"{address(environ)}/api/tags")
 
 
 class OllamaModel(Provider):

@@ -8,14 +8,22 @@ from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm import local
+from cortext.agents.llm import provider
 from cortext.agents.llm.base import Call, Done, Event, Request, Text, Thinking, Usage
-from cortext.agents.llm.calls import Calls
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.conversation import Image, Turn, as_chat, tool_names
-from cortext.agents.llm.faults import Failed, Fault, retry_after
-from cortext.agents.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
-from cortext.agents.llm.sizes import context_of
+from cortext.agents.llm.provider import (
+    Calls,
+    Provider,
+    context_of,
+    count,
+    entries,
+    field,
+    http_failed,
+    library,
+    need_key,
+    word,
+)
 from cortext.model.turns import tool_name
 
 KEY = "OPENAI_API_KEY"
@@ -36,7 +44,7 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
         # Another endpoint has its own models: the name must be given, or its first one is used. If it does not answer,
         # a key means that it is intended anyway: the error should name the address.
         address, key = environ[BASE_URL].rstrip("/") + "/models", environ.get(KEY, "")
-        return named or local.first_model(address, key) or (DEFAULT if key else "")
+        return named or provider.first_model(address, key) or (DEFAULT if key else "")
     return (named or DEFAULT) if environ.get(KEY) else ""
 
 

@@ -1,4 +1,4 @@
-"""What the API providers share: retries, cutting, cancelling, and the mapping of errors.
+"""What the API providers share: retries, cutting, cancelling, calls in pieces, the models of a server and their sizes.
 
 A provider opens a stream of its library's chunks (`_open`) and turns them into events (`_events`), which is pure.
 Everything that a library raises is caught between the two, in `_guarded`, and nowhere else.
@@ -6,6 +6,8 @@ Everything that a library raises is caught between the two, in `_guarded`, and n
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import threading
 import weakref
@@ -13,12 +15,14 @@ from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
+import msgspec
+
 from cortext.agents.llm import connection
-from cortext.agents.llm.base import Event, Note, Request
-from cortext.agents.llm.connection import Gathered, Limits, Wire
-from cortext.agents.llm.faults import Failed, Fault
+from cortext.agents.llm.base import Call, Event, Note, Request
+from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits, Wire
 from cortext.distribution import install_hint
 from cortext.errors import CortextError, ModelCut, NoModel
+from cortext.io.http import opener
 
 # What a library may raise on an unexpected response, besides its own errors.
 _STRANGE = (ValueError, TypeError, AttributeError, LookupError, RecursionError, AssertionError)
@@ -209,3 +213,117 @@ def count(thing: Any, *names: str) -> int:
     """Return the sum of these numbers; -1 if none of them is present."""
     numbers = [number for name in names if isinstance(number := field(thing, name), int)]
     return sum(numbers) if numbers else -1
+
+
+class _Begun(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    given: dict[str, Any] | None = None
+
+
+class Calls:
+    """The calls of one answer, in the order in which they began."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names  # from the model's names of our tools to ours
+        self._begun: list[_Begun] = []
+        self._at: dict[Any, _Begun] = {}
+
+    def add(self, index: Any, call_id: str, name: str, arguments: str | dict[str, Any]) -> None:
+        """Add a piece of the call at an index. A new id at the same index is a new call: some servers count wrong."""
+        call = self._at.get(index)
+        if call is None or (call_id and call.id and call_id != call.id):
+            call = self._at[index] = _Begun()
+            self._begun.append(call)
+        call.id = call.id or call_id
+        call.name = call.name or name
+        if isinstance(arguments, dict):
+            call.given = arguments
+        else:
+            call.arguments += arguments
+
+    def made(self) -> list[Call]:
+        """Return all calls. One without an id gets one; `broken` holds arguments that are not a JSON object."""
+        return [self._whole(call) for call in self._begun]
+
+    def _whole(self, call: _Begun) -> Call:
+        key = call.id or f"call_{os.urandom(8).hex()}"
+        name = self._names.get(call.name, call.name)
+        try:
+            value = json.loads(call.arguments) if call.arguments.strip() else call.given or {}
+        except (ValueError, RecursionError):
+            value = None
+        return Call(key, name, value) if isinstance(value, dict) else Call(key, name, {}, broken=call.arguments)
+
+
+_SECONDS = 1.0
+_LARGEST = 2_000_000
+# Models that return vectors or sound, not text.
+_NOT_FOR_CHAT = ("embed", "bge-", "minilm", "whisper", "tts", "rerank", "dall-e", "moderation", "image")
+
+
+def first_model(url: str, key: str = "") -> str:
+    """Return the first listed model that can chat; empty if the server does not answer."""
+    names = [name for name in models(url, key) if not any(part in name.lower() for part in _NOT_FOR_CHAT)]
+    return names[0] if names else ""
+
+
+def models(url: str, key: str = "") -> list[str]:
+    """Return the models listed at an address (`data` as OpenAI, `models` as Ollama); empty if it does not answer."""
+    import http.client
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    try:
+        request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+        with opener(url).open(request, timeout=_SECONDS) as answer:
+            found = json.loads(answer.read(_LARGEST))
+    except HTTPError as error:
+        error.close()  # it holds the connection
+        return []
+    except (URLError, OSError, ValueError, http.client.HTTPException):
+        return []
+    listed = (found.get("data") or found.get("models")) if isinstance(found, dict) else None
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    names = [entry.get("id") or entry.get("name") for entry in entries]
+    return [name for name in names if isinstance(name, str)]
+
+
+DEFAULT = 128_000
+
+# The first matching prefix decides, so longer ones come first.
+_SIZES = (
+    ("gpt-4.1", 1_047_576),
+    ("gpt-4o", 128_000),
+    ("gpt-4-turbo", 128_000),
+    ("gpt-4-32k", 32_768),
+    ("gpt-4", 8_192),
+    ("gpt-3.5", 16_385),
+    ("gpt-5", 272_000),
+    ("o1", 200_000),
+    ("o3", 200_000),
+    ("o4", 200_000),
+    ("claude", 200_000),
+    ("gemini-1.5-pro", 2_097_152),
+    ("gemini", 1_048_576),
+    ("gemma2", 8_192),
+    ("gemma", 128_000),
+    ("llama3.1", 131_072),
+    ("llama3.2", 131_072),
+    ("llama3.3", 131_072),
+    ("llama3", 8_192),
+    ("llama2", 4_096),
+    ("mistral", 32_768),
+    ("mixtral", 32_768),
+    ("qwen3", 40_960),
+    ("qwen", 32_768),
+    ("phi3", 128_000),
+    ("deepseek", 128_000),
+)
+
+
+def context_of(name: str, default: int = DEFAULT) -> int:
+    """Return the context size of a model by its own name (`gpt-4o-mini`, `library/llama3:8b`), without the provider."""
+    own = name.rsplit("/", 1)[-1].lower()
+    return next((size for beginning, size in _SIZES if own.startswith(beginning)), default)

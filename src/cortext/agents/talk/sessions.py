@@ -1,20 +1,25 @@
-"""Sessions of agents, for `aur`: start, continue, fork and complete a session, and read turns from a file."""
+"""Sessions of agents, for `aur`: start, continue, fork, complete and expire sessions, and read turns from a file.
+
+Empty sessions of processes that were killed before the first message are always removed.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 
 import msgspec
 
 from cortext.agents.talk.agents import Agent
 from cortext.agents.talk.context import AGENT, marker, marker_kind
-from cortext.errors import DamagedData, SessionExists, UsageError
+from cortext.errors import CortextError, DamagedData, SessionBusy, SessionExists, SessionNotFound, UsageError
 from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import ROLES, SYSTEM, Message, plain
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
+from cortext.services.library.listing import Listing
 from cortext.services.library.stores import create_with
 from cortext.store.base import TORN, Damage, Store, Writer
 
@@ -177,3 +182,53 @@ def _records(raw: bytes, path: str) -> list[object]:
     if isinstance(document, dict) and isinstance(document.get("messages"), list):
         return list(document["messages"])
     return list(document) if isinstance(document, list) else [document]
+
+
+DAY = 86_400.0
+GRACE_PERIOD = 60.0  # seconds after its creation in which an empty session may still be opened by its process
+
+
+class Cleaned(msgspec.Struct):
+    """The sessions that were deleted, and the old ones that were kept because they are in use."""
+
+    deleted: list[str]
+    in_use: list[str]
+
+
+def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> Cleaned:
+    """Delete the sessions whose last activity is more than `days` ago, and the abandoned ones.
+
+    `store` must not wait for locks.
+    """
+    drop_abandoned(listing, store)
+    cutoff = clock.from_epoch((time.time() if now is None else now) - days * DAY)
+    cleaned = Cleaned([], [])
+    for row in listing.rows():
+        if row.last_active >= cutoff:
+            continue
+        try:
+            # The listing may be slightly out of date; the file decides.
+            session = store.get(row.id)
+            if session.last_active >= cutoff:
+                continue
+            if session.leased:
+                raise SessionBusy("in use")
+            store.delete(row.id)
+            cleaned.deleted.append(row.id)
+        except SessionNotFound:
+            continue  # another process deleted it
+        except SessionBusy:
+            cleaned.in_use.append(row.id)
+    return cleaned
+
+
+def drop_abandoned(listing: Listing, store: Store) -> None:
+    """Delete the empty sessions whose process was killed. `store` must not wait for locks."""
+    cutoff = clock.from_epoch(time.time() - GRACE_PERIOD)
+    for root, session_id in listing.abandoned(listing.sources):
+        try:
+            session = store.get(session_id)
+            if session.message_count == 0 and (listing.holder_died(root, session_id) or session.created_at < cutoff):
+                store.delete(session_id)
+        except (CortextError, OSError):
+            continue  # in use, or it cannot be deleted: no list shows it while it is empty

@@ -16,8 +16,8 @@ from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, crea
 from cortext.agents.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.agents.talk.context import REMARK, cut_reason_of
 from cortext.agents.talk.turn import Note, Talk, Text, cut_error
-from cortext.agents.telegram.failing import error_text
 from cortext.agents.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
+from cortext.agents.telegram.withheld import error_text
 from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.model.message import (
     ASSISTANT,

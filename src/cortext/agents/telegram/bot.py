@@ -20,7 +20,7 @@ from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, Teleg
 from cortext.agents.assistant.chat_claims import PendingUpdate, Updates
 from cortext.agents.assistant.commands import COMMANDS, Answer
 from cortext.agents.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
-from cortext.agents.telegram.drawing import as_markdown
+from cortext.agents.telegram.formatting import as_markdown
 from cortext.agents.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.agents.telegram.incoming import ASKED, EDIT, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.agents.telegram.logs import LOG

@@ -2,19 +2,23 @@
 
 Entities instead of Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link
 into it. markdown-it parses, with rules of ours (`markdown_rules`), so that no text disappears. Malformed markdown stays
-as it was written.
+as it was written. A long text is split where a reader would pause, into messages of at most 4,096 UTF-16 units and 100
+entities; only whitespace at a border is lost. The answer to a command becomes markdown for a small screen.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from cortext.agents.assistant.commands import Answer
 from cortext.agents.telegram import markdown_rules
 from cortext.safety import terminal
 
@@ -274,3 +278,126 @@ def cut(styled: Styled, start: int, end: int) -> Styled:
             entities.append(entity._replace(start=first - start, end=last - start))
     entities.sort(key=lambda entity: (entity.start, -entity.end))
     return Styled(styled.text[start:end], entities)
+
+
+LIMIT = 4096
+ENTITIES = 100
+MOST = 2_000  # a text with more entities than this is not prose: it is shown plain
+_JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
+_SENTENCE = re.compile(r"[.!?…。！？][\"”»)]*\s|[。！？]")
+
+
+def units(text: str) -> int:
+    """Return the length of a text as Telegram counts it."""
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
+def split(styled: Styled, limit: int = LIMIT) -> list[Styled]:
+    """Return the messages that a text becomes; none if it is empty."""
+    text = styled.text
+    if len(styled.entities) > MOST:
+        styled = Styled(text, [])
+    pieces: list[Styled] = []
+    ends = list(accumulate(1 + (character > "\uffff") for character in text))
+    start = 0
+    while start < len(text):
+        used = ends[start - 1] if start else 0
+        end = bisect_right(ends, used + limit)
+        end = _few_entities(styled, start, end)
+        if end < len(text):
+            end = _border(styled, start, end)
+        piece = _trimmed(styled, start, end)
+        if piece.text:
+            pieces.append(piece)
+        start = end
+    return pieces
+
+
+def _few_entities(styled: Styled, start: int, end: int) -> int:
+    """Return where to end so that a message has at most a hundred entities, Telegram's limit."""
+    inside = [entity for entity in styled.entities if entity.start < end and entity.end > start]
+    return end if len(inside) <= ENTITIES else max(start + 1, min(end, inside[ENTITIES].start))
+
+
+def _border(styled: Styled, start: int, end: int) -> int:
+    """Return the best offset to split at: after a paragraph, a line, a sentence or a word, else between letters."""
+    text = styled.text
+    room = end - start
+    for entity in styled.entities:
+        # Do not split a code block that fits into one message, if enough text is left before it.
+        if (
+            entity.kind == PRE
+            and start + room // 3 <= entity.start < end < entity.end
+            and entity.end - entity.start < room
+        ):
+            return entity.start
+    for mark, share in (("\n\n", 0.4), ("\n", 0.4)):
+        at = text.rfind(mark, start + int(room * share), end)
+        if at >= 0:
+            return at + len(mark)
+    sentences = [found.end() for found in _SENTENCE.finditer(text, start + room // 2, end)]
+    if sentences:
+        return sentences[-1]
+    blank = text.rfind(" ", start + room // 2, end)
+    return blank + 1 if blank >= 0 else _between(text, start, end)
+
+
+def _between(text: str, start: int, end: int) -> int:
+    """Return an offset that is neither between a letter and its accent nor inside a joined emoji."""
+    at = end
+    while at > start + 1 and end - at < 32 and (_joined(text[at]) or text[at - 1] == "\u200d"):
+        at -= 1
+    return at if at > start + 1 and end - at < 32 else end
+
+
+def _joined(character: str) -> bool:
+    return character in _JOINERS or unicodedata.combining(character) != 0 or "\U0001f3fb" <= character <= "\U0001f3ff"
+
+
+def _trimmed(styled: Styled, start: int, end: int) -> Styled:
+    """Return the part without whitespace around it; the indentation of code stays."""
+    text = styled.text
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    while start < end and text[start].isspace():
+        start += 1
+    return cut(styled, start, end)
+
+
+_LINKABLE = re.compile(r"[a-z0-9_]+")
+_LONGEST = 32 - len("resume_")  # Telegram turns commands of up to 32 letters into links
+
+
+def as_markdown(answer: Answer) -> str:
+    """Return the answer as one text."""
+    blocks = [_literal(answer.above)] if answer.above else []
+    for number, (session_id, created, active, count, about) in enumerate((row[:5] for row in answer.rows), 1):
+        messages = "message" if count == "1" else "messages"
+        title = f"**{number}. {_plain(about) or session_id}**"
+        blocks.append(f"{title}\n{active} · {count} {messages} · since {created}\n{_link(session_id)}")
+    for hit in answer.hits:
+        blocks.append(
+            f"**{_plain(hit.title) or hit.id}** · {hit.where} · {hit.when}\n> {_plain(hit.snippet)}\n{_link(hit.id)}"
+        )
+    if answer.aligned:
+        blocks.append(f"```\n{answer.text}\n```")
+    elif answer.text:
+        blocks.append(answer.text if answer.markdown else _literal(answer.text))
+    return "\n\n".join(blocks)
+
+
+def _link(session_id: str) -> str:
+    """Return a command that resumes a session with one tap. It must not contain hyphens: underscores replace them."""
+    name = session_id.replace("-", "_")
+    if not _LINKABLE.fullmatch(name) or len(name) > _LONGEST:
+        return f"`/resume {session_id}`"
+    return _literal(f"/resume_{name}")
+
+
+def _literal(text: str) -> str:
+    """Return text with all markup escaped."""
+    return re.sub(r"([\\`*_~\[\]()#>|])", r"\\\1", text)
+
+
+def _plain(text: str) -> str:
+    return _literal(" ".join(text.split()))

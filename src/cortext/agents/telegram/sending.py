@@ -18,10 +18,9 @@ from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEnt
 from telegram.constants import ChatAction
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
 
-from cortext.agents.telegram.formatting import Styled, render
+from cortext.agents.telegram.formatting import Styled, render, split, units
 from cortext.agents.telegram.incoming import Address
 from cortext.agents.telegram.logs import LOG
-from cortext.agents.telegram.splitting import split, units
 from cortext.safety.secrets.masking import mask
 
 SIGN = "…"

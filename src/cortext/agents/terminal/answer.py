@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import TextIO
 
 from cortext.agents.talk.turn import Call, Note, Result, Talk, Text, Thinking, Tick
 from cortext.agents.terminal.interrupt import on_interrupt
-from cortext.agents.terminal.spinner import Spinner
 from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.safety import terminal
@@ -80,3 +81,32 @@ def show_call(call: Call) -> None:
     given = json.dumps(call.input, ensure_ascii=False)
     line = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
     print(paint(line, "dim", stream=sys.stderr), file=sys.stderr)
+
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Spinner:
+    """`turn` it regularly, `clear` it before anything else is written. On a pipe it does nothing."""
+
+    def __init__(self, stream: TextIO, label: str = "thinking") -> None:
+        self._stream, self.label = stream, label
+        self._live = stream.isatty()
+        self._begin, self._shown = time.monotonic(), False
+
+    def turn(self) -> None:
+        """Show the next frame, with the elapsed seconds."""
+        if not self._live:
+            return
+        elapsed = time.monotonic() - self._begin
+        frame = _FRAMES[int(elapsed * 10) % len(_FRAMES)]
+        self._stream.write(f"\r\x1b[K\x1b[2m{frame} {self.label} {elapsed:.0f} s (Ctrl-C stops)\x1b[0m")
+        self._stream.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        """Remove it from the screen."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._shown = False

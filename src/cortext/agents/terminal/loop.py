@@ -9,9 +9,8 @@ from collections.abc import Callable
 from cortext.agents.talk.slash import Choice
 from cortext.agents.talk.turn import Call, Talk, cut_error
 from cortext.agents.terminal.answer import show_answer, show_call
-from cortext.agents.terminal.history import History
 from cortext.agents.terminal.interrupt import interrupts_deferred, interrupts_raised
-from cortext.agents.terminal.prompt import Prompt
+from cortext.agents.terminal.prompt import History, Prompt
 from cortext.config import folders
 from cortext.errors import CortextError, ModelError, UsageError
 from cortext.faces.terminal.output import note

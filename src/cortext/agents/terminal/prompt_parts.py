@@ -14,8 +14,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from cortext.agents.talk.slash import Complete
-from cortext.agents.terminal.history import History
-from cortext.agents.terminal.prompt import Enter
+from cortext.agents.terminal.prompt import Enter, History
 from cortext.safety import terminal
 
 GRACE = 0.05  # seconds in which the rest of a paste follows an Enter

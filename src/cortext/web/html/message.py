@@ -1,8 +1,13 @@
-"""Messages as a reader sees them: prose, folded thinking, and each tool call together with its result."""
+"""Messages as a reader sees them: prose, folded thinking, each tool call together with its result, and masked secrets.
+
+Each mark of a secret becomes an element that a reader can click. While text is rendered, a mark is a single character
+of the private use area: no highlighter or sanitiser splits it.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple, Protocol
@@ -27,10 +32,54 @@ from cortext.model.message import (
 from cortext.safety import terminal
 from cortext.services.digest.calls import ToolCall, calls_in, status_of
 from cortext.services.text.edits import Edit, edits_of
-from cortext.web.html import bounded, diff, markdown
+from cortext.web.html import bounded, code, markdown
 from cortext.web.html.code import spans
-from cortext.web.html.secrets import Marks
 from cortext.web.html.templates import environment
+
+_MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) ([0-9a-f]{2,6})\]")
+_PRIVATE = re.compile("[\ue000-\uf8ff]")
+_TAG_OR_PRIVATE = re.compile("<[^>]*>|[\ue000-\uf8ff]")
+_FIRST, _LAST = 0xE000, 0xF8FF
+
+
+class Marks:
+    """The marks of one message. `reveal` is the address that shows the message unmasked; empty if there is none."""
+
+    def __init__(self, reveal: str = "") -> None:
+        self._reveal = reveal
+        self._found: list[tuple[str, str]] = []
+
+    def hide(self, text: str) -> str:
+        """Return the text with a private character for every mark; such characters of its own are replaced."""
+        if not text.isascii():
+            text = _PRIVATE.sub("\ufffd", text)
+        return _MARK.sub(self._take, text) if "[masked " in text else text
+
+    def _take(self, match: re.Match[str]) -> str:
+        if len(self._found) > _LAST - _FIRST:
+            return match[0]
+        self._found.append((match[1], match[2]))
+        return chr(_FIRST + len(self._found) - 1)
+
+    def show(self, html: str) -> Markup:
+        """Return HTML with an element in place of each private character, except inside tags."""
+        if not self._found:
+            return Markup(html)  # made by our templates and sanitiser
+        return Markup(_TAG_OR_PRIVATE.sub(self._shown, html))
+
+    def _shown(self, match: re.Match[str]) -> str:
+        index = ord(match[0][0]) - _FIRST
+        if match[0][0] == "<":
+            return _PRIVATE.sub("", match[0])
+        if index >= len(self._found):
+            return "\ufffd"
+        kind, digits = self._found[index]
+        label = f"masked {kind} {digits}"
+        if not self._reveal:
+            return f'<span class="secret">{label}</span>'
+        title = "Show this message unmasked"
+        return f'<a class="secret" href="{escape(self._reveal)}" data-reveal title="{title}">{label}</a>'
+
 
 CUT = 6_000  # characters of a result or a call that are shown at first,
 CUT_PROSE = 60_000  # and of what was said: a pasted log is no prose
@@ -209,12 +258,12 @@ class _Shown:
         edits = _edits(call.part)
         pieces, left = [], 0
         if edits:
-            room = diff.MOST_LINES  # for all files together
+            room = code.MOST_LINES  # for all files together
             for edit in edits:
                 pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}{self._origin(edit.path)}</p>')
                 # Before it is cut into lines: a mark has no line break, so hiding cannot join or split any.
                 lines = [line._replace(text=self._marks.hide(line.text)) for line in edit.lines]
-                shown, rest = diff.render(edit._replace(lines=lines), lines=room, complete=self._complete)
+                shown, rest = code.render(edit._replace(lines=lines), lines=room, complete=self._complete)
                 pieces.append(shown)
                 left += rest
                 room = max(0, room - len(lines))

@@ -1,24 +1,69 @@
-"""Many conversations as a folder of files that needs no server: a page for each, and one that searches them.
+"""Exported files beyond a single page: one that only a passphrase opens, and a folder that needs no server.
 
-The first page contains every word that was said, with the conversations it occurs in, so the search is complete.
+A sealed file is encrypted with AES-256-GCM, with a key that is slow to derive (PBKDF2). Its page derives the key with
+the browser's own WebCrypto. The wrong passphrase decrypts nothing and shows nothing. A folder has a page for each
+conversation, and a first page with every word that was said and the conversations it occurs in: its search is complete.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, USER, Message
 from cortext.model.session import Session
 from cortext.web.html.document import style
-from cortext.web.html.sealed import policy
 from cortext.web.html.templates import environment
 from cortext.wiring import tools
+
+ITERATIONS = 600_000  # of PBKDF2 with SHA-256: what OWASP advises
+_KEY, _SALT, _NONCE = 32, 16, 12  # bytes
+
+
+@cache
+def _script(name: str) -> str:
+    return files("cortext.web.html").joinpath("static", name).read_text("utf-8")
+
+
+def policy(script: str) -> str:
+    """Return the content security policy of a file with exactly this script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def sealed(page: str, passphrase: str) -> str:
+    """Return a file that asks for the passphrase and then shows the page."""
+    salt, nonce = os.urandom(_SALT), os.urandom(_NONCE)
+    key = hashlib.pbkdf2_hmac("sha256", passphrase.encode(), salt, ITERATIONS, _KEY)
+    ciphertext = AESGCM(key).encrypt(nonce, page.encode("utf-8", "replace"), None)
+    fields = {"salt": salt, "nonce": nonce, "ciphertext": ciphertext}
+    encoded = {name: base64.b64encode(data).decode() for name, data in fields.items()}
+    # Of what is in the file anyway: it tells a damaged file from a wrong passphrase.
+    digest = hashlib.sha256(".".join([str(ITERATIONS), *encoded.values()]).encode()).hexdigest()
+    script = _script("sealed.js")
+    template = environment().get_template("html/sealed.html")
+    return template.render(
+        style=style(),
+        script=script,
+        policy=policy(script),
+        iterations=ITERATIONS,
+        digest=digest,
+        **encoded,
+    )
+
 
 LONGEST = 64  # characters of a word; a longer one is found by its beginning
 # What `static/site.js` takes for a word too. In scripts without spaces, each sign is one: Thai to Khmer, Kana and Han.
@@ -64,16 +109,11 @@ def index_of(entries: Iterable[Entry]) -> dict[str, list[object]]:
     return {"words": [*words], "found": [found[word] for word in words]}
 
 
-@cache
-def _script() -> str:
-    return files("cortext.web.html").joinpath("static", "site.js").read_text("utf-8")
-
-
 def first_page(entries: Iterable[Entry]) -> str:
     """Return the page that lists and searches them."""
     listed = list(entries)
     # In a script element only "</" and "<!--" could end it early.
     data = json.dumps(index_of(listed), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    script = _script()
+    script = _script("site.js")
     template = environment().get_template("html/site.html")
     return template.render(entries=listed, data=data, style=style(), script=script, policy=policy(script))
