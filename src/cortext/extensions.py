@@ -97,13 +97,14 @@ MODELS = Group(
     },
 )
 
-# Commands of `cortext`: a module with run(arguments), which returns the exit status, and parser().
+# Commands of `cortext`: a module with run(arguments), which returns the exit status, and parser();
+# or faces.terminal.run.Command.
 COMMANDS = Group(
     "cortext.commands",
     "command",
     {
         "share": "cortext.server.share",
-        "unshare": "cortext.server.unshare",
+        "unshare": "cortext.server.share:UNSHARE",
         "store": "cortext.server.store_command",
         "web": "cortext.web.command",
     },

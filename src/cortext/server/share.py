@@ -1,4 +1,4 @@
-"""`cortext share`: let others on the same server read a session, or continue it."""
+"""`cortext share` and `cortext unshare`: let others on the same server read a session, or continue it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from cortext.errors import AmbiguousId, NotFound, SessionNotFound, UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import print_json
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -129,3 +130,35 @@ def _show(shares: Shares, session_id: str, *, as_json: bool) -> int:
         rows = [(each.at, each.actor, each.action, _details(each)) for each in audit]
         print(table(("AT", "WHO", "DID", ""), rows))
     return 0
+
+
+def _unshare_parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext unshare",
+        description="End a share of a session, or all of them. Copies that others made stay theirs. `cortext share` "
+        "shares it again.",
+        epilog="example:  cortext unshare 014 --with ines",
+    )
+    made.add_argument("session", help=HELP_ID)
+    made.add_argument("--with", dest="grantee", default="", metavar="NAME", help="only this share (default: all)")
+    made.add_argument("--json", action="store_true", help="print with whom it was shared as JSON")
+    return made
+
+
+def _unshare(arguments: list[str]) -> int:
+    """End the share."""
+    options = _unshare_parser().parse_args(arguments)
+    found = which(Stores(), options.session, words=False)
+    ended = shares_of(found.named_store).unshare(found.session.id, options.grantee)
+    if not ended:
+        who = f" with {options.grantee}" if options.grantee else ""
+        raise NotFound(f"{found.session.id} is not shared{who}", kept="nothing was changed", hint="see `cortext share`")
+    if options.json:
+        print_json({"session": found.session.id, "ended": ended})
+    else:
+        print(terminal.line(f"{found.session.id} is no longer shared with {', '.join(ended)}."))
+    return 0
+
+
+UNSHARE = Command(_unshare_parser, _unshare)

@@ -6,12 +6,15 @@ import getpass
 import os
 import sys
 from argparse import ArgumentParser
+from importlib.util import find_spec
 
-from cortext.errors import UsageError
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError, UsageError
 from cortext.faces.terminal.background import index_later
-from cortext.web.html import extra
 
 MOST_PORT = 65_535
+_NEEDED = ("jinja2", "markdown_it", "nh3", "pygments")
+_SERVER = ("starlette", "uvicorn")
 
 
 def parser() -> ArgumentParser:
@@ -38,7 +41,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not 0 <= options.port <= MOST_PORT:
         raise UsageError(f"invalid --port value {options.port}", hint=f"use a number from 1 to {MOST_PORT}")
-    extra.require(server=True)
+    require_libraries(server=True)
     from cortext.web.main import serve
 
     password = _password() if options.host or options.name else ""
@@ -65,3 +68,14 @@ def _password() -> str:
             hint="set CORTEXT_WEB_PASSWORD, or leave the option out",
         )
     return password
+
+
+def require_libraries(*, server: bool = False) -> None:
+    """Raise ConfigError if a library of the optional dependency is missing: of the HTML export, or of the page too."""
+    missing = [name for name in (*_NEEDED, *(_SERVER if server else ())) if find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"pages need libraries that are not installed: {', '.join(missing)}",
+            kept="every other command works without them",
+            hint=install_hint("web"),
+        )

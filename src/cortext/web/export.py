@@ -29,7 +29,8 @@ from cortext.services.projects.projects import project_of
 from cortext.services.text.masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
-from cortext.web.html import extra
+from cortext.services.workspace.projects import project_of
+from cortext.web.command import require_libraries
 from cortext.wiring.stores import Stores
 
 PASSPHRASE = "CORTEXT_EXPORT_PASSPHRASE"
@@ -58,7 +59,7 @@ class Exported:
 
 def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     """Write one conversation to standard output."""
-    extra.require()
+    require_libraries()
     from cortext.web.html.document import document, document_chunks
 
     redaction = Redaction(options.redact, [found.root, project_of(found.session)])
@@ -85,7 +86,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
     Returns 3 if some could not be read; they are left out and reported. The folder appears when it is complete: if
     anything else fails, or the process is killed, it is left as it was.
     """
-    extra.require()
+    require_libraries()
     if options.encrypt:
         raise UsageError("--encrypt works for one conversation", kept="nothing was written", hint="leave --all out")
     folder = os.path.realpath(options.all)

@@ -6,7 +6,7 @@ from cortext import __version__
 from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process, unknown_command
 
 PACKAGE = "cortext.agents.aur"
-COMMANDS = {"spawn": "spawn", "agents": "agents"}
+COMMANDS = {"spawn": "spawn", "agents": "open_session:AGENTS"}
 
 HELP = """\
 aur runs conversations with agents in your terminal, and stores every message.

@@ -1,11 +1,14 @@
-"""A session that is open in this terminal: its agent, its model, its view and its lock."""
+"""A session that is open in this terminal: its agent, its model, its view and its lock; and `aur agents`."""
 
 from __future__ import annotations
 
+import json
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import ExitStack
 from typing import Self
+
+import msgspec
 
 from cortext.agents.aur.sessions import resolve
 from cortext.agents.choosing import choose_model
@@ -16,8 +19,12 @@ from cortext.agents.talk.turn import Model, Talk
 from cortext.agents.terminal.interrupt import answer_to
 from cortext.agents.terminal.prompt import ask_which
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError
+from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.output import note
+from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -184,8 +191,6 @@ def choose_agent(agents: Agents, name: str, prompt_hash: str = "", *, is_default
     except NotFound:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise
-    from cortext.agents.aur.agents import agent_table
-
     print(f"Unknown agent {terminal.line(name)!r}. Available agents:\n\n{agent_table(agents)}\n")
     while True:
         try:
@@ -212,3 +217,43 @@ def usable_model(stores: Stores, requested: str, of_session: str, of_agent: str)
         fallback = choose_model(stores.settings, stores.folder)
         note(f"{preferred} is not usable here; using {fallback.name}")
         return fallback
+
+
+def _parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    command_line = ArgumentParser(
+        prog="aur agents",
+        formatter_class=Help,
+        description="List the agents: the project's (.aurora/agents, .claude/agents), your own (in the folder of your "
+        "settings, ~/.aurora/agents and ~/.claude/agents), and those that come with aur. If several have one name, the "
+        "first in this order is used.",
+    )
+    command_line.add_argument("name", nargs="?", help="show this agent's prompt")
+    command_line.add_argument("--json", action="store_true", help="print JSON")
+    return command_line
+
+
+def _list_agents(arguments: list[str]) -> int:
+    """List the agents, or show one."""
+    options = _parser().parse_args(arguments)
+    found = find_agents(stores_for().folder)
+    chosen = [found.get(options.name)] if options.name else list(found.known.values())
+    if options.json:
+        print(json.dumps(msgspec.to_builtins(chosen[0] if options.name else chosen), ensure_ascii=False, indent=2))
+    elif options.name:
+        print(terminal.block(chosen[0].prompt))
+        print(terminal.line(f"\n{chosen[0].source}: {chosen[0].path}"), file=sys.stderr)
+    else:
+        print(agent_table(found))
+    for problem in found.problems:
+        print(terminal.line(f"Note: skipped an invalid agent: {problem}"), file=sys.stderr)
+    return 0
+
+
+def agent_table(found: Agents) -> str:
+    """Return the table of agents: name, source, model and description."""
+    rows = [(agent.name, agent.source, agent.model or "-", agent.description) for agent in found.known.values()]
+    return table(("AGENT", "SOURCE", "MODEL", "DESCRIPTION"), rows, styles=("cyan", "dim", "", ""))
+
+
+AGENTS = Command(_parser, _list_agents)

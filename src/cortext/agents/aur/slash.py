@@ -7,8 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
-from cortext.agents.aur.agents import agent_table
-from cortext.agents.aur.open_session import OpenSession
+from cortext.agents.aur.open_session import OpenSession, agent_table
 from cortext.agents.talk import sessions as spawn
 from cortext.agents.talk.context import CLEAR, cut_reason_of, marker
 from cortext.agents.talk.slash import Choice, Command, CommandTable
