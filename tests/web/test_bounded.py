@@ -15,9 +15,9 @@ from pygments.lexers import get_all_lexers
 from cortext.model.message import TOOL_CALL, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.web.html import bounded, markdown
-from cortext.web.html.code import spans
+from cortext.web.html import bounded
 from cortext.web.html.message import render
+from cortext.web.html.rendering import render_markdown, spans
 from tests.faces.pond import Pond, make_pond
 from tests.web.served import Served
 from tests.web.test_rendering import _Addresses
@@ -85,9 +85,9 @@ def test_many_slow_texts_share_one_limit() -> None:
 
 def test_markdown_without_time_says_that_it_is_not_formatted() -> None:
     with bounded.budget(0):
-        shown = markdown.render("**bold** <heron> today")
+        shown = render_markdown("**bold** <heron> today")
     assert "formatting it takes too long" in shown and "**bold** &lt;heron&gt; today" in shown
-    assert "<strong>" in markdown.render("**bold** <heron> today")  # and that is not remembered
+    assert "<strong>" in render_markdown("**bold** <heron> today")  # and that is not remembered
 
 
 def test_without_a_process_the_text_is_shown_as_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,9 @@ from cortext.services.library.branches import Threads
 from cortext.services.library.listing import Row
 from cortext.services.text.edits import edits_of
 from cortext.testing.table import every_row
-from cortext.web.html import markdown
 from cortext.web.html.document import document
 from cortext.web.html.message import html, items
+from cortext.web.html.rendering import render_markdown
 from cortext.web.origins import link_to
 from tests.web.injections import INJECTIONS, everywhere
 
@@ -95,7 +95,7 @@ def test_twenty_classes_are_covered() -> None:
 
 
 def test_markdown_is_rendered_with_colours() -> None:
-    shown = markdown.render("# One\n\n**bold** `x`\n\n```python\nx = 1  # why\n```\n\n| a |\n|-|\n| b |")
+    shown = render_markdown("# One\n\n**bold** `x`\n\n```python\nx = 1  # why\n```\n\n| a |\n|-|\n| b |")
     assert '<h3 dir="auto">One</h3>' in shown and "<strong>bold</strong>" in shown and "<table>" in shown
     assert '<span class="t-c1"># why</span>' in shown
 

@@ -19,9 +19,9 @@ import msgspec
 from cortext.errors import ConfigError, SessionBusy, TakenOver, memory_not_found
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
-from cortext.server.claims import ServerClaims, lock_claim
 from cortext.server.connection import Connections
 from cortext.server.driver import Connection
+from cortext.server.lease import ServerClaims, lock_claim
 from cortext.store.assistant import Fact, PendingUpdate, identity
 from cortext.store.claims import Claim
 from cortext.store.files.lines import decode_value, encode

@@ -14,10 +14,9 @@ from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.server import search
-from cortext.server.claims import lock_claim
 from cortext.server.connection import Connections
 from cortext.server.driver import Connection, psycopg
-from cortext.server.lease import END_STALE_LEASE, FREE, Lease, Leases
+from cortext.server.lease import END_STALE_LEASE, FREE, Lease, Leases, lock_claim
 from cortext.server.rows import MESSAGE, SESSION, MessageRow, columns_of, from_row, hour_of, key_of, storable, to_row
 from cortext.server.schema import has_vectors
 from cortext.server.scope import HELD, LIVE, WRITABLE, Own, note

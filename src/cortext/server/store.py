@@ -23,10 +23,9 @@ from cortext.model.status import STORED, check_transition
 from cortext.server import repair as postgres_repair
 from cortext.server import search
 from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
-from cortext.server.claims import ServerChores, ServerClaims
 from cortext.server.connection import Connections, Limits
 from cortext.server.driver import Connection, psycopg
-from cortext.server.lease import FREE, Lease, Leases
+from cortext.server.lease import FREE, Lease, Leases, ServerChores, ServerClaims
 from cortext.server.log import AppendBatch, Changes, ServerReading, life_of, tail
 from cortext.server.rows import SESSION, columns_of, from_row, hour_of, session_from
 from cortext.server.scope import LISTED, LIVE, Own

@@ -25,14 +25,13 @@ from cortext.model.amounts import amount
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety.languages import shell, typed
-from cortext.services.workspace import order
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import terminals
 from cortext.services.resume.handover import Plan
 from cortext.services.resume.planning import caught_up_plan
-from cortext.services.workspace import lifecycle
+from cortext.services.workspace import lifecycle, order
 from cortext.services.workspace.installed_tools import detect_all
 from cortext.web.library import Library
 from cortext.web.pages import access, address, library, page, shown

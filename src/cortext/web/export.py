@@ -29,7 +29,6 @@ from cortext.services.projects.projects import project_of
 from cortext.services.text.masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
-from cortext.services.workspace.projects import project_of
 from cortext.web.command import require_libraries
 from cortext.wiring.stores import Stores
 

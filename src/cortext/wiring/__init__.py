@@ -1,4 +1,4 @@
-"""The only package that names concrete classes: `stores`, `tools`, `models` and `assistant` build what a face needs.
+"""The only package that names concrete classes: `stores` and `tools` build what a face or a room needs.
 
 Decisions belong in services.
 """

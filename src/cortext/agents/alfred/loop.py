@@ -12,8 +12,7 @@ from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import missing_setup, unanswered_calls
 from cortext.agents.talk.slash import Choice
 from cortext.agents.talk.turn import Call, Model, Talk, cut_error
-from cortext.agents.terminal.answer import answer_json, show_answer, store_answer
-from cortext.agents.terminal.loop import TalkLoop
+from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.run import report

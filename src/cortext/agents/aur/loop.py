@@ -19,8 +19,7 @@ from cortext.agents.aur.sessions import expire, fresh_listing
 from cortext.agents.talk.sessions import drop_abandoned
 from cortext.agents.talk.slash import Choice
 from cortext.agents.talk.turn import Talk, cut_error
-from cortext.agents.terminal.answer import answer_json, show_answer, store_answer
-from cortext.agents.terminal.loop import TalkLoop
+from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.agents.terminal.prompt import ask_which, question_of
 from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, print_json

@@ -32,8 +32,8 @@ from cortext.model.message import (
 from cortext.safety import terminal
 from cortext.services.digest.calls import ToolCall, calls_in, status_of
 from cortext.services.text.edits import Edit, edits_of
-from cortext.web.html import bounded, code, markdown
-from cortext.web.html.code import spans
+from cortext.web.html import bounded
+from cortext.web.html.rendering import MOST_LINES, render_edit, render_markdown, spans
 from cortext.web.html.templates import environment
 
 _MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) ([0-9a-f]{2,6})\]")
@@ -248,7 +248,7 @@ class _Shown:
     def _prose(self, text: str) -> Block:
         shown = self._cut(text, CUT_PROSE)
         left = len(text) - len(shown)
-        html = self._marks.show(markdown.render(self._marks.hide(shown)))
+        html = self._marks.show(render_markdown(self._marks.hide(shown)))
         return Block("prose", html, more=self._more(left), left=left)
 
     def _more(self, left: int) -> str:
@@ -258,12 +258,12 @@ class _Shown:
         edits = _edits(call.part)
         pieces, left = [], 0
         if edits:
-            room = code.MOST_LINES  # for all files together
+            room = MOST_LINES  # for all files together
             for edit in edits:
                 pieces.append(f'<p class="file">{escape(terminal.line(edit.path))}{self._origin(edit.path)}</p>')
                 # Before it is cut into lines: a mark has no line break, so hiding cannot join or split any.
                 lines = [line._replace(text=self._marks.hide(line.text)) for line in edit.lines]
-                shown, rest = code.render(edit._replace(lines=lines), lines=room, complete=self._complete)
+                shown, rest = render_edit(edit._replace(lines=lines), lines=room, complete=self._complete)
                 pieces.append(shown)
                 left += rest
                 room = max(0, room - len(lines))
