@@ -12,7 +12,8 @@ from cortext.faces.terminal.run import note_untrusted_workspace, resembles, run_
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 
-PACKAGE = "cortext.faces.cortext.commands"
+FACES = "cortext.faces."
+PACKAGE = f"{FACES}cortext.commands"
 
 ROOM = ""
 
@@ -182,7 +183,7 @@ def run(words: list[str]) -> int:
     if words[0] not in HIDDEN:
         print_hook_failure()
     value = known[words[0]]
-    if value.startswith(f"{PACKAGE}."):
+    if value.startswith(FACES):
         return run_command("cortext", value, words[1:])
     return run_command("cortext", words[0], words[1:], extensions.COMMANDS.load)
 
