@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.tools.shared.agent_skill import agent_skill
+from cortext.tools.shared.commands import agent_skill
 from tests.support.cli import cortext
 
 pytestmark = pytest.mark.req("SESS-007")

@@ -52,7 +52,7 @@ from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.shared.mcp_servers import names_in
+from cortext.tools.shared.entries import names_in
 from tests.services.test_garbage import lost
 from tests.tools.claude_code.corpus import full_conversation
 from tests.tools.codex import corpus as codex

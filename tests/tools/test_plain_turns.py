@@ -6,7 +6,7 @@ import pytest
 
 from cortext.model.message import Message, Part
 from cortext.model.turns import Change, Turns
-from cortext.tools.shared.plain_turns import plain_turns
+from cortext.tools.shared.building import plain_turns
 
 GIVEN = {"a": '{"command": "cat a.txt"}', "b": '{"command": "cat b.txt"}'}
 

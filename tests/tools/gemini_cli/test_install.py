@@ -15,7 +15,7 @@ from cortext.errors import ConfigError, UnsafePath, UsageError
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli.adapter import GeminiCli, gate_environment, wait_for_history
 from cortext.tools.gemini_cli.settings import EVENTS
-from cortext.tools.shared.typed import RESUMED
+from cortext.tools.shared.commands import RESUMED
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [

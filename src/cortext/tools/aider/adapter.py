@@ -29,13 +29,13 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.tools.aider.history import STARTED, Block, blocks
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
+from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.folders import entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.mark import Restored, list_path
 from cortext.tools.shared.parts import HasWriter, Part
-from cortext.tools.shared.typed import is_resume_block
-from cortext.tools.shared.written import Restored, list_path
+from cortext.tools.shared.program import LocalTool
 
 HISTORY = ".aider.chat.history.md"
 KEY = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{12}")

@@ -14,11 +14,11 @@ from cortext.model.turns import Change, Turns, standalone
 from cortext.tools.aider.adapter import KEY, Aider, AiderReading, Head, head_line, section_messages
 from cortext.tools.aider.history import blocks, formatted, indented, without_separators
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.building import plain_turns
 from cortext.tools.shared.lines import derived_id
+from cortext.tools.shared.mark import save_list
 from cortext.tools.shared.parts import SessionWriter
-from cortext.tools.shared.plain_turns import plain_turns
 from cortext.tools.shared.verify import same_message, verify
-from cortext.tools.shared.written import save_list
 
 # Above this size Aider would replace the restored messages by a summary. Its default is 1,024 to 8,192.
 _HISTORY_TOKENS = "1000000"

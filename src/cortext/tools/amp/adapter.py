@@ -13,13 +13,12 @@ from cortext.io import durable, new_files
 from cortext.model.message import ASSISTANT, TEXT, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import output_of
-from cortext.tools.shared.documents import Object, object_of, read_document, salvaged
 from cortext.tools.shared.folders import changed_below, listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import note
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.values import field, moment, objects, word
+from cortext.tools.shared.values import Object, field, moment, object_of, objects, read_document, salvaged, word
 from cortext.tools.shared.vscode import path_of
 
 _KEY = re.compile(rb'"id"\s*:\s*"(T-[0-9A-Za-z-]{1,80})"')

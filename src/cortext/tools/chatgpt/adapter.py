@@ -22,11 +22,10 @@ from cortext.model.message import (
     Part,
 )
 from cortext.tools.base import Transcript, TranscriptReading
-from cortext.tools.shared.documents import Object, object_of, salvaged
 from cortext.tools.shared.exports import ExportTool
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.values import field, milliseconds, moment, objects, word
+from cortext.tools.shared.values import Object, field, milliseconds, moment, object_of, objects, salvaged, word
 
 _ROLES = {"user": USER, "assistant": ASSISTANT, "tool": ASSISTANT}  # a tool's words are results, or images
 _SKIPPED = ("reasoning_recap", "user_editable_context", "model_editable_context", "app_pairing_content")

@@ -9,11 +9,10 @@ import msgspec
 
 from cortext.model.message import ASSISTANT, BEGINNING, FILE, TEXT, USER, Message, Part
 from cortext.tools.base import Transcript, TranscriptReading
-from cortext.tools.shared.documents import Object, object_of, salvaged
 from cortext.tools.shared.exports import ExportTool
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.values import field, milliseconds, moment, objects, word
+from cortext.tools.shared.values import Object, field, milliseconds, moment, object_of, objects, salvaged, word
 
 _ROLES = {"human": USER, "user": USER, "assistant": ASSISTANT}
 

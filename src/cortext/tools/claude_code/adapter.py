@@ -10,7 +10,6 @@ import msgspec
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.folders import dashed, utf16_units
 from cortext.tools.shared.hooks import additional_context, event_of, text_of
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import (
     HasHeadless,
     HasImages,
@@ -20,6 +19,7 @@ from cortext.tools.shared.parts import (
     HasWriter,
     Part,
 )
+from cortext.tools.shared.program import LocalTool
 
 _LONGEST_FOLDER = 200
 _LONGEST_CONTEXT = 10_000  # UTF-16 units; of a longer hook answer the model gets only a preview

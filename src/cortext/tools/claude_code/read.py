@@ -27,17 +27,18 @@ from cortext.tools.claude_code.messages import (
     text_of,
     timestamp,
 )
-from cortext.tools.shared.cursor import fingerprint, usable
+from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
     WITHOUT_CONTENT,
     ForeignLines,
     derived_id,
+    fingerprint,
     note,
     place,
+    usable,
 )
-from cortext.tools.shared.typed import is_resume_block
 
 _TYPE_FIRST = b'{"type":"'
 _PARENT_FIRST = b'{"parentUuid":'

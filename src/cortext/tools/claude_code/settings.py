@@ -18,14 +18,11 @@ from typing import Any
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Purge
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.shared.entries import Hooks, Server
+from cortext.tools.shared.entries import Hooks, Server, names_in, servers_of
 from cortext.tools.shared.hooks import all_hooks_off
-from cortext.tools.shared.installer import JsonConfig
+from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.mcp_servers import names_in, servers_of
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.retention import DAY, Retention
-from cortext.tools.shared.settings import SettingsFiles
 
 # PreCompact is not needed: the transcript keeps everything. Nor are tool events: Stop comes after each whole turn.
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")

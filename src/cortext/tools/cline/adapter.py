@@ -16,15 +16,14 @@ from cortext.io import durable
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Detected, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.documents import list_of, object_of, read_document, salvaged
 from cortext.tools.shared.folders import listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import described, renamed, unlisted
 from cortext.tools.shared.lines import note, value_of
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import text_of
-from cortext.tools.shared.values import field, moment, word
+from cortext.tools.shared.values import field, list_of, moment, object_of, read_document, salvaged, word
 from cortext.tools.shared.vscode import extension, user_folders
 
 HISTORY = "api_conversation_history.json"

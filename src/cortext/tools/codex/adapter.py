@@ -15,9 +15,8 @@ import msgspec
 
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.hooks import additional_context, text_of
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRefusal, HasSettings, HasWriter, Part
-from cortext.tools.shared.program import Program
+from cortext.tools.shared.program import LocalTool, Program
 
 _KINDS = {
     "SessionStart": "started",

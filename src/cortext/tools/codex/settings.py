@@ -16,13 +16,18 @@ from cortext.io.inside import inside
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.shared.agent_skill import agent_skill
-from cortext.tools.shared.entries import NAME, Hooks
-from cortext.tools.shared.installer import Config, JsonConfig, TomlConfig, parse_toml, read_config, toml_string
-from cortext.tools.shared.mcp_servers import servers_of
+from cortext.tools.shared.commands import agent_skill, skill_name, text_without_arguments
+from cortext.tools.shared.entries import NAME, Hooks, servers_of
+from cortext.tools.shared.installer import (
+    Config,
+    JsonConfig,
+    SettingsFiles,
+    TomlConfig,
+    parse_toml,
+    read_config,
+    toml_string,
+)
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.skills import skill_name, text_without_arguments
 
 _HOOKS = ".codex/hooks.json"
 _OPTIONS = {"timeout": 10}

@@ -20,8 +20,8 @@ from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.folders import changed_below, listing, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, place
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import HasWriter, Part
+from cortext.tools.shared.program import LocalTool
 
 LIST = "sessions.json"  # Continue's list of its sessions
 UNTITLED = "Untitled Session"

@@ -24,8 +24,8 @@ from cortext.model.message import (
     Message,
     Part,
 )
+from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.typed import is_resume_block
 from cortext.tools.shared.values import word
 
 START = "session.start"

@@ -40,10 +40,18 @@ from cortext.tools.copilot.messages import (
     original,
 )
 from cortext.tools.shared.building import note_tools
-from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.folders import changed_below, is_uuid, listing, of_project, transcript_of
 from cortext.tools.shared.leftovers import unlisted_below
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, WITHOUT_CONTENT, ForeignLines, note, place
+from cortext.tools.shared.lines import (
+    NOT_UNDERSTOOD,
+    RECORD_ERRORS,
+    WITHOUT_CONTENT,
+    ForeignLines,
+    fingerprint,
+    note,
+    place,
+    usable,
+)
 from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.values import valid_fields
 

@@ -15,12 +15,10 @@ from cortext.io.inside import if_inside
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.copilot.adapter import Copilot
-from cortext.tools.shared.entries import Server
+from cortext.tools.shared.entries import Server, servers_of
 from cortext.tools.shared.hooks import all_hooks_off
-from cortext.tools.shared.installer import JsonConfig
-from cortext.tools.shared.mcp_servers import servers_of
+from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
 
 HOOKS = ".github/hooks/cortext.json"
 SERVERS = ".github/mcp.json"

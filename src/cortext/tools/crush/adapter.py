@@ -11,14 +11,13 @@ from cortext.model.message import ASSISTANT, FILE, IMAGE, ROLES, TEXT, THINKING,
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.shared.building import is_error
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.documents import list_of, object_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import Tables, described, is_empty, renamed, unlisted
 from cortext.tools.shared.lines import note
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.rows import RowReading, WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, number_of, text_of
-from cortext.tools.shared.values import field, milliseconds, moment, objects, word
+from cortext.tools.shared.values import field, list_of, milliseconds, moment, object_of, objects, word
 
 _FOLDER = ".crush"
 # The sessions of subagents name the one that they belong to. UNION, not UNION ALL, ends if they form a circle.

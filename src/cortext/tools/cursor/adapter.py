@@ -18,12 +18,11 @@ from cortext.model.amounts import amount
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.cursor.read import CursorReading
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.documents import object_of
 from cortext.tools.shared.leftovers import Tables
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.rows import RowTool, query
 from cortext.tools.shared.sqlite import columns, connection, text_of
-from cortext.tools.shared.values import objects, word
+from cortext.tools.shared.values import object_of, objects, word
 from cortext.tools.shared.vscode import folder_of_workspace, user_folders
 
 _FILE = "state.vscdb"

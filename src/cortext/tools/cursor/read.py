@@ -8,11 +8,10 @@ from typing import Any
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Transcript
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.documents import object_of
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.rows import RowReading
 from cortext.tools.shared.sqlite import text_of
-from cortext.tools.shared.values import field, moment, objects, word
+from cortext.tools.shared.values import field, moment, object_of, objects, word
 
 _ROLES = {1: USER, 2: ASSISTANT, "user": USER, "ai": ASSISTANT}
 _FAILED = ("error", "cancelled", "rejected")

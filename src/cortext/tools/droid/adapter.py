@@ -12,14 +12,13 @@ from cortext.errors import CortextError
 from cortext.io import new_files
 from cortext.model.message import ASSISTANT, TEXT, USER, Message, Part
 from cortext.tools.base import Counts, Leftover, Transcript, TranscriptReading, Watch
-from cortext.tools.shared.documents import Object, object_of
 from cortext.tools.shared.folders import changed_below, is_uuid, of_project, transcript_of
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import ForeignLines, note
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.values import field, moment, word
+from cortext.tools.shared.values import Object, field, moment, object_of, word
 
 _ENDING = ".jsonl"
 _ROLES = {"user": USER, "assistant": ASSISTANT}

@@ -39,6 +39,8 @@ from cortext.tools.gemini_cli.records import (
     has_other_text,
     thinking_of,
 )
+from cortext.tools.shared.commands import RESUMED
+from cortext.tools.shared.commands import typed_command as marked_command
 from cortext.tools.shared.google_parts import (
     ContentPart,
     FunctionCall,
@@ -51,8 +53,6 @@ from cortext.tools.shared.google_parts import (
     text_of,
 )
 from cortext.tools.shared.lines import note
-from cortext.tools.shared.typed import RESUMED
-from cortext.tools.shared.typed import typed_command as marked_command
 
 
 def moment(timestamp: str | None) -> str:

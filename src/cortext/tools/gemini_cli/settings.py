@@ -21,16 +21,12 @@ from cortext.tools.base import CommandFile, Purge, Transcript
 from cortext.tools.gemini_cli.adapter import GATE, GeminiCli
 from cortext.tools.gemini_cli.read import is_document
 from cortext.tools.gemini_cli.store import GeminiStore
-from cortext.tools.shared.agent_skill import agent_skill
-from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting
-from cortext.tools.shared.installer import JsonConfig, toml_string
+from cortext.tools.shared.commands import agent_skill, check_names, marked_prompt
+from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting, servers_of
+from cortext.tools.shared.hooks import at, trust_level
+from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles, toml_string
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.mcp_servers import servers_of
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.retention import DAY, Retention
-from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.trust import at, trust_level
-from cortext.tools.shared.typed import check_names, marked_prompt
 
 RETENTION = ("general", "sessionRetention", "enabled")
 DEFAULT_AGE = "30d"

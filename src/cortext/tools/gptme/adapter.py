@@ -22,7 +22,7 @@ from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.gptme.notation import Metadata, Record, decoder, split_calls
 from cortext.tools.shared import parts
 from cortext.tools.shared.building import note_tools
-from cortext.tools.shared.cursor import fingerprint, usable
+from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.folders import changed_below, listing, of_project
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import (
@@ -31,12 +31,13 @@ from cortext.tools.shared.lines import (
     WITHOUT_CONTENT,
     ForeignLines,
     derived_id,
+    fingerprint,
     local_moment,
     note,
     place,
+    usable,
 )
-from cortext.tools.shared.local import LocalTool
-from cortext.tools.shared.typed import is_resume_block
+from cortext.tools.shared.program import LocalTool
 
 LOG = "conversation.jsonl"
 SETTINGS = "config.toml"

@@ -32,11 +32,11 @@ from cortext.tools.gptme.adapter import (
     settings_of,
 )
 from cortext.tools.gptme.notation import Metadata, Record, call_line, looks_like_call, without_calls
+from cortext.tools.shared.building import plain_turns
 from cortext.tools.shared.installer import toml_string
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.mark import Mark
 from cortext.tools.shared.parts import FolderWriter
-from cortext.tools.shared.plain_turns import plain_turns
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 

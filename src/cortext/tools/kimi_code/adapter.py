@@ -18,8 +18,8 @@ from cortext.safety.framing import BEGIN
 from cortext.tools.base import HookEvent, UserHooks
 from cortext.tools.shared.folders import listing
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part, forward
+from cortext.tools.shared.program import LocalTool
 
 CONFIG = "config.toml"
 LOG = "wire.jsonl"

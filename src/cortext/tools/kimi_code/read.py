@@ -39,10 +39,9 @@ from cortext.tools.kimi_code.messages import (
     timestamp,
 )
 from cortext.tools.shared.building import note_tools
-from cortext.tools.shared.cursor import fingerprint, usable
 from cortext.tools.shared.folders import listing, of_project
 from cortext.tools.shared.leftovers import unlisted_below
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, fingerprint, note, place, usable
 from cortext.tools.shared.parts import ToolPart
 
 # What Kimi Code keeps beside the logs of a session's agents.

@@ -14,10 +14,11 @@ from cortext.errors import ConfigError
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.kimi_code.adapter import CONFIG, KimiCode
-from cortext.tools.shared.agent_skill import agent_skill
-from cortext.tools.shared.entries import Server
+from cortext.tools.shared.commands import agent_skill, skill_name, skill_text
+from cortext.tools.shared.entries import Server, servers_of
 from cortext.tools.shared.installer import (
     JsonConfig,
+    SettingsFiles,
     TomlConfig,
     install,
     parse_toml,
@@ -25,10 +26,7 @@ from cortext.tools.shared.installer import (
     remove,
     toml_string,
 )
-from cortext.tools.shared.mcp_servers import servers_of
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.skills import skill_name, skill_text
 
 MCP = ".kimi-code/mcp.json"
 EVENTS = ("SessionStart", "UserPromptSubmit", "TurnStarted", "Stop", "PostCompact", "SessionEnd")

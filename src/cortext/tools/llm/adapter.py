@@ -15,7 +15,7 @@ from cortext.tools.base import Transcript, TranscriptReading
 from cortext.tools.llm.read import LlmReading
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.leftovers import Tables
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.rows import WatchedRowTool, query
 from cortext.tools.shared.sqlite import columns, text_of
 from cortext.tools.shared.values import milliseconds

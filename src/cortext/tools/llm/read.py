@@ -22,11 +22,10 @@ from cortext.model.message import (
 from cortext.tools.base import Transcript
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.documents import Object, object_of
 from cortext.tools.shared.lines import note
 from cortext.tools.shared.rows import RowReading
 from cortext.tools.shared.sqlite import text_of
-from cortext.tools.shared.values import field, moment, objects, word
+from cortext.tools.shared.values import Object, field, moment, object_of, objects, word
 
 Row = dict[str, Any]
 

@@ -11,10 +11,10 @@ from glob import glob
 from typing import Any
 
 from cortext.tools.base import Detected, HookEvent
+from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasHeadless, HasImages, HasReader, HasRewinds, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import Program
-from cortext.tools.shared.typed import RESUMED
 
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 _INLINE_CONFIG = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT")

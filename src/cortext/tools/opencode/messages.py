@@ -41,8 +41,8 @@ from cortext.tools.opencode.records import (
     notes_text,
     plain_text,
 )
+from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, value_of
-from cortext.tools.shared.typed import RESUMED
 
 # The beginning of our command files, by which the stored expansion shows what was typed.
 _TYPED_COMMAND = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)

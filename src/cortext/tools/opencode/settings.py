@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.start import FOLDER, mcp_servers
-from cortext.tools.shared.agent_skill import agent_skill
+from cortext.tools.shared.commands import agent_skill
 from cortext.tools.shared.entries import Server
-from cortext.tools.shared.installer import JsonConfig, packaged_script
+from cortext.tools.shared.installer import JsonConfig, SettingsFiles, packaged_script
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
 
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
 _PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")

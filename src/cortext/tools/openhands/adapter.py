@@ -23,15 +23,14 @@ from cortext.model.message import (
 from cortext.tools.base import Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.building import is_error, output_of
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.documents import Object, object_of, read_document
 from cortext.tools.shared.folders import listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import derived_id, note
-from cortext.tools.shared.local import LocalTool
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import text_of
-from cortext.tools.shared.values import field, moment, objects, word
+from cortext.tools.shared.values import Object, field, moment, object_of, objects, read_document, word
 
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 _STATE = "base_state.json"

@@ -8,11 +8,11 @@ import re
 from typing import Any
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.hooks import event_of, text_of
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
-from cortext.tools.shared.typed import is_resume_block, typed_command
+from cortext.tools.shared.program import LocalTool
 
 _EVENTS = {
     "session_start": "started",

@@ -29,14 +29,14 @@ from cortext.model.message import (
 )
 from cortext.tools.base import Counts, Leftover, Transcript, Watch
 from cortext.tools.pi.adapter import Pi
+from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.leftovers import files_below, unlisted, unlisted_below
 from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
 from cortext.tools.shared.mark import RunMark
 from cortext.tools.shared.parts import FileReader
-from cortext.tools.shared.tree import TreeReading
-from cortext.tools.shared.typed import is_resume_block, typed_command
+from cortext.tools.shared.reading import TreeReading
 
 _NAME = re.compile(r"[^_]+_(?P<key>.+)\.jsonl")  # the time of creation, and the session's id
 KEY = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")

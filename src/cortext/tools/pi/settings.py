@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
 from cortext.tools.pi.adapter import Pi
-from cortext.tools.shared.agent_skill import agent_skill
+from cortext.tools.shared.commands import agent_skill, check_names, marked, without_run
 from cortext.tools.shared.installer import packaged_script
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.typed import check_names, marked, without_run
 
 EXTENSION = ".pi/extensions/cortext.js"
 _PLACEHOLDERS = re.compile(r"\$(?=[\d@{]|ARGUMENTS)")

@@ -27,6 +27,7 @@ from cortext.model.message import (
 )
 from cortext.tools.base import Counts, Leftover, Transcript, Watch
 from cortext.tools.qwen_code.adapter import QwenCode
+from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.folders import changed_below, entries, file_transcript, is_uuid
 from cortext.tools.shared.google_parts import (
     Content,
@@ -42,8 +43,7 @@ from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
 from cortext.tools.shared.mark import RunMark
 from cortext.tools.shared.parts import FileReader
-from cortext.tools.shared.tree import TreeReading
-from cortext.tools.shared.typed import is_resume_block, typed_command
+from cortext.tools.shared.reading import TreeReading
 
 SUFFIX = ".jsonl"
 # What Qwen Code keeps beside the sessions of a project.

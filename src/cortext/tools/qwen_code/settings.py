@@ -9,15 +9,12 @@ from collections.abc import Sequence
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.qwen_code.adapter import QwenCode
-from cortext.tools.shared.entries import Entry, Hooks, Server
-from cortext.tools.shared.hooks import all_hooks_off
-from cortext.tools.shared.installer import JsonConfig
+from cortext.tools.shared.commands import check_names, marked_prompt
+from cortext.tools.shared.entries import Entry, Hooks, Server, servers_of
+from cortext.tools.shared.hooks import all_hooks_off, at, trust_level
+from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
-from cortext.tools.shared.mcp_servers import servers_of
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.trust import at, trust_level
-from cortext.tools.shared.typed import check_names, marked_prompt
 
 # UserPromptExpansion is not needed: UserPromptSubmit follows it, and names the command as it was typed.
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact", "SessionEnd")

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+import msgspec
+
 from cortext.model.message import (
     FILE,
     IMAGE,
@@ -19,6 +21,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
+from cortext.model.turns import Block, Call, Change, Result, Turns, one_line
 from cortext.tools.base import About, Counts
 from cortext.tools.shared.lines import derived_id, note
 from cortext.tools.shared.values import field, word
@@ -152,3 +155,32 @@ def image(block: Any, reference: str) -> Part:
     """Return an image by reference: its data stays in the copy of the transcript."""
     media = word(block, "source", "media_type") or word(block, "mimeType") or word(block, "mediaType")
     return Part(IMAGE, ref=word(block, "source", "url") or reference, media_type=media)
+
+
+# ── a conversation as plain texts ──────────────────────────────────────────────────────────────────
+
+
+class PlainTurn(msgspec.Struct):
+    """What one message becomes; `message` is None if it was added."""
+
+    role: str  # user or assistant
+    text: str
+    message: Message | None
+
+
+def plain_turns(normal: Turns) -> list[PlainTurn]:
+    """Return the turns as texts, and count in `normal` how many calls were turned into text."""
+    if normal.tool_calls:
+        normal.note(Change.CALLS_AS_TEXT, normal.tool_calls)
+    return [PlainTurn(turn.role, "\n\n".join(map(_text, turn.blocks)), turn.message) for turn in normal.turns]
+
+
+def _text(block: Block) -> str:
+    """Return a block as text. The call's id is in both labels, because a tool may be called several times at once."""
+    if isinstance(block, Call):
+        return f"[call of {one_line(block.name)} ({block.id})]\n{json.dumps(block.input, ensure_ascii=False)}"
+    if isinstance(block, Result):
+        failed = ", which failed" if block.is_error else ""
+        label = f"[result of the call of {one_line(block.call.name)} ({block.call.id}){failed}, not the user's words]"
+        return f"{label}\n{block.output}" if block.output else label
+    return block.whole

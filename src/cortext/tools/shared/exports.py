@@ -17,8 +17,8 @@ import msgspec
 from cortext.errors import DamagedData
 from cortext.io import durable, new_files
 from cortext.tools.base import Detected, Transcript, TranscriptReading
-from cortext.tools.shared.documents import Object, spans
 from cortext.tools.shared.lines import derived_id
+from cortext.tools.shared.values import Object, spans
 
 if TYPE_CHECKING:
     from zipfile import ZipFile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.jsonc import read_object
 
 
 def text_of(payload: Mapping[str, Any], name: str) -> str:
@@ -51,11 +53,30 @@ def additional_context(event: str, context: str) -> str:
 
 def all_hooks_off(paths: Iterable[str]) -> list[tuple[str, str]]:
     """Report `disableAllHooks` in these settings files. The last one that sets it decides."""
-    from cortext.tools.shared.jsonc import read_object
-
     off = ""
     for path in paths:
         settings = read_object(path)
         if "disableAllHooks" in settings:
             off = path if settings["disableAllHooks"] is True else ""
     return [(f"`disableAllHooks` is true in {off}", "set it to false or remove it")] if off else []
+
+
+# ── folders that a tool trusts ─────────────────────────────────────────────────────────────────────
+
+
+def trust_level(rules: Any, project: str) -> str:
+    """Return the trust level of the longest matching rule; empty if no rule matches this folder."""
+    longest, found = -1, ""
+    for path, level in rules.items() if isinstance(rules, dict) else ():
+        rule_folder = os.path.realpath(os.path.dirname(path) if level == "TRUST_PARENT" else path)
+        matches = f"{os.path.realpath(project)}/".startswith(f"{rule_folder.rstrip('/')}/")
+        if matches and len(path) > longest:
+            longest, found = len(path), str(level)
+    return found
+
+
+def at(value: Any, *steps: str) -> Any:
+    """Return the value under these keys; None if there is none."""
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value

@@ -12,16 +12,15 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from cortext.errors import ConfigError
 from cortext.io import durable
 from cortext.io.inside import inside
-from cortext.tools.shared.entries import NAME, Entry, Json, Server
+from cortext.tools.shared.entries import NAME, Entry, Json, Server, Setting, named
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
-from cortext.tools.shared.mcp_servers import named
 
 _FILE = "file"  # stands for the file itself among the containers to keep
 _NOTE = "what cortext changed in the settings beside this file; it is needed to undo that"
@@ -272,3 +271,59 @@ class TomlConfig(msgspec.Struct, frozen=True):
 
     def _block(self) -> re.Pattern[str]:
         return re.compile(rf"\n?{re.escape(self.begin)}\n.*?{re.escape(self.end)}\n?", re.DOTALL)
+
+
+# ── what an adapter does with its files ────────────────────────────────────────────────────────────
+
+
+class SettingsFiles:
+    """The two methods of `Installer` that change settings, for an adapter that says which entries it has."""
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[Config]:
+        """Return our entries in the settings files of a project; `program` is how to call cortext."""
+        raise NotImplementedError
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add our entries, those of the MCP server only if `server`; return the files that changed, or would."""
+        return install(project, self.configs(program), server=server, dry_run=dry_run)
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` added; return the files that changed, or would."""
+        return remove(project, self.configs(), dry_run=dry_run)
+
+
+# ── how long a tool keeps its conversations ────────────────────────────────────────────────────────
+
+
+DAY = 86_400.0
+_SETTINGS = "settings.json"
+_RETENTION_NOTE = "cortext-retention.json"
+
+
+class Retention:
+    """The setting by which an AI tool deletes its own conversations, in `settings.json` in its folder in the user's home.
+
+    The previous value is in a note beside the settings, so that it can be restored byte for byte even if cortext's own
+    folders are gone.
+    """
+
+    def __init__(self, folder: str, path: tuple[str, ...], keeping: Any, *, comments: bool = False) -> None:
+        self._folder, self._path, self._keeping, self._comments = folder, path, keeping, comments
+
+    def raise_it(self, *, dry_run: bool) -> list[str]:
+        """Set the value with which nothing is deleted; return the files that changed or would."""
+        return self._settings(install(self._folder, [self._config()], dry_run=dry_run))
+
+    def restore(self, *, dry_run: bool) -> list[str]:
+        """Set the noted value again; return the files that changed or would."""
+        return self._settings(remove(self._folder, [self._config()], dry_run=dry_run))
+
+    def _config(self) -> JsonConfig:
+        entry = Setting("retention", self._path, self._keeping)
+        return JsonConfig((_SETTINGS,), [entry], comments=self._comments, note=_RETENTION_NOTE)
+
+    @staticmethod
+    def _settings(paths: list[str]) -> list[str]:
+        return [path for path in paths if os.path.basename(path) != _RETENTION_NOTE]

@@ -228,3 +228,32 @@ def derived_id(*parts: str | int) -> str:
     """Return an id for a record that has none; every reading of the same record derives the same id."""
     text = "\0".join(str(part) for part in parts)
     return "x" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+# ── the cursor of a file that only grows ───────────────────────────────────────────────────────────
+
+
+_SEEN_HEAD, _SEEN_TAIL = 4096, 512  # bytes that the fingerprint covers
+
+
+def usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
+    """Return the cursor if the file still has the content that it was made for; else None."""
+    if not cursor or not isinstance(cursor.get("offset"), int) or not cursor.get("seen"):
+        return None
+    return cursor if cursor["seen"] == fingerprint(path, cursor["offset"]) else None
+
+
+def fingerprint(path: str, offset: int) -> str:
+    """Return a hash of a file's first bytes and of those before an offset; empty if the file is shorter."""
+    try:
+        descriptor = durable.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
+    try:
+        if os.fstat(descriptor).st_size < offset:
+            return ""
+        tail = max(0, offset - _SEEN_TAIL)
+        data = os.pread(descriptor, min(_SEEN_HEAD, offset), 0) + b"\0" + os.pread(descriptor, offset - tail, tail)
+    finally:
+        os.close(descriptor)
+    return hashlib.blake2b(data, digest_size=12).hexdigest()

@@ -10,8 +10,8 @@ import msgspec
 from cortext.tools.base import HookEvent
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.hooks import text_of
-from cortext.tools.shared.local import LocalTool
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part
+from cortext.tools.shared.program import LocalTool
 from cortext.tools.vibe.records import CURRENT
 
 

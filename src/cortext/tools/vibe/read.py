@@ -31,6 +31,7 @@ from cortext.model.message import (
 from cortext.tools.base import Transcript
 from cortext.tools.shared.building import note_tools
 from cortext.tools.shared.bundle import Piece
+from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     RECORD_ERRORS,
@@ -40,10 +41,9 @@ from cortext.tools.shared.lines import (
     note,
     without_lone_surrogates,
 )
+from cortext.tools.shared.mark import Restored
 from cortext.tools.shared.reading import WholeReading
-from cortext.tools.shared.typed import is_resume_block
 from cortext.tools.shared.values import objects, word
-from cortext.tools.shared.written import Restored
 from cortext.tools.vibe import records
 from cortext.tools.vibe.records import ERRORS, Line, Session, contents_of
 

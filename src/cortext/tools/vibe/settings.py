@@ -7,13 +7,10 @@ from collections.abc import Sequence
 
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
-from cortext.tools.shared.agent_skill import agent_skill
-from cortext.tools.shared.entries import NAME
-from cortext.tools.shared.installer import TomlConfig, toml_string
-from cortext.tools.shared.mcp_servers import servers_of
+from cortext.tools.shared.commands import agent_skill, skill_name, text_without_arguments
+from cortext.tools.shared.entries import NAME, servers_of
+from cortext.tools.shared.installer import SettingsFiles, TomlConfig, toml_string
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.shared.settings import SettingsFiles
-from cortext.tools.shared.skills import skill_name, text_without_arguments
 from cortext.tools.vibe.adapter import Vibe
 
 HOOKS = ".vibe/hooks.toml"

@@ -1,0 +1,120 @@
+"""Our commands in the AI tools: as files, as skills (`/workspace.brainstorm` as `workspace-brainstorm`), and as a user
+typed them, recognised in a prompt to which cortext or a command added text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from cortext.errors import UsageError
+from cortext.io import durable
+from cortext.safety.framing import BEGIN
+from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile
+
+RESUMED = BEGIN
+# The marker of our block begins a line. A user who only mentions it writes an ordinary message.
+_RESUME_BLOCK = re.compile(rf"^{re.escape(RESUMED)}", re.MULTILINE)
+# The marker of our command files in the prompt that they expand to: hooks and transcripts contain only the expansion.
+COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
+_COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_MENTION = re.compile(r"(?<![\w.$/])/workspace\.(?=\w)")
+_LONGEST_DESCRIPTION = 1_000
+_SKILL = "skills/cortext/SKILL.md"
+_FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "workspace_files")
+
+
+def is_resume_block(text: str) -> bool:
+    """Whether a text of role user is the context block that we added at a resume."""
+    return RESUMED in text and _RESUME_BLOCK.search(text) is not None
+
+
+def typed_command(text: str) -> str:
+    """Return the slash command that expanded to this prompt; empty if none of ours did."""
+    mark = COMMAND_MARK.search(text) if "<!-- cortext:command" in text else None
+    return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
+
+
+def marked_prompt(command: CommandFile) -> str:
+    """Return the prompt of a slash command for Gemini CLI and Qwen Code, with a marker by which it is recognised.
+
+    Our hook also adds the output of `run`: the tools' own syntax for that asks for confirmation, fails in headless
+    mode, and truncates a long output.
+    """
+    # The tools would expand these three: a shell command, the contents of a file, the arguments.
+    text = re.sub(r"([!@])\{", r"\1 {", without_run(command.text)).replace("{{args}}", "{ {args}}")
+    return marked(text.replace("{arguments}", "{{args}}"), command.name, "{{args}}")
+
+
+def without_run(text: str) -> str:
+    """Return the text of a command without the place of the output of `run`, which our hook adds."""
+    return text.replace("{run}\n\n", "").replace("{run}", "")
+
+
+def marked(text: str, name: str, arguments: str) -> str:
+    """Return the text of a command file with our marker, in which the tool replaces `arguments`."""
+    text = text.rstrip("\n")
+    return f"{text}\n\n<!-- cortext:command {name} -->{arguments}<!-- cortext:end -->\n"
+
+
+def check_names(commands: Iterable[CommandFile]) -> None:
+    """Raise UsageError if the name of a command cannot be a file name."""
+    for command in commands:
+        if not _COMMAND_NAME.fullmatch(command.name):
+            raise UsageError(
+                f"invalid command name {ascii(command.name)[:60]}",
+                hint="begin with a letter or digit; use letters, digits, dots, hyphens and underscores",
+            )
+
+
+# ── commands as skills ─────────────────────────────────────────────────────────────────────────────
+
+
+def skill_name(command: str) -> str:
+    """Return the name of a command as a skill, which cannot contain dots."""
+    return re.sub(r"[^a-z0-9-]+", "-", command.lower()).strip("-")
+
+
+def skill_text(command: CommandFile, *, arguments: str, run: str, call: str, head: Sequence[str] = ()) -> str:
+    """Return the text of a SKILL.md.
+
+    `arguments` and `run` replace {arguments} and {run}, `call` is how a user calls a skill (`$`), and `head` are more
+    lines of the front matter.
+    """
+    # A JSON string is a YAML string.
+    description = json.dumps(" ".join(command.description.split())[:_LONGEST_DESCRIPTION], ensure_ascii=False)
+    text = command.text
+    if run and "{run}" not in text:
+        text = f"{{run}}\n\n{text}"
+    text = text.replace("{run}", run).replace("{arguments}", arguments)
+    text = _MENTION.sub(f"{call}workspace-", text)
+    front = "\n".join([f"name: {skill_name(command.name)}", f"description: {description}", *head])
+    return f"---\n{front}\n---\n\n{text.strip()}\n"
+
+
+def text_without_arguments(command: CommandFile, program: Sequence[str], call: str, *head: str) -> str:
+    """Return the text for a tool whose skills take no arguments and run nothing.
+
+    The model gets it after the user's message, so it says where the arguments are and what to run.
+    """
+    called = f"{call}{skill_name(command.name)}"
+    run = ""
+    if command.run:
+        run = (
+            f"If this prompt contains no output of cortext (its hooks are not trusted), run "
+            f"`{shell([*program, *command.run])}` first, with the text after `{called}` in the user's message as "
+            "further arguments (none if there is none), and read its output."
+        )
+    arguments = f"(the text after `{called}` in the user's message)"
+    return skill_text(command, arguments=arguments, run=run, call=call, head=head)
+
+
+# ── the skill about cortext ────────────────────────────────────────────────────────────────────────
+
+
+def agent_skill() -> dict[str, bytes]:
+    """Return the skill by its path in the project. All tools that read the folder share the one file."""
+    return {f".agents/{_SKILL}": durable.read_file(os.path.join(_FILES, _SKILL))}
