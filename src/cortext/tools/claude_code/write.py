@@ -27,7 +27,6 @@ from cortext.model import clock, turns
 from cortext.model.message import ASSISTANT, TOOL, USER, Message
 from cortext.model.tokens import estimate
 from cortext.model.turns import Call, Change, Image, Result, Turns
-from cortext.safety.framing import GO_ON
 from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.messages import SYNTHETIC, Block, MessageBuilder, Record, decoder
@@ -101,12 +100,6 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
         prompt_arguments = ["--", prompt] if prompt else []
         program = self.tool.program.path() or self.tool.program.command
         return Launch(argv=[program, "--resume", written_or_key, *options, *prompt_arguments], cwd=project)
-
-    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """Write a new session that contains the prompt, and return how to start Claude Code with it."""
-        key = str(uuid.uuid4())
-        launch = self.launch(key, project=project, prompt=GO_ON, model=model)
-        return self.write([], project=project, title=title, key=key, model=model, note=prompt), launch
 
 
 # ── the records to write ─────────────────────────────────────────────────────────────────────────────

@@ -25,7 +25,6 @@ from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import TOOL, USER, Message
 from cortext.model.turns import Change, Image, Result, Turn, Turns, standalone, whole_characters
-from cortext.safety.framing import GO_ON
 from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gemini_cli.adapter import GeminiCli, gate_environment
 from cortext.tools.gemini_cli.messages import restored_message
@@ -164,11 +163,6 @@ class GeminiWriter(FileWriter[GeminiCli]):
         if path and prompt:
             launch.env = gate_environment(path)
         return launch
-
-    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """Write a new session that contains the prompt; return it and how to open it."""
-        written = self.write([], project=project, title=title, note=prompt)
-        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
 
     def _prepare(self, project: str, *, is_gated: bool) -> list[str]:
         """Prepare the project's settings for a resume, never the user's; return the files that changed.

@@ -303,7 +303,7 @@ _RETENTION_NOTE = "cortext-retention.json"
 
 
 class Retention:
-    """The setting by which an AI tool deletes its own conversations, in `settings.json` in its folder in the user's home.
+    """The setting by which an AI tool deletes its own conversations, in `settings.json` in its folder below the home.
 
     The previous value is in a note beside the settings, so that it can be restored byte for byte even if cortext's own
     folders are gone.
