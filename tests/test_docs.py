@@ -128,6 +128,18 @@ def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
     assert sorted(name for name in named if name not in made and name not in _source(page)) == []
 
 
+def test_the_architecture_names_every_package_and_only_files_that_exist() -> None:
+    page = (REPOSITORY / "docs/architecture.md").read_text(encoding="utf-8")
+    source = REPOSITORY / "src/cortext"
+    folders = "|".join(path.name for path in source.iterdir() if path.is_dir())
+    named = [name.replace("NAME", "codex") for name in re.findall(rf"`((?:{folders})/[\w./-]+)`", page)]
+    assert [name for name in named if not ((source / name).exists() or (source / f"{name}.py").exists())] == []
+    packages = page.partition("## Packages")[2].partition("```\n\n")[0]
+    own = [path.parent.relative_to(source) for path in source.rglob("__init__.py") if path.parent != source]
+    listed = [path for path in own if path.parts[0] != "tools" and path.parts[-1] != "commands"]
+    assert [str(path) for path in listed if f" {path.name}/" not in packages] == []
+
+
 @every_row("page", PAGES)
 def test_every_path_on_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
