@@ -68,8 +68,23 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
         return key
 
     def withheld(self, transcript: Transcript) -> Withheld:
-        """Return the messages before the last compaction."""
-        return withheld(transcript.path)
+        """Return the messages before the last compaction on the branch of the newest record."""
+        lines = ForeignLines(transcript.path, 0, Counts())
+        links = [link for line in lines for link in lines.decode(line, _links, _Link)]
+        indices = {link.uuid: index for index, link in enumerate(links) if link.uuid}
+        conversation = [link for link in links if link.type in ("user", "assistant") and not link.isSidechain]
+        compaction = _last_compaction(links, indices, conversation[-1]) if conversation else None
+        if compaction is None:
+            return Withheld()
+        kept = _preserved(links, indices, links[compaction])
+        before = {
+            name
+            for link in links[:compaction]
+            if link.uuid and link.uuid not in kept
+            for name in (link.uuid, link.cortext.id if link.cortext else "")
+            if name
+        }
+        return Withheld(messages={BEFORE: before})
 
     def preview(self, messages: Messages) -> Written:
         """Return what `write` would report."""
@@ -81,16 +96,23 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
         """Write a new session into the project's folder. It gets another id if `key` is taken or not a UUID."""
         if not is_uuid(key) or self.store.path_of(key) is not None:
             key = str(uuid.uuid4())
-        return write_session(
-            self.store.new_path(key, project),
-            messages,
-            key=key,
-            project=os.path.realpath(project),
-            title=title,
-            model=model,
-            version=self.tool.tested_version,
-            note=note,
-        )
+        path = self.store.new_path(key, project)
+        rendering = Rendering(messages)
+        if note:
+            rendering.records.append(NewRecord(USER, [{"type": "text", "text": note}], None))
+        common: Json = {
+            "isSidechain": False,
+            "userType": "external",
+            "cwd": os.path.realpath(project),
+            "sessionId": key,
+            "version": self.tool.tested_version,
+            "gitBranch": "",
+        }
+        durable.ensure_folder(os.path.dirname(path))
+        durable.replace_file(path, _lines(rendering, common, title, model))
+        with removed_unless_verified(path):
+            _verify(path, key, rendering)
+        return Written.of(rendering.normal, key, path)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to start Claude Code interactively with that session open."""
@@ -147,30 +169,6 @@ class Rendering:
             self.normal.note(Change.ERROR_NAMED)
             return _EMPTY_ERROR
         return result.output
-
-
-def write_session(
-    path: str,
-    messages: Sequence[Message],
-    *,
-    key: str,
-    project: str,
-    title: str,
-    model: str,
-    version: str,
-    note: str = "",
-) -> Written:
-    """Write the session and read it back; remove it and raise DamagedData if a message differs."""
-    rendering = Rendering(messages)
-    if note:
-        rendering.records.append(NewRecord(USER, [{"type": "text", "text": note}], None))
-    common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
-    common |= {"version": version, "gitBranch": ""}
-    durable.ensure_folder(os.path.dirname(path))
-    durable.replace_file(path, _lines(rendering, common, title, model))
-    with removed_unless_verified(path):
-        _verify(path, key, rendering)
-    return Written.of(rendering.normal, key, path)
 
 
 def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterator[bytes]:
@@ -307,26 +305,6 @@ class _Link(msgspec.Struct):
 
 
 _links = msgspec.json.Decoder(_Link)
-
-
-def withheld(path: str) -> Withheld:
-    """Return the messages before the last compaction on the branch of the newest record."""
-    lines = ForeignLines(path, 0, Counts())
-    links = [link for line in lines for link in lines.decode(line, _links, _Link)]
-    indices = {link.uuid: index for index, link in enumerate(links) if link.uuid}
-    conversation = [link for link in links if link.type in ("user", "assistant") and not link.isSidechain]
-    compaction = _last_compaction(links, indices, conversation[-1]) if conversation else None
-    if compaction is None:
-        return Withheld()
-    kept = _preserved(links, indices, links[compaction])
-    before = {
-        name
-        for link in links[:compaction]
-        if link.uuid and link.uuid not in kept
-        for name in (link.uuid, link.cortext.id if link.cortext else "")
-        if name
-    }
-    return Withheld(messages={BEFORE: before})
 
 
 def _last_compaction(links: list[_Link], indices: dict[str, int], leaf: _Link) -> int | None:

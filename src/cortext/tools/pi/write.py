@@ -75,8 +75,22 @@ class PiWriter(FileWriter[Pi]):
         return os.path.join(self.tool.folder(project), f"{stamp}_{key}.jsonl")
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
-        """Return the messages that were edited out of the context; None after a compaction."""
-        return withheld(transcript.path)
+        """Return what was edited on the current branch; None after a compaction, which leaves a summary."""
+        lines = ForeignLines(transcript.path, 0, Counts())
+        records = (record for line in lines for record in lines.decode(line, decoder, Record))
+        found = {record.id: record for record in records if record.id and record.type != SESSION}
+        edits: dict[str, bool] = {}  # the newest edit of each entry: whether it removes it
+        record = next(reversed(found.values()), None)
+        while record is not None:
+            if record.type == COMPACTION:
+                return None
+            if record.type == EDIT and record.targetId:
+                edits.setdefault(record.targetId, record.replacement is None)
+            found.pop(record.id)
+            record = found.get(record.parentId or "")
+        removed = {target for target, removes in edits.items() if removes}
+        changed = {REPLACED: len(edits) - len(removed)} if len(edits) > len(removed) else {}
+        return Withheld(messages={REMOVED: removed} if removed else {}, changed=changed)
 
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
@@ -86,12 +100,22 @@ class PiWriter(FileWriter[Pi]):
         if not KEY.fullmatch(key) or self.reader.has(key, project):
             key = str(uuid.uuid4())
         path = self._new_path(key, project)
-        return write_session(
-            path, messages, key=key, project=project, title=title, model=self._model_entry(model), note=note
-        )
+        normal = Turns(messages)
+        turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
+        head = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
+        durable.ensure_folder(os.path.dirname(path))
+        durable.replace_file(path, _lines(head, turns, title, self._model_entry(model)))
+        with removed_unless_verified(path):
+            reading = PiReading(Transcript(tool="pi", key=key, path=path))
+            expected = [turn.message for turn in turns if turn.message is not None]
+            verify("Pi", expected, reading, reading.counts, same_message)
+        return Written.of(normal, key, path)
 
     def _model_entry(self, model: str) -> dict[str, str] | None:
-        """Return the given model (`provider/id`), or the user's default, as an entry of a session has it."""
+        """Return the entry that chooses the given model (`provider/id`), or the user's default.
+
+        Those of the messages may be unknown to Pi.
+        """
         settings = self.tool.user_settings
         provider, _, name = model.partition("/")
         if not name:
@@ -105,25 +129,6 @@ class PiWriter(FileWriter[Pi]):
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
         program = self.tool.program.path() or self.tool.program.command
         return Launch(argv=[program, "--session", written_or_key, *options], cwd=project)
-
-
-def write_session(
-    path: str, messages: Sequence[Message], *, key: str, project: str, title: str, model: Json | None, note: str = ""
-) -> Written:
-    """Write the session and read it back; remove it and raise DamagedData if a message differs.
-
-    `model` is the entry that chooses Pi's own model, because those of the messages may be unknown to it.
-    """
-    normal = Turns(messages)
-    turns = [*normal.turns, *([Turn(USER, [Text(note)], None)] if note else [])]
-    head = {"type": SESSION, "version": 3, "id": key, "timestamp": clock.now(), "cwd": project}
-    durable.ensure_folder(os.path.dirname(path))
-    durable.replace_file(path, _lines(head, turns, title, model))
-    with removed_unless_verified(path):
-        reading = PiReading(Transcript(tool="pi", key=key, path=path))
-        expected = [turn.message for turn in turns if turn.message is not None]
-        verify("Pi", expected, reading, reading.counts, same_message)
-    return Written.of(normal, key, path)
 
 
 def _lines(head: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:
@@ -223,22 +228,3 @@ def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain)
 
 def _line(entry: Json) -> bytes:
     return one_line_each(encode(entry)) + b"\n"
-
-
-def withheld(path: str) -> Withheld | None:
-    """Return what was edited on the current branch; None after a compaction, which leaves a summary."""
-    lines = ForeignLines(path, 0, Counts())
-    records = (record for line in lines for record in lines.decode(line, decoder, Record))
-    found = {record.id: record for record in records if record.id and record.type != SESSION}
-    edits: dict[str, bool] = {}  # the newest edit of each entry: whether it removes it
-    record = next(reversed(found.values()), None)
-    while record is not None:
-        if record.type == COMPACTION:
-            return None
-        if record.type == EDIT and record.targetId:
-            edits.setdefault(record.targetId, record.replacement is None)
-        found.pop(record.id)
-        record = found.get(record.parentId or "")
-    removed = {target for target, removes in edits.items() if removes}
-    replaced = len(edits) - len(removed)
-    return Withheld(messages={REMOVED: removed} if removed else {}, changed={REPLACED: replaced} if replaced else {})
