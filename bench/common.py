@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: interleaved rounds, medians with their spread, tables, and the peers' environment.
+"""Shared by the benchmarks: interleaved rounds, medians with their spread, tables, environments, cold processes.
 
 Absolute times say little on a shared machine. So everything is measured in short interleaved rounds, and reported as
 the median over rounds of a ratio to something measured in the same round.
@@ -16,15 +16,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import getdoc
 from typing import Any, NamedTuple
+
+from cortext.model.message import Message, Part
+from cortext.model.session import Session
 
 REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.path.join(REPO, ".cache")
+PEER_SESSIONS = os.path.join(REPO, "bench", "peer_sessions.py")
 PEERS = ("openai-agents", "langgraph", "langgraph-checkpoint-sqlite", "google-adk")
-
 # Percentiles of the length in bytes of 575 messages from three real coding sessions.
 SIZES = ((0.05, 101), (0.10, 131), (0.25, 191), (0.50, 314), (0.75, 980), (0.90, 2_586), (0.95, 6_267), (0.99, 18_745))
 LONGEST = 60_000
@@ -35,6 +40,8 @@ WORDS = re.findall(
 )
 FOREIGN = ("größer", "→", "—", "日本語")
 FOREIGN_SHARE = 0.15  # of those messages had a character beyond ASCII
+BARE = "python -c pass"
+START = "2026-01-01T00:00:00Z"
 
 
 class Spread(NamedTuple):
@@ -176,10 +183,9 @@ def work_folder() -> Iterator[str]:
 class Worker:
     """A child process that answers one line of JSON with another, so that its rounds can be interleaved with ours."""
 
-    def __init__(self, python: str, script: str, *words: str) -> None:
-        path = os.path.join(REPO, "bench", script)
+    def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
-            [python, path, *words], env=child_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, cwd=REPO, env=child_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def ask(self, **question: Any) -> Any:
@@ -200,9 +206,100 @@ class Worker:
         self._process.wait()
 
 
-def arguments(about: str, **numbers: int) -> argparse.Namespace:
+def parser_of(run: Callable[[], object]) -> argparse.ArgumentParser:
+    """Return the command line of a measurement: its docstring is the help."""
+    name = run.__name__.removeprefix("run_")
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(prog=f"python -m bench {name}", description=getdoc(run), formatter_class=form)
+
+
+def arguments(run: Callable[[], None], **numbers: int) -> argparse.Namespace:
     """Parse the command line; each number becomes an option with that default."""
-    parser = argparse.ArgumentParser(description=about)
+    parser = parser_of(run)
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
     return parser.parse_args()
+
+
+def installed() -> tuple[str, str]:
+    """Return Python and `cortext` of an environment with this working tree, reinstalled each time and not editable."""
+    python = environment("bench-faces", "--force-reinstall", "--no-deps", REPO, renew=True)
+    environment("bench-faces", "msgspec", renew=True)
+    return python, os.path.join(os.path.dirname(python), "cortext")
+
+
+def home_environment(home: str) -> dict[str, str]:
+    """Return the environment of a process whose home is this folder."""
+    more = dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "")
+    kept = child_environment(HOME=home, **more)
+    return {name: value for name, value in kept.items() if not name.startswith(("CORTEXT_", "CLAUDE_"))}
+
+
+@contextmanager
+def at_home(home: str) -> Iterator[None]:
+    """Run this process with that home inside the `with` block."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(home_environment(home))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def cold(command: Sequence[str], folder: str, home: str, stdin: bytes = b"") -> Callable[[int], float]:
+    """Return a contender that times a whole process in this folder."""
+    env = home_environment(home)
+
+    def run(_: int) -> float:
+        begin = time.perf_counter()
+        result = subprocess.run(command, cwd=folder, env=env, input=stdin, capture_output=True, check=False)
+        seconds = time.perf_counter() - begin
+        if result.returncode:
+            raise SystemExit(f"{command} exited with {result.returncode}: {result.stderr.decode('utf-8', 'replace')}")
+        return seconds
+
+    return run
+
+
+def rows_beyond(seconds: Mapping[str, Sequence[float]], target: str) -> list[tuple[str, str, str, str]]:
+    """Return a row per command: the time of the whole process, and the time beyond the bare start of the same round."""
+    rows = []
+    for name, needed in seconds.items():
+        beyond = spread([(ours - bare) * 1000 for ours, bare in zip(needed, seconds[BARE], strict=True)])
+        whole = spread([value * 1000 for value in needed])
+        own = name != BARE
+        rows.append((name, whole.show("{:.0f}"), beyond.show("{:.0f}") if own else "", target if own else ""))
+    return rows
+
+
+def talk(count: int) -> list[Message]:
+    """Return a coding conversation with real lengths: a question, a tool call, its result, an answer, and so on."""
+    said = texts(count)
+    messages = []
+    for number, text in enumerate(said):
+        stamp = f"2026-01-{1 + number // 1440 % 28:02}T{number // 60 % 24:02}:{number % 60:02}:00Z"
+        turn = number % 4
+        if turn == 1:
+            path = f"src/module_{number % 97}.py"
+            call = Part(type="tool_call", name="Read", id=f"call_{number}", input={"file_path": path})
+            messages.append(Message(role="assistant", content=text, timestamp=stamp, parts=[call]))
+        elif turn == 2:
+            result = Part(type="tool_result", call_id=f"call_{number - 1}", output=text)
+            messages.append(Message(role="tool", content="", timestamp=stamp, parts=[result]))
+        else:
+            messages.append(Message(role=role_of(number), content=text, timestamp=stamp))
+    return messages
+
+
+def session(number: int, title: str = "") -> Session:
+    """Return the metadata of a paused conversation."""
+    return Session(
+        id=f"{number:05}-brainstorm-topic-{number}",
+        type="brainstorm",
+        title=title or f"Topic {number}: retry budget and its limits",
+        status="paused",
+        created_at=START,
+        last_active=START,
+    )

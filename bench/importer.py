@@ -1,16 +1,7 @@
-"""Conversations of Claude Code continued in Codex: by `cortext resume`, and by Codex's own `/import`.
-
-python -m bench.importer FOLDER [--codex 0.169.0]
-
-FOLDER holds transcripts of Claude Code (`*.jsonl`). Each way gets a home of its own with the same copies, in which only
-the working folder is replaced by one that exists. `cortext import`, then `cortext resume ID --ai codex` in a terminal;
-`/import` in a terminal with Codex, then `codex resume ID PROMPT`. Counted is what the model received with the next
-prompt: a server on loopback records it. What the transcripts hold is read here, not by cortext's reader.
-"""
+"""Conversations of Claude Code continued in Codex: by `cortext resume`, and by Codex's own `/import`."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import subprocess
@@ -28,7 +19,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Request
 from tests.support.screen import Screen
 
-from bench.common import print_table
+from bench.common import parser_of, print_table
 from cortext.safety.framing import END
 
 PROMPT = "Which of the herons stand in the reeds?"
@@ -62,8 +53,17 @@ class Content(NamedTuple):
     calls: list[Call]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_importer() -> None:
+    """Conversations of Claude Code continued in Codex: by `cortext resume`, and by Codex's own `/import`.
+
+    python -m bench importer FOLDER [--codex 0.169.0]
+
+    FOLDER holds transcripts of Claude Code (`*.jsonl`). Each way gets a home of its own with the same copies, in which
+    only the working folder is replaced by one that exists. `cortext import`, then `cortext resume ID --ai codex` in a
+    terminal; `/import` in a terminal with Codex, then `codex resume ID PROMPT`. Counted is what the model received with
+    the next prompt: a server on loopback records it. What the transcripts hold is read here, not by cortext's reader.
+    """
+    parser = parser_of(run_importer)
     parser.add_argument("folder", help="transcripts of Claude Code (*.jsonl)")
     parser.add_argument("--codex", default="", metavar="VERSION", help="default: the version that the tests use")
     options = parser.parse_args()
@@ -274,7 +274,3 @@ def terminal(desk: Desk, project: Path, command: list[str]) -> Iterator[Screen]:
 def claude_folder(desk: Desk, project: Path) -> Path:
     """Return the folder in which Claude Code keeps the transcripts of a project."""
     return desk.home / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(project))
-
-
-if __name__ == "__main__":
-    main()

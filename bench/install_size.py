@@ -1,11 +1,4 @@
-"""What an installation takes on disk, by package: the base, and the command of the README.
-
-    python -m bench.install_size             # downloads the packages into two new environments
-    python -m bench.install_size '.[models]' # what this takes instead
-
-pip and setuptools, which a new environment has anyway, are not counted. The compiled files are counted apart: `pip
-install` makes them for every module, `--no-compile` and uv for none, and Python itself for those that are used.
-"""
+"""What an installation takes on disk, by package: the base, and the command of the README."""
 
 from __future__ import annotations
 
@@ -71,8 +64,15 @@ def _compiled(site: str) -> int:
     return total
 
 
-def main() -> int:
-    """Print a table for each; exit status 1 if one is larger than its limit."""
+def run_install_size() -> int:
+    """What an installation takes on disk, by package: the base, and the command of the README.
+
+        python -m bench install_size             # downloads the packages into two new environments
+        python -m bench install_size '.[models]' # what this takes instead
+
+    pip and setuptools, which a new environment has anyway, are not counted. The compiled files are counted apart: `pip
+    install` makes them for every module, `--no-compile` and uv for none, and Python itself for those that are used.
+    """
     status = 0
     given = {"base": ["."], "README": readme_command()} if len(sys.argv) < 2 else {"given": sys.argv[1:]}
     for name, arguments in given.items():
@@ -87,7 +87,3 @@ def main() -> int:
         print(f"  {(total - sum(size for _, size in packages.most_common(SHOWN))) / 1e6:6.1f}  others")
         status |= int(bool(most) and total > most * 1e6)
     return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())

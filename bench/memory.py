@@ -1,10 +1,4 @@
-"""Peak memory of the commands with a long history: very many messages in one conversation, or one huge line.
-
-python -m bench.memory [--messages 200000] [--line 100]
-
-Each command is a separate process; its peak includes its child processes (git). Bounded memory does not grow from the
-small size (a hundredth) to the large one. `--line` is in megabytes.
-"""
+"""Peak memory and time with very much: messages, a line, a transcript of 2 GB, adversarial text."""
 
 from __future__ import annotations
 
@@ -12,10 +6,18 @@ import glob
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 
-from tests.support.much import MEGABYTE, taken, write_log
+from tests.safety.test_secrets import HOSTILE
+from tests.support.much import HUGE_ID, MEGABYTE, taken, write_huge_transcript, write_log
 
 from bench.common import arguments, child_environment, print_table, work_folder
+from cortext.model.message import Message
+from cortext.safety.secrets import masking as secrets
+from cortext.services.text.summarise import summarise
+from cortext.tools import registry
 
 SESSION = "001-plan-herons"
 CORTEXT = os.path.join(os.path.dirname(sys.executable), "cortext")
@@ -30,6 +32,18 @@ COMMANDS = (
     ("doctor",),
     ("stop", SESSION, "--no-commit"),
     ("stop", SESSION),
+)
+HUGE_COMMANDS = (
+    ("import",),
+    ("import",),  # nothing is new
+    ("list",),
+    ("search", "heron", "number", "12"),
+    ("search", "--exact", "heron number 12"),
+    ("show", HUGE_ID, "--tail", "5"),
+    ("export", HUGE_ID),
+    *(("resume", HUGE_ID, "--ai", name, "--dry-run") for name in registry.BUILT_IN),
+    ("resume", HUGE_ID, "--print"),
+    ("doctor",),
 )
 
 
@@ -51,8 +65,15 @@ def peaks(messages: int, line: int) -> list[str]:
     return found
 
 
-def main() -> None:
-    options = arguments(__doc__ or "", messages=200_000, line=100)
+def run_memory() -> None:
+    """Peak memory of the commands with a long history: very many messages in one conversation, or one huge line.
+
+    python -m bench memory [--messages 200000] [--line 100]
+
+    Each command is a separate process; its peak includes its child processes (git). Bounded memory does not grow from
+    the small size (a hundredth) to the large one. `--line` is in megabytes.
+    """
+    options = arguments(run_memory, messages=200_000, line=100)
     few, short = options.messages // 100, max(1, options.line // 100)
     columns = {
         f"{few:,} messages": peaks(few, 0),
@@ -65,5 +86,59 @@ def main() -> None:
     print_table(("cortext …", *columns), list(rows))
 
 
-if __name__ == "__main__":
-    main()
+def measured(megabytes: int) -> list[str]:
+    """Return peak memory and time of every command with a transcript of this size."""
+    found = []
+    with work_folder() as folder:
+        project = os.path.join(folder, "work")
+        os.makedirs(project)
+        write_huge_transcript(folder, project, megabytes)
+        environ = child_environment(HOME=folder)
+        for command in HUGE_COMMANDS:
+            started = time.monotonic()
+            done = taken((CORTEXT, *command), cwd=project, env=environ)
+            seconds = time.monotonic() - started
+            found.append(f"{done.peak:.0f} MB, {seconds:.1f} s" + (f" (exit {done.code})" if done.code else ""))
+            print(f"{megabytes:,} MB: {' '.join(command)}: {found[-1]}", file=sys.stderr, flush=True)
+    return found
+
+
+def run_huge() -> None:
+    """A transcript of 2 GB: peak memory and time of the commands, beside a transcript of a hundredth of its size.
+
+    python -m bench huge [--megabytes 2000]
+
+    The transcript is Claude Code's: turns with a tool call whose result has about a megabyte, as logs and builds have.
+    The whole conversation never fits a model, so the resume writes the newest messages that do.
+    """
+    options = arguments(run_huge, megabytes=2_000)
+    small = max(1, options.megabytes // 100)
+    columns = {f"{small} MB": measured(small), f"{options.megabytes:,} MB": measured(options.megabytes)}
+    rows = zip((" ".join(words) for words in HUGE_COMMANDS), *columns.values(), strict=True)
+    print("\nPeak memory and time\n")
+    print_table(("cortext …", *columns), list(rows))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the CPU time of one run."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def run_hostile() -> None:
+    """Adversarial text: masking 62,500 and 1,000,000 characters of it, and a summary of 10,000 messages.
+
+    python -m bench hostile
+
+    For the megabyte, linear work takes 16 times as long and quadratic work 256 times.
+    """
+    secrets.mask("x" * 1000)  # compile the patterns
+    for name, piece in HOSTILE.items():
+        text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]
+        small, large = seconds(partial(secrets.mask, text[:62_500])), seconds(partial(secrets.mask, text))
+        print(f"mask {name:12} {small * 1000:8.1f} ms {large * 1000:8.1f} ms   x{large / max(small, 1e-4):.0f}")
+    messages = [
+        Message(role="user", content=f"Line {number} of a long conversation about this.") for number in range(10_000)
+    ]
+    print(f"summary of 10,000 messages {seconds(lambda: summarise(messages)) * 1000:8.1f} ms")

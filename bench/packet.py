@@ -1,19 +1,7 @@
-"""What a packet keeps: how much of what is used after a cut is in the packet of what precedes it.
-
-python -m bench.packet FOLDER… [--tokens 2000 4000 8000] [--half dev|held] [--json]
-
-Every transcript of a known tool below the folders is cut where its tool compacted it, otherwise at half and three
-quarters of the user's turns. Counted are the files, symbols and commands that the model used after the cut, up to the
-next compaction, if they had occurred before it anywhere: in a message, a tool call or a result. Each share is the mean
-over the conversations, with a bootstrap interval of 95 %. At compactions the tool's own summary is the baseline, and
-"summary and digest" is what the model has if a hook gives it back what the summary dropped. `--half` takes one random
-half of the conversations, so that the other stays aside. Below the table: what a digest lists and the conversation
-never had as a whole word of its decoded text.
-"""
+"""What a packet keeps of a conversation: how much of what is used after a cut it has, and whether it had that."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import os
@@ -21,17 +9,16 @@ import random
 import re
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
-from bench.common import print_table, work_folder
-from bench.packet_use import Use, distinct_name, text_of, used_in
-from bench.packet_words import violations
+from bench.common import parser_of, print_table, work_folder
 from cortext.model import tokens
-from cortext.model.message import USER, Message, thread
+from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Message, thread
 from cortext.model.session import Session
+from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import facts
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
@@ -39,6 +26,22 @@ from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import TranscriptSource
 from cortext.tools.registry import load_all
 
+_FILE_KEYS = ("file_path", "filePath", "absolute_path", "notebook_path", "filename", "path")
+_COMMAND_KEYS = ("command", "cmd")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+_INNER = re.compile(r"[A-Za-z0-9]_+[A-Za-z0-9]|[a-z0-9][A-Z]")
+_PATH = re.compile(r"(?<![\w:/.])[\w.~@-]*(?:/[\w@-][\w.@-]*)+(?<!\.)\.[A-Za-z]\w{0,5}(?![\w./])")
+_UNPREFIXED = re.compile(r"^\s*(?:cd\s+\S+\s*(?:&&|;)\s*|\w+=\S*\s+)+")
+_ENDS = re.compile(r"\s*(?:\d?>{1,2}|<|\||&&|;|\n)")
+_FILE = re.compile(r"- (?P<path>.+?) \((?:read|changed|created|deleted)\)(?:: (?P<names>.+))?")
+_RUN = re.compile(r"`(?P<line>.+)`(?: (?:ok|failed|exit -?\d+))?(?: \(\d+ times\))?")
+_DONE = re.compile(r"changed (?P<files>.+?)(?: and \d+ more)?(?=; ran |; answered|$)")
+_LITERAL = re.compile(r'"(?:[^"\\\n]|\\.)*(?:"|\\?\Z)')
+_JSON = re.compile(r'\s*(?:[\[{]\s*)+"')
+_COLOUR = re.compile("\x1b\\[[0-9;]*[mK]")
+_ESCAPED = re.compile(r"\\+\w+")
+_DRIVE = re.compile(r"\b[A-Za-z]:(?:\\{1,2}[\w.$-]+)+")
 SHARES = (0.5, 0.75)  # where a conversation is cut that its tool did not compact
 LEAST_TURNS = 4  # a conversation with fewer turns of the user is cut by its messages
 LEAST_MESSAGES = 12
@@ -49,6 +52,207 @@ SHOWN = 20  # of what a digest states and the conversation never had
 KINDS = ("files", "symbols", "commands", "last ask")
 
 
+class Use(NamedTuple):
+    """What was used, by kind."""
+
+    files: frozenset[str]
+    symbols: frozenset[str]
+    commands: frozenset[str]
+
+
+def used_in(messages: Iterable[Message]) -> Use:
+    """Return what the model itself used: in its texts and its tool calls."""
+    files: set[str] = set()
+    symbols: set[str] = set()
+    commands: set[str] = set()
+    for message in messages:
+        if message.role == ASSISTANT:
+            symbols |= symbols_in(message.content)
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                files |= files_of(part.input)
+                commands |= commands_of(part.input)
+                for text in _strings(part.input):
+                    symbols |= symbols_in(text)
+    return Use(frozenset(files), frozenset(symbols), frozenset(commands))
+
+
+def text_of(messages: Iterable[Message]) -> str:
+    """Return all that was said, called and answered, for asking whether something occurred in it."""
+    return "\n".join(text_parts(messages))
+
+
+def text_parts(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield each text that was said, called or answered."""
+    for message in messages:
+        yield message.content
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                yield from _strings(part.input)
+            elif part.type == TOOL_RESULT:
+                yield part.output
+
+
+def symbols_in(text: str) -> set[str]:
+    """Return the words that only code has."""
+    return {word for word in _WORD.findall(text) if _INNER.search(word)}
+
+
+def files_of(call: Any) -> set[str]:
+    """Return the paths of files that the input of a tool call names."""
+    found: set[str] = set()
+    if isinstance(call, dict):
+        for key in _FILE_KEYS:
+            value = call.get(key)
+            # `path` is also the folder in which a search begins.
+            if isinstance(value, str) and value and (key != "path" or "." in value.rpartition("/")[2].strip(".")):
+                found.add(value)
+        for key in _COMMAND_KEYS:
+            found |= set(_PATH.findall(_line(call.get(key))))
+    for text in _strings(call):
+        found |= set(_PATCHED.findall(text))
+    return found
+
+
+def commands_of(call: Any) -> set[str]:
+    """Return the command lines that a tool call runs, each reduced to its first simple command."""
+    if not isinstance(call, dict):
+        return set()
+    lines = (_UNPREFIXED.sub("", _line(call.get(key))) for key in _COMMAND_KEYS)
+    return {short for line in lines if len(short := " ".join(_ENDS.split(line, maxsplit=1)[0].split())) > 3}
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, list):
+        words = [word for word in value if isinstance(word, str)]
+        return words[-1] if words[:2] in (["bash", "-lc"], ["bash", "-c"], ["sh", "-c"]) else " ".join(words)
+    return value if isinstance(value, str) else ""
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def distinct_name(path: str, others: Iterable[str]) -> str:
+    """Return the shortest end of a path, of whole names, that no other of these paths ends with."""
+    names = path.strip("./").split("/")
+    rivals = [f"/{other.strip('./')}" for other in others]
+    for count in range(1, len(names)):
+        ending = f"/{'/'.join(names[-count:])}"
+        # A relative path and an absolute one that ends with it are the same file.
+        if all(_same(f"/{path.strip('./')}", rival) for rival in rivals if rival.endswith(ending)):
+            return ending[1:]
+    return path.strip("./")
+
+
+def _same(path: str, other: str) -> bool:
+    return path.endswith(other) or other.endswith(path)
+
+
+def stated(digest: str) -> Iterator[tuple[str, str]]:
+    """Yield every name, path and command that a digest lists, with its kind."""
+    section = ""
+    for line in digest.splitlines():
+        if line.startswith("- ") and section == "files" and (found := _FILE.fullmatch(line)):
+            yield "path", found["path"]
+            yield from (("name", name) for name in (found["names"] or "").split(", ") if name)
+        elif line.startswith("- ") and section == "commands" and (found := _RUN.fullmatch(line[2:])):
+            yield "command", found["line"]
+        elif not line.startswith("- "):
+            section = next((kind for kind in ("Files", "Commands") if line.startswith(kind)), "").lower()
+            label, _, listed = line.partition(": ")
+            if label in ("Also named", "Other names"):
+                kind = "path" if label == "Also named" else "name"
+                yield from ((kind, entry) for entry in listed.split(", "))
+            elif label == "Done about it" and (found := _DONE.match(listed)) and not listed.endswith("…"):
+                yield from (("path", entry) for entry in found["files"].split(", "))
+
+
+def violations(digests: Iterable[str], messages: Sequence[Message]) -> list[str]:
+    """Return what these digests of the messages state that is no whole word of them."""
+    entries = sorted({entry for digest in digests for entry in stated(digest)})
+    if not entries:
+        return []
+    missing = _missing(entries, list(text_parts(messages)))
+    if any("[masked" in entry for _, entry in missing):  # as a digest does, before it looks
+        missing = _missing(missing, [mask(text).text for text in text_parts(messages)])
+    return [f"{kind} {entry}" for kind, entry in missing]
+
+
+def _missing(entries: Sequence[tuple[str, str]], texts: Sequence[str]) -> list[tuple[str, str]]:
+    plain = "\n".join(piece for text in texts for piece in _readings(text))
+    words = set(re.findall(r"\w+", plain))
+    raw = "\n".join(texts)
+    squeezed = " ".join(" ".join(text.replace("\\\n", " ") for text in texts).split())
+    return [entry for entry in entries if not _stands(*entry, plain, raw, squeezed, words)]
+
+
+def _stands(kind: str, entry: str, plain: str, raw: str, squeezed: str, words: set[str]) -> bool:
+    if kind == "name":
+        return entry in words if entry.isidentifier() else _whole(entry, plain)
+    if kind == "path":
+        return _whole(entry, plain) or _whole(entry, raw)
+    return all(_whole(piece.strip(), squeezed) for piece in entry.split("…") if piece.strip())
+
+
+def _whole(piece: str, text: str) -> bool:
+    start = text.find(piece)
+    while start >= 0:
+        around = text[max(start - 1, 0) : start] + text[start + len(piece) : start + len(piece) + 1]
+        if not re.search(r"[\w\\]", around):
+            return True
+        start = text.find(piece, start + 1)
+    return False
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Yield the decoded text: of JSON its texts, otherwise the text without the words that an escape may begin."""
+    text = _COLOUR.sub("", text)
+    if "\\" not in text:
+        yield text
+        return
+    for piece in [text] if _JSON.match(text) else text.splitlines():
+        if "\\" not in piece:
+            yield piece
+            continue
+        try:
+            yield from (part for found in _keys_and_strings(json.loads(piece)) for part in _readings(found))
+            continue
+        except ValueError:
+            pass
+        if '"' in piece and (start := re.search(r'(?<![\w"])[\[{]\s*"', piece)):  # cut, or behind a line number
+            inside = piece[start.start() :]
+            yield from (part for found in _LITERAL.findall(inside) for part in _readings(_literal(found)))
+            piece = piece[: start.start()] + _LITERAL.sub('""', inside)
+        yield _ESCAPED.sub(" ", _DRIVE.sub(lambda found: found[0].replace("\\", "/"), piece))
+
+
+def _literal(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted if quoted.endswith('"') else quoted.rstrip("\\") + '"', strict=False))
+    except ValueError:
+        return quoted[1:-1]
+
+
+def _keys_and_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _keys_and_strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _keys_and_strings(inner)
+
+
 class Cut(NamedTuple):
     """A place in a conversation: what precedes it, what follows, and the tool's summary if it compacted there."""
 
@@ -57,8 +261,20 @@ class Cut(NamedTuple):
     summary: str
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_packet() -> None:
+    """What a packet keeps: how much of what is used after a cut is in the packet of what precedes it.
+
+    python -m bench packet FOLDER… [--tokens 2000 4000 8000] [--half dev|held] [--json]
+
+    Every transcript of a known tool below the folders is cut where its tool compacted it, otherwise at half and three
+    quarters of the user's turns. Counted are the files, symbols and commands that the model used after the cut, up to
+    the next compaction, if they had occurred before it anywhere: in a message, a tool call or a result. Each share is
+    the mean over the conversations, with a bootstrap interval of 95 %. At compactions the tool's own summary is the
+    baseline, and "summary and digest" is what the model has if a hook gives it back what the summary dropped. `--half`
+    takes one random half of the conversations, so that the other stays aside. Below the table: what a digest lists and
+    the conversation never had as a whole word of its decoded text.
+    """
+    parser = parser_of(run_packet)
     parser.add_argument("folders", nargs="+", metavar="FOLDER")
     parser.add_argument("--tokens", nargs="+", type=int, default=[2_000, 4_000, 8_000])
     parser.add_argument("--half", choices=("dev", "held"), default="")
@@ -246,7 +462,3 @@ def _cell(found: Sequence[tuple[str, dict[str, Any]]], kind: str) -> str:
     resampled = sorted(statistics.mean(drawn.choices(means, k=len(means))) for _ in range(RESAMPLES))
     low, high = resampled[RESAMPLES // 40], resampled[-RESAMPLES // 40 - 1]
     return f"{statistics.mean(means):.3f} ({low:.2f}–{high:.2f})"
-
-
-if __name__ == "__main__":
-    main()

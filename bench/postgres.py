@@ -1,14 +1,4 @@
-"""A store on a real PostgreSQL server, compared with the bare statements it cannot do without.
-
-python -m bench.postgres [--rounds 15] [--appends 300] [--messages 1000000] [--policies 0] [--leakproof 0]
-
-It starts its own server, with fsync on. Append: compared with a bare `INSERT … COMMIT` of the same row by the same
-driver. List, load, find and what doctor counts after a clean run: the ratio of `--messages` to 10,000 messages. Find:
-compared with one statement that ranks every match and returns only its key, and its ten best with those of an exact
-scan without the index. 0 appends or 0 messages leave that part out. With `--policies 1` the store works as a role of a
-team, under row-level security; the statements it is compared with run as the administrator, without. With
-`--leakproof 1` too, a superuser has declared that matching words reveals nothing (`docs/operations.md`).
-"""
+"""A store on a real PostgreSQL server, compared with the bare statements it cannot do without."""
 
 from __future__ import annotations
 
@@ -17,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from tests.support.postgres import PASSWORD, Postgres, as_role, new_space
 
 from bench.common import REPO, arguments, in_turns, lengths, print_table, ratios, role_of, spread, texts
-from bench.search_corpus import words
-from cortext.index.search.arrays import np
+from bench.search import words
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -53,8 +43,19 @@ BARE = (
 )
 
 
-def main() -> None:
-    options = arguments(__doc__ or "", rounds=15, appends=300, messages=1_000_000, policies=0, leakproof=0)
+def run_postgres() -> None:
+    """A store on a real PostgreSQL server, compared with the bare statements it cannot do without.
+
+    python -m bench postgres [--rounds 15] [--appends 300] [--messages 1000000] [--policies 0] [--leakproof 0]
+
+    It starts its own server, with fsync on. Append: compared with a bare `INSERT … COMMIT` of the same row by the same
+    driver. List, load, find and what doctor counts after a clean run: the ratio of `--messages` to 10,000 messages.
+    Find: compared with one statement that ranks every match and returns only its key, and its ten best with those of an
+    exact scan without the index. 0 appends or 0 messages leave that part out. With `--policies 1` the store works as a
+    role of a team, under row-level security; the statements it is compared with run as the administrator, without. With
+    `--leakproof 1` too, a superuser has declared that matching words reveals nothing (`docs/operations.md`).
+    """
+    options = arguments(run_postgres, rounds=15, appends=300, messages=1_000_000, policies=0, leakproof=0)
     server = Postgres(flags=("max_wal_size=4GB", "max_connections=200"), folder=f"{REPO}/.cache")
     try:
         url = as_team(server) if options.policies else server.url
@@ -263,7 +264,3 @@ def said_at_random(count: int) -> Iterator[str]:
         for size in sizes:
             yield " ".join(drawn[end : end + size])
             end += size
-
-
-if __name__ == "__main__":
-    main()

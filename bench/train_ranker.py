@@ -1,16 +1,7 @@
-"""Train the ranker of search (`cortext/ranking/trees.npz`) on sets of conversations with questions.
-
-python -m bench.train_ranker collect FOLDER PATH… [--most 800]     ask the questions, keep every candidate's features
-python -m bench.train_ranker train FOLDER [--out FILE]             train on the training parts, report on the test parts
-python -m bench.train_ranker check                                 is the file the one that was measured?
-
-PATH is as in `bench.quality`. Sets in LoCoMo's format are reported, never trained on. Needs lightgbm, only here: the
-trees are evaluated in numpy. The same data and seed give the same trees.
-"""
+"""Train the ranker of search (`cortext/ranking/trees.npz`) on sets of conversations with questions."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import random
@@ -23,10 +14,8 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.common import print_table, work_folder
-from bench.faces import at_home
-from bench.quality import SHORT, ask, asks_for_session
-from bench.quality_sets import TEST, TRAIN, Question, QuestionSet, read_set, store
+from bench.common import at_home, parser_of, print_table, work_folder
+from bench.quality import SHORT, TEST, TRAIN, Question, QuestionSet, ask, asks_for_session, read_set, store
 from cortext.index.search import trees
 from cortext.index.search.features import FALLING, NAMES, RISING, features
 from cortext.wiring.stores import Stores
@@ -41,12 +30,20 @@ SETTINGS: dict[str, Any] = {
     "monotone_constraints": [(name in RISING) - (name in FALLING) for name in NAMES],
     "seed": SEED, "deterministic": True, "force_row_wise": True, "num_threads": 1, "verbose": -1,
 }  # fmt: skip
-
 Rows = dict[str, NDArray[Any]]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def run_train_ranker() -> int:
+    """Train the ranker of search (`cortext/ranking/trees.npz`) on sets of conversations with questions.
+
+    python -m bench train_ranker collect FOLDER PATH… [--most 800]   ask the questions, keep every candidate's features
+    python -m bench train_ranker train FOLDER [--out FILE]           train on the training parts, report on the tests
+    python -m bench train_ranker check                               is the file the one that was measured?
+
+    PATH is as in `bench quality`. Sets in LoCoMo's format are reported, never trained on. Needs lightgbm, only here:
+    the trees are evaluated in numpy. The same data and seed give the same trees.
+    """
+    parser = parser_of(run_train_ranker)
     commands = parser.add_subparsers(dest="command", required=True)
     collecting = commands.add_parser("collect")
     collecting.add_argument("folder")
@@ -260,7 +257,3 @@ def _rounded_down(values: NDArray[np.float64]) -> NDArray[np.float32]:
     """Return the largest float32 that is not above each value: features on either side of it stay there."""
     near = values.astype(np.float32)
     return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,11 +1,4 @@
-"""`cortext watch` with many transcripts: what it costs when nothing happens, and how soon a new message is found.
-
-python -m bench.watch [--transcripts 10000] [--seconds 60] [--rounds 10]
-
-The idle share is processor time (of all its threads) per second of wall time, after everything was imported. A round
-appends a message to a transcript, waits until it is captured, and asks the search until it finds the message's word.
-Exits with 1 if the share is over 1 % of a core or the median over 2 s.
-"""
+"""Noticing changes: by `cortext watch`, and by the list of sessions."""
 
 from __future__ import annotations
 
@@ -13,27 +6,49 @@ import os
 import subprocess
 import time
 import uuid
+from functools import partial
 from typing import IO
 
-from bench.common import arguments, environment, print_table, spread, texts, work_folder
-from bench.faces import at_home, home_environment, installed
-from bench.hook import Transcript
+from bench.commands import Transcript, fill
+from bench.common import (
+    arguments,
+    at_home,
+    environment,
+    home_environment,
+    installed,
+    print_table,
+    spread,
+    texts,
+    work_folder,
+)
 from cortext.index.query import Query
+from cortext.index.refresh import StoreSource
+from cortext.index.sessions import SessionIndex
+from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 
 IDLE_TARGET = 1.0  # percent of a core
 FOUND_TARGET = 2.0  # seconds
 FOLDERS = 100  # projects that the transcripts are spread over
 PATIENCE = 60.0
+LINE = '{"role": "user", "content": "from elsewhere", "timestamp": "2020-01-01T00:00:00Z"}\n'
 
 
-def main() -> None:
-    options = arguments(__doc__ or "", transcripts=10_000, seconds=60, rounds=10)
+def run_watch() -> None:
+    """`cortext watch` with many transcripts: what it costs when nothing happens, and how soon a new message is found.
+
+    python -m bench watch [--transcripts 10000] [--seconds 60] [--rounds 10]
+
+    The idle share is processor time (of all its threads) per second of wall time, after everything was imported. A
+    round appends a message to a transcript, waits until it is captured, and asks the search until it finds the
+    message's word. Exits with 1 if the share is over 1 % of a core or the median over 2 s.
+    """
+    options = arguments(run_watch, transcripts=10_000, seconds=60, rounds=10)
     _, script = installed()
     environment("bench-faces", "watchfiles", renew=True)
     with work_folder() as base:
         home = os.path.join(base, "home")
-        talks = fill(home, options.transcripts)
+        talks = write_transcripts(home, options.transcripts)
         variables = home_environment(home)
         started = time.perf_counter()
         process = subprocess.Popen([script, "watch", "--json"], env=variables, cwd=base, stdout=subprocess.PIPE)
@@ -64,7 +79,7 @@ def main() -> None:
     raise SystemExit(1 if missed else 0)
 
 
-def fill(home: str, count: int) -> list[Transcript]:
+def write_transcripts(home: str, count: int) -> list[Transcript]:
     """Write this many short transcripts of Claude Code; return a few of them."""
     said = texts(4)
     talks: list[Transcript] = []
@@ -112,5 +127,34 @@ def until_found(talk: Transcript, watcher: IO[bytes]) -> tuple[float, float]:
     return captured, PATIENCE
 
 
-if __name__ == "__main__":
-    main()
+def run_noticing() -> None:
+    """The cost of noticing that another program changed a session: checking the files of every session.
+
+    python -m bench noticing [--few 400] [--many 1000] [--rounds 15]
+    """
+    options = arguments(run_noticing, few=400, many=1_000, rounds=15)
+    rows: list[tuple[str, ...]] = []
+    with work_folder() as base:
+        for count in (options.few, options.many):
+            folder = os.path.join(base, f"folder-{count}")
+            fill(folder, count)
+            store = WorkspaceStore(folder)
+            source = StoreSource(folder, "workspace", store.control, partial(WorkspaceStore, folder))
+            index = SessionIndex(os.path.join(base, f"cache-{count}"))
+            index.refresh([source])
+            seconds = []
+            for _ in range(options.rounds):
+                start = time.perf_counter()
+                index.refresh([source])
+                seconds.append(time.perf_counter() - start)
+            oldest = index.rows([folder])[-1]
+            with open(os.path.join(oldest.path, ".session", "messages.jsonl"), "a", encoding="utf-8") as log:
+                log.write(LINE)
+            index.refresh([source])
+            noticed = index.named([(folder, oldest.id)])[folder, oldest.id].message_count > oldest.message_count
+            index.close()
+            each = spread([second / count * 1e6 for second in seconds]).show("{:.1f}")
+            whole = spread([second * 1000 for second in seconds]).show("{:.1f}")
+            rows.append((f"{count:,}", whole, each, "noticed" if noticed else "NOT NOTICED"))
+    print(f"\nOne check with nothing changed, {options.rounds} rounds: median (middle half; all rounds).\n")
+    print_table(("sessions", "ms", "µs per session", "a line appended to the oldest"), rows)

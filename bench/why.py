@@ -1,30 +1,20 @@
-"""How often `cortext why` names the right conversation, on a repository that publishes which one each commit came from.
-
-python -m bench.why REPOSITORY [--files 300] [--commits 150] [--people 40] [--keep DIR]
-
-REPOSITORY is a git directory as `bench.published` describes it. Its transcripts are imported into an empty home, and
-every line of the files is asked for. An answer is right if it names a conversation of the commit that git blames for
-the line. Lines of commits without a trailer cannot be judged, and are counted apart.
-
-Negative controls: the commits of bots; and commits of a person that the benchmark adds itself: new lines, committed
-while a conversation was changing the very same file; and lines typed again that an agent had written there before.
-"""
+"""Whether `cortext why` names the right conversation, on a repository that publishes its transcripts."""
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from bench.common import print_table, spread, work_folder
-from bench.faces import at_home, home_environment
-from bench.published import Published, git, publish
+from bench.common import at_home, home_environment, parser_of, print_table, spread, work_folder
 from cortext.errors import CortextError
 from cortext.services.origin.history import History
 from cortext.services.origin.lines import is_distinctive
@@ -32,13 +22,79 @@ from cortext.services.origin.why import HIGH, LOW, MEDIUM, LineOrigin, Why
 from cortext.services.origin.written import Library
 from cortext.wiring.stores import Stores
 
+BRANCH = "entire/checkpoints/v1"
+TRAILER = "%(trailers:key=Entire-Checkpoint,valueonly,separator=%x2C)"
+DATED = re.compile(r"\d{4}-\d\d-\d\d-")
 PERSON = "A Person"
 NOUNS = ("ledger", "harbour", "meadow", "lantern", "quarry", "cinder", "orchard", "saddle", "thimble", "walnut")
 
 
-def main() -> None:
-    """Print precision and recall by confidence, the negative controls, and the time of one question."""
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+class Published(NamedTuple):
+    """The conversations of each commit that has any (None: no trailer), and those whose transcripts were written."""
+
+    sessions: dict[str, set[str] | None]
+    authors: dict[str, str]
+    present: set[str]
+
+
+def git(folder: str, *words: str, env: dict[str, str] | None = None) -> str:
+    """Run git; return what it prints."""
+    done = subprocess.run(["git", "-C", folder, *words], capture_output=True, check=True, env=env)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def publish(repository: str, target: str) -> Published:
+    """Write the longest version of every transcript into a folder; return which commit came from which."""
+    blobs = {}
+    for line in git(repository, "ls-tree", "-r", "-l", BRANCH).splitlines():
+        listed, path = line.split("\t")
+        _, _, name, length = listed.split()
+        blobs[path] = (name, int(length) if length.isdigit() else -1)  # the largest may be missing in a snapshot
+
+    def contents(sha: str) -> bytes:
+        done = subprocess.run(["git", "-C", repository, "cat-file", "blob", sha], capture_output=True, check=True)
+        return done.stdout
+
+    longest: dict[str, tuple[int, str]] = {}
+    checkpoints: dict[str, set[str]] = {}
+    for path, (sha, size) in blobs.items():
+        if os.path.basename(path) == "full.jsonl":
+            facts = json.loads(contents(blobs[f"{os.path.dirname(path)}/metadata.json"][0]))
+            session = DATED.sub("", facts["session_id"])
+            checkpoints.setdefault(facts["checkpoint_id"], set()).add(session)
+            longest[session] = max(longest.get(session, (-1, "")), (size, sha))
+    os.makedirs(target, exist_ok=True)
+    present = set()
+    for session, (size, sha) in longest.items():
+        text = contents(sha) if size >= 0 else b""
+        if b'"sessionId"' in text[:200_000] and b"\n{" in text[:200_000]:  # else of another tool, in one document
+            with open(os.path.join(target, f"{session}.jsonl"), "wb") as file:
+                file.write(text)
+            present.add(session)
+    sessions: dict[str, set[str] | None] = {}
+    authors: dict[str, str] = {}
+    for line in git(repository, "log", "--all", f"--format=%H%x02%an%x02{TRAILER}").splitlines():
+        commit, author, named = line.split("\x02")
+        ids = [one.strip() for one in named.split(",") if one.strip()]
+        authors[commit] = author
+        sessions[commit] = set().union(*(checkpoints.get(one, set()) for one in ids)) if ids else None
+    return Published(sessions, authors, present)
+
+
+def run_why() -> None:
+    """How often `cortext why` names the right conversation, on a repository that publishes which one each commit came
+    from.
+
+    python -m bench why REPOSITORY [--files 300] [--commits 150] [--people 40] [--keep DIR]
+
+    REPOSITORY is a git directory as `bench published` describes it. Its transcripts are imported into an empty home,
+    and every line of the files is asked for. An answer is right if it names a conversation of the commit that git
+    blames for the line. Lines of commits without a trailer cannot be judged, and are counted apart.
+
+    Negative controls: the commits of bots; and commits of a person that the benchmark adds itself: new lines, committed
+    while a conversation was changing the very same file; and lines typed again that an agent had written there before.
+    """
+    options = parser_of(run_why)
     options.add_argument("repository")
     options.add_argument("--files", type=int, default=300)
     options.add_argument("--commits", type=int, default=150)
@@ -204,7 +260,3 @@ def _print_times(clone: str, agents: dict[str, list[LineOrigin]], generator: ran
         read.append(float(library.sessions_read))
     print(f"One line, processor seconds without git: {spread(seconds).show()}; conversations read: ", end="")
     print(spread(read).show("{:.0f}"))
-
-
-if __name__ == "__main__":
-    main()

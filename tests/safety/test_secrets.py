@@ -425,7 +425,7 @@ HOSTILE = {
 
 @every_row("name", HOSTILE)
 def test_large_hostile_input_is_masked_and_masking_is_final(name: str) -> None:
-    """`python -m bench.hostile` measures how long a megabyte of it takes."""
+    """`python -m bench hostile` measures how long a megabyte of it takes."""
     masked = secrets.mask((HOSTILE[name] * 100_000)[:100_000]).text
     assert secrets.mask(masked).text == masked
 

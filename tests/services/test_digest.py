@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from bench.packet_words import violations
+from bench.packet import violations
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
 """How long a page waits for what was captured, on a clock that only the waiting moves: a busy machine changes nothing.
 
-The time that the work itself takes is a figure of `python -m bench.web_live`.
+The time that the work itself takes is a figure of `python -m bench web_live`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a tool writes appears on open pages: through a real hook and a real `cortext watch`, with many conversations.
 
-`test_events` has how long a page waits for that, `python -m bench.web_live` how long it takes.
+`test_events` has how long a page waits for that, `python -m bench web_live` how long it takes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Our own writers note in their store which session they changed. Changes by others (git, an editor, a tool) show in cheap
 fingerprints: mtimes of folders (including conversations without a session yet), git's own files, and the files of every
-session (10 µs per session: `bench/noticing`). Only what changed is read again. Where there are many sessions, a
+session (10 µs per session: `bench noticing`). Only what changed is read again. Where there are many sessions, a
 background process also compares everything from time to time.
 """
 

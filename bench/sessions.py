@@ -1,18 +1,29 @@
-"""Durable append compared with a bare `write + fsync` of the same bytes and with openai-agents' SQLiteSession.
-
-python -m bench.append [--rounds 200] [--batch 10] [--grow 100000] [--peer 1]
-"""
+"""Sessions of a store: durable appends, and loading 10,000 messages, compared with the stores of three frameworks."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from bench.common import Worker, arguments, in_turns, peers, print_table, ratios, role_of, spread, texts, work_folder
+from bench.common import (
+    PEER_SESSIONS,
+    Worker,
+    arguments,
+    in_turns,
+    peers,
+    print_table,
+    ratios,
+    role_of,
+    spread,
+    texts,
+    work_folder,
+)
 from cortext.model import ids
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -28,6 +39,13 @@ TARGETS = {HELD: 0.9, CLOSED: 0.7}
 EARLY = 10  # messages in the short session that a long one is compared with
 Item = TypeVar("Item")
 now = time.perf_counter
+TAIL = 50
+OURS = ("workspace", "spawn", "chat")
+THEIRS = {
+    "openai": "openai-agents SQLiteSession",
+    "langgraph": "langgraph SqliteSaver",
+    "adk": "google-adk SqliteSessionService",
+}
 
 
 class Bare:
@@ -105,7 +123,7 @@ def rates(folder: str, messages: list[Message], rounds: int, batch: int, peer: b
             contenders[f"{layout}, {CLOSED}"] = partial(closed, store, "closed", messages, batch)
         if peer:
             items = [{"role": message.role, "content": message.content} for message in messages]
-            worker = Worker(peers(), "peer_append.py", os.path.join(folder, "peer.db"))
+            worker = Worker(peers(), PEER_SESSIONS, "append", os.path.join(folder, "peer.db"))
             stack.callback(worker.close)
             worker.ask(items=items)
             for mode in (HELD, CLOSED):
@@ -201,8 +219,12 @@ def _fresh(
     return fresh(make, session_id, messages, batch, number)
 
 
-def main() -> None:
-    options = arguments(__doc__ or "", rounds=200, batch=10, grow=100_000, peer=1)
+def run_append() -> None:
+    """Durable append compared with a bare `write + fsync` of the same bytes and with openai-agents' SQLiteSession.
+
+    python -m bench append [--rounds 200] [--batch 10] [--grow 100000] [--peer 1]
+    """
+    options = arguments(run_append, rounds=200, batch=10, grow=100_000, peer=1)
     messages = [Message(role=role_of(number), content=text) for number, text in enumerate(texts(1_000))]
     with work_folder() as folder:
         rates(folder, messages, options.rounds, options.batch, bool(options.peer))
@@ -210,5 +232,77 @@ def main() -> None:
             growth(folder, messages, options.rounds, options.batch, options.grow)
 
 
-if __name__ == "__main__":
-    main()
+def run_load() -> None:
+    """Loading a session of 10,000 messages, and its last 50, compared with the session stores of three frameworks.
+
+    python -m bench load [--messages 10000] [--rounds 15]
+    """
+    options = arguments(run_load, messages=10_000, rounds=15)
+    with work_folder() as folder:
+        workers: dict[str, Worker] = {}
+        for name in (*OURS, *THEIRS):
+            program = (sys.executable, "-m", "bench", "own_load") if name in OURS else (peers(), PEER_SESSIONS)
+            workers[name] = Worker(*program, name, os.path.join(folder, name))
+        said = texts(options.messages)
+        size = sum(len(text.encode()) for text in said)
+        print(f"{options.messages:,} messages, {size / 1e6:.1f} MB of text. How each store was filled:")
+        for name, worker in workers.items():
+            print(f"- {_label(name)}: {worker.ask(build=said)}", flush=True)
+        rows = []
+        for name, worker in workers.items():
+            whole, last = worker.ask(load=0), worker.ask(load=TAIL)  # warm up, and check what it finds
+            assert (whole["count"], last["count"]) == (options.messages, TAIL), name
+            assert whole["last"] == last["last"] == said[-1], name
+        for count in (0, TAIL):
+            seconds = in_turns(
+                {name: partial(_load, worker, count) for name, worker in workers.items()}, options.rounds
+            )
+            best = min(OURS, key=lambda name: spread(seconds[name]).median)
+            for name, needed in seconds.items():
+                what = f"the last {count}" if count else "whole"
+                ratio = ratios(seconds[best], needed).show("{:.1f}") if name in THEIRS else ""
+                rows.append((f"{_label(name)}, {what}", spread([x * 1000 for x in needed]).show("{:.2f}"), ratio))
+        for worker in workers.values():
+            worker.close()
+    print(
+        f"\nThe load alone, without imports, {options.rounds} interleaved rounds: median (middle half; all rounds).\n"
+    )
+    print_table(("session store", "ms", "times our fastest"), rows)
+
+
+def _load(worker: Worker, count: int, _: int) -> float:
+    return float(worker.ask(load=count)["seconds"])
+
+
+def _label(name: str) -> str:
+    return THEIRS.get(name, f"cortext, {name} layout")
+
+
+def build(store: FileStore, said: list[str]) -> str:
+    """Fill a session as a user would; return a description of how."""
+    store.create(Session(id="long"))
+    start = time.perf_counter()
+    with store.open("long") as writer:
+        for number, text in enumerate(said):
+            writer.append(Message(role="assistant" if number % 2 else "user", content=text))
+    return f"one durable append per message, {time.perf_counter() - start:.1f} s"
+
+
+def load(store: FileStore, count: int) -> dict[str, Any]:
+    """Load the whole session, or its last `count` messages."""
+    start = time.perf_counter()
+    messages = store.tail("long", count) if count else list(store.read("long"))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "count": len(messages), "last": messages[-1].content}
+
+
+def run_own_load() -> None:
+    """Loads from one of our layouts as requested by lines of JSON, in a separate process like the peers."""
+    kind, folder = sys.argv[1:]
+    store = LAYOUTS[kind](folder)
+    for line in sys.stdin:
+        question = json.loads(line)
+        answer = (
+            build(store, question["build"]) if "build" in question else load(LAYOUTS[kind](folder), question["load"])
+        )
+        print(json.dumps(answer), flush=True)

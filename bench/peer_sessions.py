@@ -1,4 +1,4 @@
-"""Runs in the peers' environment: loads from one framework's SQLite sessions as requested by lines of JSON.
+"""Runs in the peers' environment: loads from or appends to one framework's SQLite sessions, as lines of JSON request.
 
 Each is used as its documentation shows, and each load uses an existing object.
 """
@@ -115,8 +115,38 @@ def _role(number: int) -> str:
     return "assistant" if number % 2 else "user"
 
 
-def main(name: str, path: str) -> None:
-    """Answer requests until the input ends."""
+async def append(agents: Any, session: Any, path: str, items: list[dict[str, str]]) -> float:
+    """Append one item at a time and return the seconds; without a session, open one for each item."""
+    start = time.perf_counter()
+    for item in items:
+        if session is not None:
+            await session.add_items([item])
+        else:
+            opened = agents.SQLiteSession("closed", path)
+            await opened.add_items([item])
+            opened.close()
+    return time.perf_counter() - start
+
+
+async def append_to(path: str) -> None:
+    """Append to openai-agents' SQLiteSession until the input ends."""
+    agents = importlib.import_module("agents")
+    session = agents.SQLiteSession("held", path)
+    items: list[dict[str, str]] = []
+    for line in sys.stdin:
+        question = json.loads(line)
+        answer = 0.0
+        if "items" in question:
+            items = question["items"]
+        else:
+            part = items[question["first"] : question["first"] + question["count"]]
+            answer = await append(agents, session if question["held"] else None, path, part)
+        sys.stdout.write(f"{answer!r}\n")
+        sys.stdout.flush()
+
+
+def load_from(name: str, path: str) -> None:
+    """Load from a framework's sessions until the input ends."""
     kinds: dict[str, type[OpenAi | LangGraph | Adk]] = {
         "openai": OpenAi,
         "langgraph": LangGraph,
@@ -137,4 +167,7 @@ def main(name: str, path: str) -> None:
         sys.stdout.flush()
 
 
-main(*sys.argv[1:])
+if sys.argv[1] == "append":
+    asyncio.run(append_to(sys.argv[2]))
+else:
+    load_from(*sys.argv[1:])
