@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -196,7 +195,7 @@ def sweep(
     Each workspace uses its own settings; with `only`, just this one is swept. A conversation that cannot be paused now
     (it is being written, or the disk is full) does not affect the others.
     """
-    now, notes = time.time(), []
+    notes = []
     workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
     for row in listing.rows(status=ACTIVE, roots=[root for root in workspaces if only in ("", root)]):
         try:
@@ -205,8 +204,7 @@ def sweep(
                 continue  # git took it out of the work tree: nothing is written there behind the user's back
             settings = settings_of(row.root)
             idle = settings.workspace.pause_minutes if minutes is None else minutes
-            seen = clock.to_epoch(row.last_active)
-            if seen is None or seen >= now - idle * 60:
+            if not pausing.is_quiet(row.last_active, idle):
                 continue
             saved = save(listing.named_store(row.root), row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:

@@ -1,14 +1,17 @@
-"""Noticing that the user wants to stop, and offering to save what was never saved; a "no" is respected.
+"""When a conversation is paused: the user says goodbye, or it was quiet for too long.
 
-Only text is examined here: what the user typed. The model is told what was done and passes it on.
+Also when it is offered to save what was never saved; a "no" is respected. Of what the user typed, only the text is
+examined; the model is told what was done and passes it on.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from typing import NamedTuple
 
 from cortext.config.schema import Settings
+from cortext.model import clock
 from cortext.model.session import Change, Session
 
 # Complete phrases at the end (or as the whole) of a short message: "let's stop there", not "let's stop the server".
@@ -40,6 +43,12 @@ class Reaction(NamedTuple):
 
     context: str = ""
     change: Change | None = None
+
+
+def is_quiet(last_active: str, minutes: float) -> bool:
+    """Whether nothing was said in a conversation for more than these minutes; False if it is unknown when it was."""
+    seen = clock.to_epoch(last_active)
+    return seen is not None and seen < time.time() - minutes * 60
 
 
 def wants_to_pause(text: str, more: str = "") -> bool:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from glob import iglob
 
 from cortext.config.trust import settings_of
 from cortext.faces.terminal.background import refresh_later
 from cortext.faces.terminal.progress import progress_of_many, waiting
-from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
@@ -27,19 +25,29 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     listing = fresh_listing(stores)
     notes = [*notices.pop(), *stores.settings.unknown_warnings()]
     here = stores.workspace  # other workspaces are swept by a command there, or by `cortext sweep`
-    quiet_since = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
-    may_sweep = here and not stores.settings.broken
-    if may_sweep and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):
-        from cortext.services.workspace.lifecycle import sweep
-
-        with waiting():
-            swept = sweep(listing, settings_of, only=here)
-        if swept:
-            listing.refresh()
-        notes += swept
+    if here and not stores.settings.broken:
+        notes += _swept(listing, here, stores.settings.workspace.pause_minutes)
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
     notes += [*_without_workspace(here), *_left(listing), *_not_committed(roots), *_not_captured(), *_shortened()]
     return listing, notes
+
+
+def _swept(listing: Listing, here: str, minutes: float) -> list[str]:
+    """Pause the conversations of this workspace that were quiet for too long; return notes about them."""
+    active = listing.rows(status="active", root=here)
+    if not active:
+        return []
+    from cortext.services.workspace.pausing import is_quiet
+
+    if not any(is_quiet(row.last_active, minutes) for row in active):
+        return []
+    from cortext.services.workspace.lifecycle import sweep
+
+    with waiting():
+        notes = sweep(listing, settings_of, only=here)
+    if notes:
+        listing.refresh()
+    return notes
 
 
 def print_notices() -> None:

@@ -60,14 +60,19 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 
         chosen = session_to_continue(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
-    from cortext.services.resume.from_copy import NotPutBack
-    from cortext.services.resume.handover import carry_out, take_back
-    from cortext.services.resume.planning import plan_for
+    from cortext.services.resume.handover import take_back
+    from cortext.services.resume.planning import carry_out_or_rewrite, plan_for, tool_to_continue_in
     from cortext.services.workspace.installed_tools import untested
 
-    held_in = chosen.session.origin.tool
-    name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
-    tool = tools.native_writer(name or _only_tool())
+    name = tool_to_continue_in(
+        chosen.session,
+        options.ai,
+        stores.settings.resume.tool,
+        can_resume=tools.can_resume,
+        writers=tools.native_writers,
+        choose=_ask_for_tool,
+    )
+    tool = tools.native_writer(name)
     budget = options.tokens or stores.settings.resume.native_tokens
     plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
     carrying = stores.carrying(listing)
@@ -94,12 +99,12 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         plan.warnings.append(note)
     force = options.force or _confirm_reopening(chosen)
     capture = stores.capture()
-    try:
-        launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
-    except NotPutBack as error:
-        plan = plan_for(chosen, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
+    first = plan
+    plan, launch = carry_out_or_rewrite(
+        plan, chosen, tool, capture, budget=budget, missing=missing, model=options.model, force=force
+    )
+    if plan is not first:
         plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, tool.name, options.model)
-        launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
         _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
@@ -238,14 +243,8 @@ def _failure(plan: Plan, title: str) -> str:
     )
 
 
-def _only_tool() -> str:
-    """Return the tool to use if neither the conversation nor a setting names one: the only one here, or ask."""
-    from cortext.services.workspace.installed_tools import detect_all
-
-    writers = tools.native_writers()
-    here = [tool.name for tool, found in zip(writers, detect_all(writers), strict=True) if found is not None]
-    if len(here) == 1:
-        return here[0]
+def _ask_for_tool(here: list[str]) -> str:
+    """Return which of the tools here the user chooses; raise UsageError if nobody can be asked or there is none."""
     while here and sys.stdin.isatty():
         answer = input(f"Continue in which tool? ({', '.join(here)}) ").strip().lower()
         if answer in here:

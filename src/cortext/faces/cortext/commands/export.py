@@ -22,6 +22,8 @@ from cortext.wiring import tools
 
 FORMATS = ("markdown", "json", "native")  # the others are found by entry point
 
+DEFAULT_TOOL = "claude"  # that a native session is written for if nothing says which
+
 
 def parser() -> ArgumentParser:
     """Return the parser of this command."""
@@ -73,9 +75,17 @@ def run(arguments: list[str]) -> int:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
         from cortext.services.resume.moved import place_of
+        from cortext.services.resume.planning import tool_to_continue_in
 
-        held_in = found.session.origin.tool
-        tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
+        name = tool_to_continue_in(
+            found.session,
+            options.ai or "",
+            stores.settings.resume.tool,
+            can_resume=tools.can_resume,
+            writers=tools.native_writers,
+            choose=lambda here: DEFAULT_TOOL,
+        )
+        tool = tools.native_writer(name)
         title = found.session.title if options.unmasked else mask(found.session.title).text
         place = place_of(found)
         mapped = [place.paths.message(plain(message)) for message in messages]

@@ -1,0 +1,171 @@
+"""The chat in an AI tool that an event is about: its session in our stores, and the record of what it is owed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from cortext.config.schema import Settings
+from cortext.errors import CortextError
+from cortext.index.catalogue import Entry
+from cortext.io import durable
+from cortext.model import clock
+from cortext.model.session import Change, Origin
+from cortext.model.status import ACTIVE, PAUSED
+from cortext.safety.framing import disarmed
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture import uncaptured
+from cortext.services.capture.capture import Capture
+from cortext.services.library.listing import Listing
+from cortext.services.library.stores import Found, NamedStore
+from cortext.services.workspace import notices, running_chats
+from cortext.services.workspace.running_chats import Chat
+from cortext.tools.base import HookEvent, Hooks, Transcript, TranscriptSource
+
+if TYPE_CHECKING:
+    from cortext.services.library.search import Search
+    from cortext.services.workspace.lifecycle import SaveResult
+
+TAIL = 20  # messages among which one is of the conversation itself
+
+
+class World(Protocol):
+    """The stores that a hook uses in the folder of the chat."""
+
+    workspace: str
+    settings: Settings
+
+    def capture(self) -> Capture: ...
+
+    def caught_up(self, found: Found) -> Found: ...
+
+    def listing(self) -> Listing: ...
+
+    def search(self) -> Search: ...
+
+    def workspace_store(self) -> NamedStore: ...
+
+
+class ToolChat:
+    """The chat of one event."""
+
+    def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
+        self.world, self.tool, self.event = world, tool, event
+        self.capture = world.capture()
+        self.origin = Origin(tool=tool.name, session_id=event.key)
+
+    # ── its record ───────────────────────────────────────────────────────────────────────────────────
+
+    def record(self) -> Chat:
+        """Return what is known about this chat, as it is now."""
+        return running_chats.load(self.tool.name, self.event.key, self.world.workspace)
+
+    @contextmanager
+    def changed_record(self) -> Iterator[Chat]:
+        """Give the record to be changed; it is stored at the end."""
+        chat = self.record()
+        yield chat
+        running_chats.save(chat)
+
+    def begin_turn(self) -> None:
+        """Record that the model is working."""
+        if self.world.workspace:
+            with self.changed_record() as chat:
+                chat.working_since, chat.workspace = time.time(), self.world.workspace
+
+    def end_turn(self) -> str:
+        """Record that the model has answered; return the text that it is still owed."""
+        if not self.world.workspace:
+            return ""
+        with self.changed_record() as chat:
+            owed, chat.owed = chat.owed, ""
+            # With that text, the model continues.
+            chat.working_since, chat.workspace = time.time() if owed else 0.0, self.world.workspace
+            chat.answered_by = ""
+        return owed
+
+    # ── its session ──────────────────────────────────────────────────────────────────────────────────
+
+    def capture_new(self) -> int:
+        """Capture the new messages of the chat; return how many there were."""
+        transcript = find_transcript(self.tool, self.event)
+        if transcript is None:
+            if self.event.path and os.path.lexists(self.event.path):
+                os.close(durable.plain_file(self.event.path))  # raises an error if the file cannot be opened
+            return 0
+        added = self.capture.capture(self.tool, transcript).added
+        uncaptured.clear(self.tool.name, (self.event.key, ""))
+        return added
+
+    def entry(self) -> Entry | None:
+        """Return what the catalogue knows about this chat."""
+        return self.capture.catalogue.get(self.tool.name, self.event.key)
+
+    def kept(self) -> Found | None:
+        """Return the session that this chat is stored in; None if there is none."""
+        entry = self.entry()
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if entry is None or named_store is None:
+            return None
+        try:
+            return Found(named_store, named_store.store.peek(entry.session_id))
+        except CortextError:
+            return None
+
+    def current(self) -> Found | None:
+        """Return the conversation that this chat belongs to; None if there is none, or it is in another workspace."""
+        entry = self.entry()
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if (
+            entry is None
+            or named_store is None
+            or (named_store.kind == "workspace" and named_store.root != self.world.workspace)
+        ):
+            return None
+        try:
+            session = named_store.store.peek(entry.session_id)
+            last = named_store.store.tail(entry.session_id, 1)
+        except CortextError:
+            return None
+        # A chat that was captured by itself and never resumed has no status to change.
+        if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
+            return None
+        # The sequence number of the last message gives the count without reading the others.
+        session.message_count = last[0].seq + 1 if last else 0
+        return Found(named_store, session)
+
+    def activate(self, found: Found, *, opened: bool = False) -> None:
+        """Make the conversation active in this chat. Opening it counts as activity even if it is already active."""
+        if found.session.status == ACTIVE and found.session.origin == self.origin and not opened:
+            return
+        change = Change(origin=self.origin, last_active=clock.now())
+        if found.session.status != ACTIVE:
+            change.status, change.force = ACTIVE, True
+        found.store.update(found.session.id, change)
+
+    def save(self, found: Found, status: str = PAUSED) -> SaveResult:
+        """Save the conversation with this status, and commit it if it is in a workspace."""
+        from cortext.services.workspace.lifecycle import save
+
+        commit = found.named_store.kind == "workspace" and self.world.settings.workspace.commit
+        saved = save(found.named_store, found.session.id, status, commit=commit)
+        if saved.commit.note:
+            notices.add([saved.commit.note])
+        return saved
+
+
+def safe_text(text: str) -> str:
+    """Return a text for the model, which may quote stored messages, without secrets and our own markers."""
+    return disarmed(mask(text).text) if text else ""
+
+
+def find_transcript(tool: TranscriptSource, event: HookEvent) -> Transcript | None:
+    """Return the transcript of an event: the file that it names, else the one with its key in the tool's store."""
+    if event.path:
+        found = tool.transcript_at(event.path)
+        if found is not None:
+            return found
+    return next((item for item in tool.transcripts(event.project or None) if item.key == event.key), None)

@@ -1,0 +1,49 @@
+"""A compaction by the tool: that it happened, and what it dropped, which the model gets back once."""
+
+from __future__ import annotations
+
+from cortext.errors import CortextError
+from cortext.services.events.chat import TAIL, ToolChat, safe_text
+from cortext.services.library.stores import Found
+from cortext.services.resume.dropped import dropped
+from cortext.services.resume.in_tool import LARGEST
+
+
+def note_compaction(chat: ToolChat) -> None:
+    """Note that the tool replaced messages by a summary. One compaction may be reported twice."""
+    found = chat.kept()
+    # Text of a past conversation must not get the authority of a developer's instruction.
+    if found is None or not chat.world.workspace or chat.tool.records_after_answer:
+        return
+    with chat.changed_record() as record:
+        record.compacted, record.workspace = _newest(found) != record.restored, chat.world.workspace
+
+
+def dropped_text(chat: ToolChat, budget: int, taken: int) -> str:
+    """Return what the tool's last compaction dropped, if the model has not got it back yet.
+
+    `taken` is how many characters of the tool's largest answer are needed for something else.
+    """
+    found = chat.kept()
+    if found is None:
+        return ""
+    # While a tool reports a compaction, its new summary is not necessarily stored yet.
+    summary = chat.event.text if chat.event.kind == "compacted" else found.session.summary
+    try:
+        return safe_text(dropped(found, summary, budget, LARGEST - taken - 2))
+    except CortextError:  # a damaged session, which `doctor` reports
+        return ""
+
+
+def note_restored(chat: ToolChat) -> None:
+    """Note that the model got back what was dropped."""
+    found = chat.kept()
+    if found is not None:
+        with chat.changed_record() as record:
+            record.compacted, record.restored = False, _newest(found)
+
+
+def _newest(found: Found) -> str:
+    """Return the id of the newest message of the conversation itself; empty if there is none."""
+    messages = found.store.tail(found.session.id, TAIL)
+    return next((message.id for message in reversed(messages) if not message.aside), "")
