@@ -121,3 +121,17 @@ def test_a_model_of_another_package_is_used_if_it_is_named(site: Path, home: Pat
     refused = run([str(SCRIPTS / "aur"), "spawn", "hello"], env={"CORTEXT_MODEL": "toy"})
     assert refused.code == 8
     assert "no toy model is usable here" in refused.err
+
+
+def test_a_store_of_another_package_is_opened_by_the_scheme_of_its_address(site: Path, home: Path) -> None:
+    module = """
+from cortext.errors import StoreUnreachable
+
+def open_store(address, kind, settings, lock_timeout):
+    raise StoreUnreachable(f"nobody answers for {kind}")
+"""
+    install(site, "cortext_toy", "[cortext.stores]\ntoy = cortext_toy:open_store\n", module)
+    refused = cortext("list", env={"CORTEXT_STORE": "toy://someone:secret@shed/sessions"})
+    assert "nobody answers for home" in refused.err and "secret" not in refused.err
+    unknown = cortext("list", env={"CORTEXT_STORE": "tay://someone@shed/sessions"})
+    assert unknown.code == 7 and "neither the address" in unknown.err

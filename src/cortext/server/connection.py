@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from cortext.errors import ConfigError
-from cortext.safety.addresses import is_address, is_ambiguous, masked
+from cortext.safety.addresses import SCHEMES, is_ambiguous, masked
 from cortext.server import schema as postgres_schema
 from cortext.server.driver import (
     Connection,
@@ -58,7 +58,7 @@ class Connections:
     """The connections of this process to one server, opened on demand."""
 
     def __init__(self, url: str, *, limits: Limits, lock_timeout: float, lease: float, owner: str = "") -> None:
-        if not is_address(url):
+        if not url.startswith(SCHEMES):
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database")
         if is_ambiguous(url):
             raise ConfigError(

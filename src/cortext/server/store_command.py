@@ -19,7 +19,7 @@ from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.safety.addresses import is_address, masked
+from cortext.safety.addresses import SCHEMES, is_address, masked
 from cortext.server.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import CHAT, HOME, SPAWN, WORKSPACE, Location, Stores, server_location
@@ -272,7 +272,7 @@ def _count(stores: Stores, locations: list[Location]) -> int:
 def admin_address(stores: Stores, given: str) -> str:
     """Return the server to administer: the one that is named, or the one in the settings."""
     address = given or server_address(stores.settings)
-    if not address or not is_address(address):
+    if not address.startswith(SCHEMES):
         raise UsageError(
             "no server is configured", hint="name it: postgresql://admin@host/database, or set CORTEXT_STORE"
         )
