@@ -60,7 +60,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("watch", "import_:WATCH", "import what changes as soon as it changes"),
             ("rescue", "rescue", "import what your AI tools are about to delete"),
             ("sweep", "lifecycle:SWEEP", "pause conversations that have been quiet for a while"),
-            ("doctor", "doctor", "check every store, report what is wrong and what to do"),
+            ("doctor", "doctor:DOCTOR", "check every store, report what is wrong and what to do"),
             ("store", ROOM, "show where sessions are kept; copy them to a server and back"),
             ("repair", "recovery:REPAIR", "repair a damaged session; nothing is thrown away"),
             ("index", "index_:INDEX", "show, rebuild or clear the search index"),
@@ -76,7 +76,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("trust", "settings:TRUST", "trust the settings of this workspace"),
             ("completion", "completion:COMPLETION", "print a completion script for bash, zsh or fish"),
             ("mcp", "cortext.faces.mcp.main", "serve past conversations to an AI tool (MCP)"),
-            ("tools", "tools", "show which AI tools are installed, and which versions are tested"),
+            ("tools", "doctor:TOOLS", "show which AI tools are installed, and which versions are tested"),
             ("demo", "demo", "make a workspace with a dozen conversations to try out"),
         ),
     ),
@@ -121,10 +121,10 @@ def commands() -> dict[str, str]:
 
 def other_commands() -> dict[str, str]:
     """Return where the commands of other packages are, by name; say which are ignored."""
-    found = {name: value for name, value in extensions.COMMANDS.external.items() if name not in commands()}
+    values = {name: value for name, value in extensions.COMMANDS.external.items() if name not in commands()}
     for line in extensions.problems():
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
-    return found
+    return values
 
 
 def value_of(place: str) -> str:
@@ -159,12 +159,12 @@ def run(words: list[str]) -> int:
         adopt_current_workspace()
         print_hook_failure()
         return run_command("cortext", value_of("status"), [])
-    known = commands() | {name: value_of(place) for name, place in HIDDEN.items()}
-    if (words[1] if words[0] == "help" and len(words) > 1 else words[0]) not in {*known, "help", *OPTIONS}:
-        known |= other_commands()
+    values = commands() | {name: value_of(place) for name, place in HIDDEN.items()}
+    if (words[1] if words[0] == "help" and len(words) > 1 else words[0]) not in {*values, "help", *OPTIONS}:
+        values |= other_commands()
     if words[0] == "help" and len(words) > 1:
-        if words[1] not in known and words[1] != "help" and not words[1].startswith("-"):
-            return unknown_command("cortext", words[1], list(known))
+        if words[1] not in values and words[1] != "help" and not words[1].startswith("-"):
+            return unknown_command("cortext", words[1], list(values))
         words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -172,17 +172,17 @@ def run(words: list[str]) -> int:
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
         return 0
-    if words[0] not in known:
-        if words[0].startswith("-") or resembles(words[0], [*known, "help"]):
+    if words[0] not in values:
+        if words[0].startswith("-") or resembles(words[0], [*values, "help"]):
             also = typed(["cortext", "search", *words]) if not words[0].startswith("-") else ""
-            return unknown_command("cortext", words[0], list(known), also=also)
+            return unknown_command("cortext", words[0], list(values), also=also)
         print(terminal.line(f"Note: {words[0]!r} is not a command: searching for it"), file=sys.stderr)
         words = ["search", *words]
     if words[0] not in WITHOUT_ADOPTION:
         adopt_current_workspace()
     if words[0] not in HIDDEN:
         print_hook_failure()
-    value = known[words[0]]
+    value = values[words[0]]
     if value.startswith(FACES):
         return run_command("cortext", value, words[1:])
     return run_command("cortext", words[0], words[1:], extensions.COMMANDS.load)

@@ -195,8 +195,8 @@ def description(spec: Spec) -> str:
 
 def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of a struct, without references: not every client follows them."""
-    made = msgspec.json.schema(kind)
-    components = made.get("$defs", {})
+    document = msgspec.json.schema(kind)
+    components = document.get("$defs", {})
 
     def inlined(value: Any) -> Any:
         if isinstance(value, list):
@@ -210,7 +210,7 @@ def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
         kept = {name: item for name, item in value.items() if name != "default" or item not in ("", [])}
         return {name: inlined(item) for name, item in kept.items()}
 
-    plain: dict[str, Any] = inlined(made)
+    plain: dict[str, Any] = inlined(document)
     return plain
 
 

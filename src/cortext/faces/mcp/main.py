@@ -48,12 +48,12 @@ def run(arguments: list[str]) -> int:
         # After an unexpected error, the next call opens everything again.
         context = None
         try:
-            made = answer(current, name, arguments)
+            result = answer(current, name, arguments)
         except CortextError:
             context = current
             raise
         context = current
-        return made
+        return result
 
     from cortext.faces.mcp.server import serve
 

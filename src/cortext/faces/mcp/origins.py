@@ -27,13 +27,13 @@ def why_line(context: Context, given: calls.WhyLine) -> ToolAnswer:
     why = Why(_library(context), history)
     data: Json = {"commit": None, "text": "", "why_not": ""}
     if given.commit:
-        made = why.commit(given.commit)
-        origins, what = made.origins, f"commit {made.commit.sha[:10]}"
-        data["commit"] = commit_json(made.commit)
+        blame = why.commit(given.commit)
+        origins, what = blame.origins, f"commit {blame.commit.sha[:10]}"
+        data["commit"] = commit_json(blame.commit)
     elif given.line:
-        found = why.line(path, given.line)
-        origins, what = [found.origin] if found.origin.row is not None else [], f"{path}:{given.line}"
-        data |= {"commit": commit_json(found.line.commit), "text": found.line.text, "why_not": found.origin.why_not}
+        line = why.line(path, given.line)
+        origins, what = [line.origin] if line.origin.row is not None else [], f"{path}:{given.line}"
+        data |= {"commit": commit_json(line.line.commit), "text": line.line.text, "why_not": line.origin.why_not}
     else:
         origins, what = why.file(path).origins, path
     page = fit(origins, 0, _origin_entry, context.budget)
@@ -47,9 +47,9 @@ def why_line(context: Context, given: calls.WhyLine) -> ToolAnswer:
 def touched_file(context: Context, given: calls.TouchedFile) -> ToolAnswer:
     """Return the conversations that used a file."""
     history, path = _inside(context, given.file)
-    found = touched(_library(context), os.path.join(history.top, path))
-    found = [touch for touch in found if touch.changed or not given.changed]
-    page = fit(found, index_of(given.cursor), _touch_entry, context.budget)
+    touches = touched(_library(context), os.path.join(history.top, path))
+    touches = [touch for touch in touches if touch.changed or not given.changed]
+    page = fit(touches, index_of(given.cursor), _touch_entry, context.budget)
     data = {"results": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
         return ToolAnswer(f"No stored conversation touched {on_one_line(path)}.", data)

@@ -148,8 +148,8 @@ def _open_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
     for stream in (sys.stdout, sys.stderr):
-        made: Any = stream
-        made.reconfigure(errors="replace")
+        writable: Any = stream
+        writable.reconfigure(errors="replace")
     if "--json" in sys.argv:
         out: Any = sys.stdout
         out.reconfigure(encoding="utf-8")
@@ -199,14 +199,14 @@ def note_untrusted_workspace() -> None:
         print(folded(terminal.line(f"Note: {why}"), sys.stderr), file=sys.stderr)
 
 
-def resembles(name: str, known: Sequence[str]) -> bool:
+def resembles(name: str, names: Sequence[str]) -> bool:
     """Whether a word is so near to one of the known ones that it is rather a typing error."""
-    return bool(get_close_matches(name.lower(), known, n=1, cutoff=LEAST_RESEMBLANCE))
+    return bool(get_close_matches(name.lower(), names, n=1, cutoff=LEAST_RESEMBLANCE))
 
 
-def unknown_command(program: str, name: str, known: Sequence[str], *, also: str = "") -> int:
+def unknown_command(program: str, name: str, names: Sequence[str], *, also: str = "") -> int:
     """Report an unknown command with the nearest known ones; return the exit code. `also` is what else may be meant."""
-    near = get_close_matches(name, known, n=2, cutoff=0.7) or get_close_matches(name, known, n=2)
+    near = get_close_matches(name, names, n=2, cutoff=0.7) or get_close_matches(name, names, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see `{program} --help`"
     error = UsageError(f"unknown command {name!r}", hint=f"{hint} (to search for it: {also})" if also else hint)
     report(program, error)

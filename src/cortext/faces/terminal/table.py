@@ -122,8 +122,8 @@ def fitted_table(given: Sequence[Column], stretched: int, screen: int, *, least:
 
 def map_values(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]:
     """Return the function's result for every value; it is called once for equal values."""
-    made = {value: function(value) for value in set(values)}
-    return list(map(made.__getitem__, values))
+    texts = {value: function(value) for value in set(values)}
+    return list(map(texts.__getitem__, values))
 
 
 def shown_statuses(statuses: Sequence[str], damage: Sequence[int]) -> Sequence[str]:

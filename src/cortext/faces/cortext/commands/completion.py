@@ -68,15 +68,15 @@ def run_words(arguments: list[str]) -> int:
     words = arguments or [""]
     places = commands() | other_commands()
     if len(words) == 1:
-        found = list(places)
+        choices = list(places)
     elif words[0] not in places:
-        found = []
+        choices = []
     elif words[-1].startswith("-"):
         actions = _actions(places[words[0]])
-        found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
+        choices = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
     else:
-        found = _values(_actions(places[words[0]]), words)
-    for word in found:
+        choices = _values(_actions(places[words[0]]), words)
+    for word in choices:
         # A name from a stranger's repository must not put anything but a plain word on the command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
             print(word)

@@ -22,16 +22,18 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext demo",
         description="Make a workspace with a dozen conversations, in git, and show what cortext can do with them. "
         "It needs no account, key or network. Delete the folder to undo it.",
         epilog="example:  cortext demo",
     )
-    made.add_argument("folder", nargs="?", default="cortext-demo", help="the folder to make (default: ./cortext-demo)")
-    made.add_argument("--quiet", action="store_true", help="make it without the tour")
-    return made
+    command.add_argument(
+        "folder", nargs="?", default="cortext-demo", help="the folder to make (default: ./cortext-demo)"
+    )
+    command.add_argument("--quiet", action="store_true", help="make it without the tour")
+    return command
 
 
 def run(arguments: list[str]) -> int:
@@ -44,11 +46,11 @@ def run(arguments: list[str]) -> int:
         )
     _make_repository(folder)
     Setup(folder, [], ["cortext"]).install()
-    made = demo.fill(folder, Stores(folder).workspace_store().store)
+    sessions = demo.fill(folder, Stores(folder).workspace_store().store)
     where = _shortest(folder)
-    if made:
+    if sessions:
         _commit_all(folder)
-        print(terminal.line(f"{amount(len(made), 'conversation')} written to {where}, as plain files in git."))
+        print(terminal.line(f"{amount(len(sessions), 'conversation')} written to {where}, as plain files in git."))
     else:
         print(terminal.line(f"Nothing to write: {where} has all conversations of the demo already."))
     if not options.quiet:

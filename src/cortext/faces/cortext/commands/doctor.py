@@ -1,20 +1,29 @@
-"""`cortext doctor`: check every known store."""
+"""`cortext doctor` and `tools`: whether every store is well, and which AI tools are installed."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from argparse import ArgumentParser
 
+import msgspec
+
+from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
+from cortext.services.capture.rescue import Rescue
+from cortext.services.workspace.installed_tools import ToolHere, overview
 from cortext.wiring.stores import Stores
+from cortext.wiring.tools import tools
 
 
-def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+def doctor_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session completely and report what is "
         "damaged and what to do about it. On a server, the counts of the sessions that were active since the last run "
@@ -23,15 +32,15 @@ def parser() -> ArgumentParser:
         epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (maybe warnings); 1: the workspace's "
         "settings file is invalid; 3: something is damaged or could not be captured; 9: a server does not answer.",
     )
-    made.add_argument("--full", action="store_true", help="read every session on a server too, not only count")
-    made.add_argument("--json", action="store_true", help="print the findings as JSON")
-    return made
+    command.add_argument("--full", action="store_true", help="read every session on a server too, not only count")
+    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+    return command
 
 
-def run(arguments: list[str]) -> int:
+def run_doctor(arguments: list[str]) -> int:
     """Examine, print, and return 3 if something is damaged."""
     # A plain `doctor` is often the first command that a user runs: load only what it needs.
-    options = parser().parse_args(arguments) if arguments else None
+    options = doctor_parser().parse_args(arguments) if arguments else None
     as_json, full = (options.json, options.full) if options else (False, False)
     locations = Stores(only_reads=True).locations()
     if not as_json:
@@ -47,7 +56,6 @@ def run(arguments: list[str]) -> int:
 def _any_transcripts() -> bool:
     """Whether an AI tool has a conversation on this machine, which it may be about to delete."""
     from cortext.services.capture.transcripts import any_of
-    from cortext.wiring.tools import tools
 
     return any_of(tools())
 
@@ -68,3 +76,86 @@ def warn_if_not_on_path() -> bool:
         file=sys.stderr,
     )
     return True
+
+
+def tools_parser() -> ArgumentParser:
+    """Return the parser."""
+    command = ArgumentParser(
+        prog="cortext tools",
+        description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
+        "it, how many conversations the tool has stored, what cortext can do with it (read its conversations, resume "
+        "one in it, be called by its hooks), with how many tools a resume from it and to it was proven, and which "
+        "conversations it is about to delete. Tools that are not here are only named.",
+        epilog="example:  cortext tools --json",
+    )
+    command.add_argument("--json", action="store_true", help="print the list as JSON")
+    return command
+
+
+def run_tools(arguments: list[str]) -> int:
+    """Print the list of tools; those that are neither installed nor have conversations on one line."""
+    options = tools_parser().parse_args(arguments)
+
+    def failed(name: str, error: Exception) -> None:
+        print(terminal.line(f"cortext: {name}: cannot list its conversations: {error}"), file=sys.stderr)
+
+    installed = tools()
+    endangered = {item.tool: item for item in Rescue(stores_for().capture, installed).warnings}
+    rows = overview(installed, failed)
+    alarms: dict[str, list[str]] = {}
+    for alarm in uncaptured.alarms():
+        alarms.setdefault(alarm.tool, []).append(alarm.text)
+    if options.json:
+        listed = [
+            {
+                **msgspec.to_builtins(row),
+                "endangered": endangered.get(row.name),
+                "not_captured": alarms.get(row.name, []),
+            }
+            for row in rows
+        ]
+        print(msgspec.json.format(msgspec.json.encode(listed), indent=2).decode())
+        return 0
+    here = [row for row in rows if row.version or row.conversations]
+    if here:
+        lines = [
+            (
+                *(row.name, row.title, row.version or "not installed", _tested(row), str(row.conversations)),
+                *(", ".join(row.supported), _pairs(row)),
+            )
+            for row in here
+        ]
+        heads = ("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS", "SUPPORTED", "FROM/TO")
+        print(table(heads, lines, styles=("cyan",)))
+    if others := ", ".join(row.name for row in rows if row not in here and row.name not in alarms):
+        print(f"Not installed, and without conversations here: {others}")
+    if pairs := [row.pairs for row in rows if row.pairs is not None]:
+        passed, tested, date = (
+            sum(p.passed_to for p in pairs),
+            sum(p.run_to for p in pairs),
+            max(p.date for p in pairs),
+        )
+        possible = sum("resume" in row.supported for row in rows) ** 2
+        print(f"Tested resumes from one tool in another: {tested} of {possible} pairs, {passed} passed, last on {date}")
+    for text in itertools.chain.from_iterable(alarms.values()):
+        print(f"{paint('!', 'yellow')} {terminal.line(text)}")
+    for item in endangered.values():
+        print(f"{paint('!', 'yellow')} {terminal.line(item.text)}: run `cortext rescue`")
+    return 0
+
+
+def _tested(row: ToolHere) -> str:
+    if row.tested_with == "samples":
+        return "with samples"
+    if row.tested:
+        return "yes"
+    return f"no ({row.tested_version} is)" if row.version else row.tested_version
+
+
+def _pairs(row: ToolHere) -> str:
+    """Return with how many tools a resume from it, and one to it, was proven."""
+    return f"{row.pairs.passed_from}/{row.pairs.passed_to}" if row.pairs else "-"
+
+
+DOCTOR = Command(doctor_parser, run_doctor)
+TOOLS = Command(tools_parser, run_tools)

@@ -201,17 +201,17 @@ def run_cost(arguments: list[str]) -> int:
     calls = ledger.calls(rows, **times)
     week_from = _week_from(options.week_from or stores.settings.cost.week_from)
     chosen = {"tool": options.tool, "model": options.model}
-    found = report(calls, options.by, **chosen, everything=ledger.calls(), week_from=week_from)
+    costs = report(calls, options.by, **chosen, everything=ledger.calls(), week_from=week_from)
     if options.limit:
-        found.entries = found.entries[-options.limit :] if options.by in TIMES else found.entries[: options.limit]
+        costs.entries = costs.entries[-options.limit :] if options.by in TIMES else costs.entries[: options.limit]
     if options.json:
-        print_json({**found.as_dict(), "prices": prices_json(prices)})
-    elif not found.total.calls:
+        print_json({**costs.as_dict(), "prices": prices_json(prices)})
+    elif not costs.total.calls:
         is_chosen = rows is not None or any((*times.values(), options.tool, options.model))
         print("No recorded calls match." if is_chosen else "No tokens are recorded yet.")
     else:
-        print(_table(found))
-        _print_notes(found, prices)
+        print(_table(costs))
+        _print_notes(costs, prices)
     return report_missing(listing.missing)
 
 
@@ -236,11 +236,11 @@ def prices_json(prices: Prices) -> dict[str, object]:
     return {"date": prices.date, "file": prices.own or None, "sources": msgspec.to_builtins(prices.sources)}
 
 
-def _table(found: Report) -> str:
+def _table(costs: Report) -> str:
     """Return the sums as a table, the total last: on a screen as many columns as fit, elsewhere all, for `awk`."""
-    entries = [*found.entries, found.total]
+    entries = [*costs.entries, costs.total]
     screen = columns()
-    head = found.by.upper()
+    head = costs.by.upper()
     if not screen:
         return table((head, *HEADS), [(_name(entry), *_cells(entry, "")) for entry in entries])
     cells = list(zip(*(_cells(entry, ",") for entry in entries), strict=True))
@@ -270,16 +270,16 @@ def _plain(cost: float | None) -> str:
     return "unknown" if cost is None else f"{cost:.6f}"
 
 
-def _print_notes(found: Report, prices: Prices) -> None:
+def _print_notes(costs: Report, prices: Prices) -> None:
     """Print what the amounts do not cover, and where the prices come from."""
     sys.stdout.flush()
     notes = []
-    if found.unpriced:
-        names = [f"{name} ({amount(number, 'call')})" for name, number in found.unpriced.items()]
+    if costs.unpriced:
+        names = [f"{name} ({amount(number, 'call')})" for name, number in costs.unpriced.items()]
         more = f" and {len(names) - MOST_UNPRICED} more" if len(names) > MOST_UNPRICED else ""
         advice = "set it with --prices FILE or the setting cost.prices"
         notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; {advice}")
-    days = prices.days(found.models)
+    days = prices.days(costs.models)
     used = [*([f"list prices of {days}"] if days else []), *([f"the prices in {prices.own}"] if prices.own else [])]
     if used:
         notes.append(f"{' and '.join(used)}; --json names their sources")

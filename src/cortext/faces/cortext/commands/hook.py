@@ -29,9 +29,9 @@ def run(arguments: list[str]) -> int:
         from cortext.wiring.stores import Stores
 
         def stores_at(folder: str) -> Stores:
-            made = Stores(folder)
-            adopt_workspace(made.workspace)
-            return made
+            stores = Stores(folder)
+            adopt_workspace(stores.workspace)
+            return stores
 
         answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:

@@ -252,18 +252,18 @@ def _service(install: bool, uninstall: bool, *, as_json: bool) -> int:
         watching.require()
         program = shutil.which("cortext")
         command = [program] if program else [sys.executable, "-m", "cortext.faces.cortext.main"]
-        found = user_services.install(command, tools.folder_variables())
+        service = user_services.install(command, tools.folder_variables())
     else:
-        found = user_services.uninstall() if uninstall else user_services.service()
+        service = user_services.uninstall() if uninstall else user_services.service()
     process = watching.running()
     if as_json:
-        fields = {"path": found.path, "installed": found.installed, "problem": found.problem}
+        fields = {"path": service.path, "installed": service.installed, "problem": service.problem}
         print_json({**fields, "running": bool(process), "process": process})
         return 0
-    state = "Installed" if found.installed else "Removed" if uninstall else "Not installed"
-    print(terminal.line(f"{state}: {found.path}"))
-    if found.problem:
-        note(f"the service manager could not be used: {found.problem}")
+    state = "Installed" if service.installed else "Removed" if uninstall else "Not installed"
+    print(terminal.line(f"{state}: {service.path}"))
+    if service.problem:
+        note(f"the service manager could not be used: {service.problem}")
         if install:
             note("run `cortext watch` yourself, or repeat this where the service manager runs")
     if not install and not uninstall:

@@ -79,10 +79,10 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
     stores = Stores()
     try:
         if options.session is not None:
-            found = which(stores, options.session, words=False)
+            conversation = which(stores, options.session, words=False)
         else:
             named_store = stores.workspace_store()
-            found = Found(named_store, active(named_store))
+            conversation = Found(named_store, active(named_store))
     except NotFound as error:
         if (
             options.session is None
@@ -95,19 +95,21 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
             raise
         print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
-    found = stores.caught_up(found)
+    conversation = stores.caught_up(conversation)
     if options.summary:
         written = Change(
-            summary=" ".join(options.summary.split()), summary_by="agent", summary_covers=found.session.message_count
+            summary=" ".join(options.summary.split()),
+            summary_by="agent",
+            summary_covers=conversation.session.message_count,
         )
-        found.store.update(found.session.id, written)
+        conversation.store.update(conversation.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
-    named_store = found.named_store
+    named_store = conversation.named_store
     commit = (
         named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit and not options.no_commit
     )
     with waiting():
-        saved = save(named_store, found.session.id, status, commit=commit)
+        saved = save(named_store, conversation.session.id, status, commit=commit)
     if not options.in_tool:
         print_notices()
     if options.json:
@@ -155,12 +157,12 @@ def run_fork(arguments: list[str]) -> int:
     """Fork it."""
     options = fork_parser().parse_args(arguments)
     stores = Stores()
-    found = which(stores, " ".join(options.session))
-    copy = fork(found.named_store, found.session, options.at, home=stores.home_store())
+    conversation = which(stores, " ".join(options.session))
+    copy = fork(conversation.named_store, conversation.session, options.at, home=stores.home_store())
     if options.json:
         print(json.dumps({"id": copy.id, "path": copy.path, "message_count": copy.message_count}))
         return 0
-    print(terminal.line(f"Forked {found.session.id} into {copy.id} ({amount(copy.message_count, 'message')})."))
+    print(terminal.line(f"Forked {conversation.session.id} into {copy.id} ({amount(copy.message_count, 'message')})."))
     print(f"Continue there: cortext resume {copy.id}")
     return 0
 
@@ -188,16 +190,16 @@ def prune_parser() -> ArgumentParser:
 def run_prune(arguments: list[str]) -> int:
     """Show what moves; then, unless it is a dry run, move it."""
     options = prune_parser().parse_args(arguments)
-    found = which(Stores(), options.session, words=False)
-    plan = plan_prune(found, options.keep)
-    print(terminal.line(f"{named(found)}:"))
+    conversation = which(Stores(), options.session, words=False)
+    plan = plan_prune(conversation, options.keep)
+    print(terminal.line(f"{named(conversation)}:"))
     if not plan.to_archive:
         print(f"Nothing to prune: {amount(plan.to_keep, 'message')}.")
         return 0
     print(terminal.line(f"{amount(plan.to_archive, 'message')} go to the archive, {plan.to_keep} stay. Summary:"))
     print(terminal.block(plan.summary))
     if not options.dry_run:
-        print(f"Moved {amount(prune(found, plan), 'message')}.")
+        print(f"Moved {amount(prune(conversation, plan), 'message')}.")
     return 0
 
 

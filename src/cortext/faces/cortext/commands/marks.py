@@ -48,13 +48,13 @@ def tag_parser() -> ArgumentParser:
 def run_tag(arguments: list[str]) -> int:
     """Tag conversations, or print tags."""
     options = tag_parser().parse_intermixed_args(arguments)
-    given = [word for word in (options.session, *options.tags) if word]
+    words = [word for word in (options.session, *options.tags) if word]
     if options.undo:
-        return change(options, order.TAG, given)
+        return change(options, order.TAG, words)
     if is_filtered(options):
-        if not given:
+        if not words:
             raise UsageError("no tag was given", kept="nothing was changed", hint="use cortext tag TAG with filters")
-        return change(options, order.TAG, (), [checked_tag(word) for word in given])
+        return change(options, order.TAG, (), [checked_tag(word) for word in words])
     if options.tags:
         return change(options, order.TAG, [options.session], [checked_tag(word) for word in options.tags])
     if options.remove or options.dry_run:
@@ -64,9 +64,9 @@ def run_tag(arguments: list[str]) -> int:
     return _print_all(as_json=options.json)
 
 
-def _print_tags_of(wanted: str, *, as_json: bool) -> int:
+def _print_tags_of(name: str, *, as_json: bool) -> int:
     stores = stores_for()
-    row = which_row(stores.listing(), stores.workspace, wanted, words=False)
+    row = which_row(stores.listing(), stores.workspace, name, words=False)
     if as_json:
         print_json(row.tag_names)
     else:
@@ -150,11 +150,11 @@ def note_parser() -> ArgumentParser:
 def run_note(arguments: list[str]) -> int:
     """Print the notes, add one or remove one."""
     options = note_parser().parse_intermixed_args(arguments)
-    given = [word for word in (options.session, *options.words) if word]
+    words = [word for word in (options.session, *options.words) if word]
     if options.undo:
-        return change(options, order.NOTE, given)
+        return change(options, order.NOTE, words)
     if is_filtered(options) or (options.dry_run and options.words):
-        return _note_many(options, given)
+        return _note_many(options, words)
     if not options.session:
         hint = "name one by its number or id, or choose several by filters such as --tool or --before"
         raise UsageError("no conversation was given", kept="nothing was changed", hint=hint)
@@ -162,20 +162,20 @@ def run_note(arguments: list[str]) -> int:
         raise UsageError("both a note and --remove were given", kept="nothing was changed", hint="use one of them")
     if options.dry_run:
         raise UsageError("no note was given", kept="nothing was changed", hint="use cortext note ID WORDS --dry-run")
-    found = which(stores_for(only_reads=not (options.words or options.remove)), options.session, words=False)
-    session, saved = found.session, ""
+    conversation = which(stores_for(only_reads=not (options.words or options.remove)), options.session, words=False)
+    session, saved = conversation.session, ""
     if options.words:
-        note = add_note(found.named_store, session, " ".join(options.words))
-        saved = _remember(found, note.text, on=True)
+        note = add_note(conversation.named_store, session, " ".join(options.words))
+        saved = _remember(conversation, note.text, on=True)
         number = [item.id for item in order.order_of(session.extra).notes].index(note.id) + 1
         if not options.json:
-            print(terminal.line(f"Noted on {named(found)}: {note.text}"))
+            print(terminal.line(f"Noted on {named(conversation)}: {note.text}"))
             print(f"Undo: cortext note {session.id} --remove {number}")
     elif options.remove:
-        note = remove_note(found.named_store, session, options.remove)
-        saved = _remember(found, note.text, on=False)
+        note = remove_note(conversation.named_store, session, options.remove)
+        saved = _remember(conversation, note.text, on=False)
         if not options.json:
-            print(terminal.line(f"Removed from {named(found)}: {note.text}"))
+            print(terminal.line(f"Removed from {named(conversation)}: {note.text}"))
             print(terminal.line(f"Undo: cortext note {session.id} {typed([note.text])}"))
     if saved:
         print(terminal.line(f"Note: {session.id}: {saved}"), file=sys.stderr)
@@ -190,10 +190,12 @@ def run_note(arguments: list[str]) -> int:
     return 0
 
 
-def _remember(found: Found, text: str, *, on: bool) -> str:
+def _remember(conversation: Found, text: str, *, on: bool) -> str:
     """Remember a change for `--undo` and commit it; return what the user should know."""
-    last_change.remember(order.NOTE, on=on, parts=[last_change.Part(found.named_store.root, found.session.id, [text])])
-    return save(found.named_store, [found.session.id])
+    last_change.remember(
+        order.NOTE, on=on, parts=[last_change.Part(conversation.named_store.root, conversation.session.id, [text])]
+    )
+    return save(conversation.named_store, [conversation.session.id])
 
 
 def _note_many(options: Namespace, words: Sequence[str]) -> int:
@@ -221,15 +223,17 @@ def title_parser() -> ArgumentParser:
 def run_title(arguments: list[str]) -> int:
     """Print the title, or set it."""
     options = title_parser().parse_args(arguments)
-    found = which(stores_for(only_reads=not options.title), options.session, words=False)
+    conversation = which(stores_for(only_reads=not options.title), options.session, words=False)
     if options.title:
         new_title = " ".join(" ".join(options.title).split())
         if not new_title:
             raise UsageError("the new title is empty", kept="the old one stays", hint="use cortext title ID WORDS")
-        session = found.store.update(found.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER)))
+        session = conversation.store.update(
+            conversation.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER))
+        )
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
-        print(terminal.line(found.session.title))
+        print(terminal.line(conversation.session.title))
     return 0
 
 

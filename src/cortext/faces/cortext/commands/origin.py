@@ -69,34 +69,36 @@ def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
     from cortext.services.origin.json_views import line_json
     from cortext.services.origin.why import NOT_KNOWN
 
-    found = why.line(path, number)
-    known = found.origin.row is not None
+    answer = why.line(path, number)
+    is_known = answer.origin.row is not None
     if as_json:
-        print_json(line_json(path, found))
-        return 0 if known else 1
-    print(terminal.line(f"{path}:{number}  {found.line.text.strip()}"))
-    print(paint(terminal.line(_commit_line(found.line.commit)), "dim"))
+        print_json(line_json(path, answer))
+        return 0 if is_known else 1
+    print(terminal.line(f"{path}:{number}  {answer.line.text.strip()}"))
+    print(paint(terminal.line(_commit_line(answer.line.commit)), "dim"))
     print()
-    if known:
-        _print_origin(found.origin)
+    if is_known:
+        _print_origin(answer.origin)
     else:
-        print(f"{NOT_KNOWN}: {found.origin.why_not}.")
-    return 0 if known else 1
+        print(f"{NOT_KNOWN}: {answer.origin.why_not}.")
+    return 0 if is_known else 1
 
 
 def _file(why: Why, path: str, *, as_json: bool) -> int:
     from cortext.services.origin.json_views import file_json
     from cortext.services.origin.why import NOT_KNOWN
 
-    found = why.file(path)
+    answer = why.file(path)
     if as_json:
-        print_json(file_json(found))
-        return 0 if found.origins else 1
-    if not found.origins:
+        print_json(file_json(answer))
+        return 0 if answer.origins else 1
+    if not answer.origins:
         print(f"{NOT_KNOWN}: no stored conversation wrote a line of {terminal.line(path)}.")
         return 1
-    print(terminal.line(f"{path}: {found.lines - found.unknown} of {found.lines} lines come from these conversations:"))
-    for origin in found.origins:
+    print(
+        terminal.line(f"{path}: {answer.lines - answer.unknown} of {answer.lines} lines come from these conversations:")
+    )
+    for origin in answer.origins:
         print()
         _print_origin(origin, "lines")
     return 0
@@ -106,17 +108,17 @@ def _commit(why: Why, revision: str, *, as_json: bool) -> int:
     from cortext.services.origin.json_views import commit_origins_json
     from cortext.services.origin.why import NOT_KNOWN
 
-    found = why.commit(revision)
+    answer = why.commit(revision)
     if as_json:
-        print_json(commit_origins_json(found))
-        return 0 if found.origins else 1
-    print(paint(terminal.line(_commit_line(found.commit)), "dim"))
-    for origin in found.origins:
+        print_json(commit_origins_json(answer))
+        return 0 if answer.origins else 1
+    print(paint(terminal.line(_commit_line(answer.commit)), "dim"))
+    for origin in answer.origins:
         print()
         _print_origin(origin)
-    if not found.origins:
+    if not answer.origins:
         print(f"{NOT_KNOWN}: no stored conversation wrote the lines that it added.")
-    return 0 if found.origins else 1
+    return 0 if answer.origins else 1
 
 
 def _commit_line(commit: Commit | None) -> str:
@@ -175,19 +177,19 @@ def run_touched(arguments: list[str]) -> int:
     search = stores.search()
     search.listing.partial = True
     bring_up_to_date(search, exact=True)
-    found = touched(Library(stores.listing(), lambda: search), options.file)
-    found = [touch for touch in found if touch.changed or not options.changed][: options.limit]
+    touches = touched(Library(stores.listing(), lambda: search), options.file)
+    touches = [touch for touch in touches if touch.changed or not options.changed][: options.limit]
     if options.json:
-        print_json([touch_json(touch) for touch in found])
-        return report_missing(search.listing.missing) or (0 if found else 1)
-    for number, touch in enumerate(found, 1):
+        print_json([touch_json(touch) for touch in touches])
+        return report_missing(search.listing.missing) or (0 if touches else 1)
+    for number, touch in enumerate(touches, 1):
         row = touch.row
         head = f"{number}. "
         print(head + paint(folded(terminal.line(row.name), first=len(head), indent=3), "bold"))
         facts = [row.id, row.tool, " and ".join(touch.did), f"last in #{touch.seq}", clock.ago(touch.timestamp)]
         facts += [] if touch.is_sure else ["perhaps another project's"]
         print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
-    if not found:
+    if not touches:
         print("No stored conversation touched it.")
         return report_missing(search.listing.missing) or 1
     sys.stdout.flush()

@@ -40,13 +40,13 @@ def delete_parser() -> ArgumentParser:
 def run_delete(arguments: list[str]) -> int:
     """Delete one session."""
     options = delete_parser().parse_args(arguments)
-    found = which(Stores(), options.session, words=False)
-    trashed = found.store.delete(found.session.id)
+    conversation = which(Stores(), options.session, words=False)
+    trashed = conversation.store.delete(conversation.session.id)
     if options.json:
         print_json(trashed_json(trashed))
         return 0
-    count = amount(found.session.message_count, "message")
-    print(terminal.line(f"Moved {named(found)}, {count}, to the trash."))
+    count = amount(conversation.session.message_count, "message")
+    print(terminal.line(f"Moved {named(conversation)}, {count}, to the trash."))
     print(f"Undo: cortext restore {trashed.key}")
     return 0
 
@@ -81,12 +81,12 @@ def run_restore(arguments: list[str]) -> int:
         _print_trash(items, as_json=options.json, is_all=not missing)
         return report_missing(missing)
     hint = "list the trash with `cortext restore`, then give the key"
-    wanted = options.session.strip()
-    if (back := bring_back(stores.all(), wanted, stores.workspace)) is not None:
+    name = options.session.strip()
+    if (back := bring_back(stores.all(), name, stores.workspace)) is not None:
         return _report_back(back, as_json=options.json)
-    if missing and not any(wanted in (item.key, item.session_id) for _, item in items):
+    if missing and not any(name in (item.key, item.session_id) for _, item in items):
         raise next(iter(missing.values()))  # a shorter name may be of a session on the server
-    named_store, item = resolve_trashed(items, wanted, here=stores.workspace, hint=hint)
+    named_store, item = resolve_trashed(items, name, here=stores.workspace, hint=hint)
     session = named_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
@@ -115,15 +115,15 @@ def _put_back(stores: Stores, options: Namespace) -> int:
     from cortext.services.resume.putting_back import COPY, THERE, put_back
 
     tool = tools.native_writer(options.into)
-    found = stores.caught_up(which(stores, options.session, words=False))
-    done = put_back(found, tool, stores.capture(), dry_run=options.dry_run)
+    conversation = stores.caught_up(which(stores, options.session, words=False))
+    done = put_back(conversation, tool, stores.capture(), dry_run=options.dry_run)
     if options.dry_run and done.how == COPY:  # whether something is in its place shows only when it is put there
         in_the_way = f"if {tool.title} has a damaged file in its place, that stays and a new session is written"
         done.note = "; ".join(filter(None, (done.note, in_the_way)))
     if options.json:
         print_json(msgspec.to_builtins(done))
         return 0
-    print(terminal.line(f"{found.session.title or found.session.id} → {tool.title}: {done.how}"))
+    print(terminal.line(f"{conversation.session.title or conversation.session.id} → {tool.title}: {done.how}"))
     notes = [f"{name:<10} {text}" for name, text in (("because", done.why), ("note", done.note)) if text]
     for line in [*notes, *(done.receipt.lines() if done.how != THERE else ())]:
         print(f"  {terminal.line(line)}")
@@ -165,20 +165,20 @@ def repair_parser() -> ArgumentParser:
 def run_repair(arguments: list[str]) -> int:
     """Repair the session, or in a dry run only report."""
     options = repair_parser().parse_args(arguments)
-    found = which(Stores(), options.session, words=False)
-    report = found.store.repair(found.session.id, dry_run=options.dry_run)
+    conversation = which(Stores(), options.session, words=False)
+    report = conversation.store.repair(conversation.session.id, dry_run=options.dry_run)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0
     if not report.damage:
-        print(terminal.line(f"{named(found)}: not damaged ({amount(report.kept_messages, 'message')})."))
+        print(terminal.line(f"{named(conversation)}: not damaged ({amount(report.kept_messages, 'message')})."))
         return 0
     for item in report.damage:
         print(terminal.line(f"  {item.file} at byte {item.offset}, {item.length} bytes: {item.reason}"))
     would = "would be " if report.dry_run else ""
     kept = f"{amount(report.kept_messages, 'message')} {would}kept"
     quarantined = f"{report.quarantined_bytes} bytes {would}quarantined"
-    print(terminal.line(f"{named(found)}: {kept}, {quarantined}."))
+    print(terminal.line(f"{named(conversation)}: {kept}, {quarantined}."))
     if report.changed and was_conflict(report.damage):
         print("It contains both sides of the merge. Finish the merge: git add conversations && git commit")
     if report.changed and report.quarantine:

@@ -23,19 +23,19 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext rescue",
         description="Import the conversations that your AI tools are about to delete and, if you agree, raise the "
         "settings by which they delete them. Without a terminal to ask on, or with --json, the settings stay as they "
         "are unless you pass --yes. `cortext rescue --undo` restores those settings.",
         epilog="example:  cortext rescue --dry-run",
     )
-    made.add_argument("-y", "--yes", action="store_true", help="raise the settings without asking")
-    made.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
-    made.add_argument("--undo", action="store_true", help="restore the settings that were raised")
-    made.add_argument("--json", action="store_true", help="print the report as JSON; raise no setting without --yes")
-    return made
+    command.add_argument("-y", "--yes", action="store_true", help="raise the settings without asking")
+    command.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
+    command.add_argument("--undo", action="store_true", help="restore the settings that were raised")
+    command.add_argument("--json", action="store_true", help="print the report as JSON; raise no setting without --yes")
+    return command
 
 
 def run(arguments: list[str]) -> int:

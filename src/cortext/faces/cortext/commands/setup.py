@@ -91,8 +91,8 @@ def run_init(arguments: list[str]) -> int:
         missing = hooked.install_user_hooks(PROGRAM, dry_run=True)
         if missing and _agreed_to_user_hooks(hooked.name, hooked.title, hooked.user_hooks_file):
             hooked.install_user_hooks(PROGRAM)
-    for tool, found in zip(installers, detect_all(installers), strict=True):
-        if note := untested(tool, found):
+    for tool, version in zip(installers, detect_all(installers), strict=True):
+        if note := untested(tool, version):
             print(f"  note: {terminal.line(note)}")
     if installers and not mcp_sdk.is_installed():
         print("  no MCP server, through which the tools' models search and save conversations: it is an optional part.")

@@ -33,40 +33,40 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "m
 
 
 def parser() -> ArgumentParser:
-    """Return the parser of this command."""
-    made = ArgumentParser(
+    """Return the parser."""
+    command = ArgumentParser(
         prog="cortext show",
         description="Print a conversation, word for word.",
         epilog="example:  cortext show 014 --tail 10",
     )
-    made.add_argument("session", nargs="+", help=HELP)
-    made.add_argument("--tail", type=count_or_none, metavar="N", help="only the last N messages")
-    made.add_argument(
+    command.add_argument("session", nargs="+", help=HELP)
+    command.add_argument("--tail", type=count_or_none, metavar="N", help="only the last N messages")
+    command.add_argument(
         "--tools",
         action="store_true",
         help="include complete tool calls, results and summary, and thinking",
     )
-    made.add_argument(
+    command.add_argument(
         "--no-pager", action="store_true", help="print everything at once, even if it is longer than the screen"
     )
-    made.add_argument("--json", action="store_true", help="print the session and its messages as JSON")
-    return made
+    command.add_argument("--json", action="store_true", help="print the session and its messages as JSON")
+    return command
 
 
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
     stores = stores_for()
-    found = which(stores, " ".join(options.session))
-    session, store = found.session, found.store
+    conversation = which(stores, " ".join(options.session))
+    session, store = conversation.session, conversation.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
-    problem = problem_of(found)
+    problem = problem_of(conversation)
     if options.json:
         from cortext.services.library.export import json_chunks
 
         if problem is not None:
             output.note(f"Note: {problem.text}.")
-        sys.stdout.writelines(json_chunks(found, messages, unmasked=True))
+        sys.stdout.writelines(json_chunks(conversation, messages, unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
         pager.write(paint(terminal.line(session.title or session.id), "bold"))
@@ -74,14 +74,14 @@ def run(arguments: list[str]) -> int:
             session.id,
             session.type,
             session.shown_status,
-            placed([row_of(session, found.root, found.named_store.kind)])[0].place,
+            placed([row_of(session, conversation.root, conversation.named_store.kind)])[0].place,
             amount(session.message_count, "message"),
             f"last active {clock.ago(session.last_active)}",
         ]
         checked = first_turn_of(session.extra)
         order = order_of(session.extra)
         facts += [
-            _cost(found, stores) if options.tail is None else "",
+            _cost(conversation, stores) if options.tail is None else "",
             "★" if order.starred else "",
             "archived" if order.archived else "",
         ]
@@ -103,14 +103,14 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _cost(found: Found, stores: Stores) -> str:
+def _cost(conversation: Found, stores: Stores) -> str:
     """Return what the conversation cost, from its own messages; empty if it has no recorded tokens."""
     try:
         prices = stores.prices()
     except CortextError as error:  # a conversation can be read without prices
         return f"cost unknown: {error.message}"
-    messages = found.store.read(found.session.id)
-    cost = session_cost(stores.listing(), found.root, found.session, messages, prices)
+    messages = conversation.store.read(conversation.session.id)
+    cost = session_cost(stores.listing(), conversation.root, conversation.session, messages, prices)
     return cost.text if cost is not None else ""
 
 
