@@ -71,22 +71,22 @@ def title_of(name: str) -> str:
 def load(name: str) -> TranscriptSource:
     """Return the adapter of one tool. Raise UsageError if it is unknown, ConfigError if its adapter cannot be used."""
 
-    def adapter(found: Any) -> TranscriptSource:
-        made = found()
-        if not isinstance(made, TranscriptSource):
-            raise TypeError(f"not a TranscriptSource, it lacks {', '.join(_missing_members(made))}")
-        if made.name != name:
-            raise ValueError(f"it calls itself {made.name!r}")
-        return made
+    def create(cls: Any) -> TranscriptSource:
+        tool = cls()
+        if not isinstance(tool, TranscriptSource):
+            raise TypeError(f"not a TranscriptSource, it lacks {', '.join(_missing_members(tool))}")
+        if tool.name != name:
+            raise ValueError(f"it calls itself {tool.name!r}")
+        return tool
 
-    loaded: TranscriptSource = TOOLS.load(name, adapter)
-    return loaded
+    adapter: TranscriptSource = TOOLS.load(name, create)
+    return adapter
 
 
-def load_all(wanted: Iterable[str] | None = None) -> list[TranscriptSource]:
+def load_all(chosen: Iterable[str] | None = None) -> list[TranscriptSource]:
     """Return every adapter that can be used, or those of these names."""
     loaded = []
-    for name in names() if wanted is None else wanted:
+    for name in names() if chosen is None else chosen:
         try:
             loaded.append(load(name))
         except ConfigError as error:

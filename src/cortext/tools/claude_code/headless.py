@@ -60,9 +60,9 @@ class ClaudeAnswer(Reader):
                 yield Failure(word(record, "result"), status if isinstance(status, int) else 0)
                 return
             usage = record.get("usage")
-            asked = count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            sent = count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
             stop = {"max_tokens": "length", "refusal": "filtered"}.get(word(record, "stop_reason"), "end")
-            yield self._done(Usage(asked, count(usage, "output_tokens")), stop)
+            yield self._done(Usage(sent, count(usage, "output_tokens")), stop)
 
     def _streamed(self, event: Any, abandoned: bool) -> Iterator[Said]:
         kind = field(event, "type")

@@ -40,7 +40,6 @@ from cortext.tools.codex.records import (
     HEADER_SIZE,
     ITEM,
     KIND,
-    RESUME_MARKER,
     SKIPPED,
     SKIPPED_EVENTS,
     Item,
@@ -48,9 +47,10 @@ from cortext.tools.codex.records import (
     Items,
     Mark,
 )
+from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.lines import WITHOUT_CONTENT, as_utf8, derived_id, note, place
 
-_RESUME_MARKER = RESUME_MARKER.encode()
+_RESUMED = RESUMED.encode()
 _DEVELOPER = re.compile(rb'message"(?:,"(?:id|status|phase)":"[^"]*")*,"role":"(?:developer|system)"')
 _SUMMARY = re.compile(r"Another language model started to solve this problem.*?your own analysis:\n", re.DOTALL)
 _INFORMATIVE = ("compacted", "event thread_name_updated", "event thread_rolled_back")
@@ -133,7 +133,7 @@ class MessageBuilder:
         kind = event = b""
         if line.startswith(ITEM, start):
             inner = start + _ITEM_SIZE
-            if not line.startswith(b"m", inner) or not _DEVELOPER.match(line, inner) or _RESUME_MARKER in line:
+            if not line.startswith(b"m", inner) or not _DEVELOPER.match(line, inner) or _RESUMED in line:
                 return self._item(line, begin, number)
         elif line.startswith(EVENT, start):
             inner = start + _EVENT_SIZE
@@ -196,9 +196,9 @@ class MessageBuilder:
 
     def _other_record(self, event: str, kind: str, line: bytes, begin: int) -> Sequence[Message]:
         """Count a record that is not a message; use the few that say something about the conversation."""
-        known = kind in (records.EVENTS if event else records.BOOKKEEPING)
+        is_known = kind in (records.EVENTS if event else records.BOOKKEEPING)
         name = event + kind
-        note(self.counts.skipped if known else self.counts.unknown, name)
+        note(self.counts.skipped if is_known else self.counts.unknown, name)
         try:
             if name == "token_usage_record":
                 return self._add_usage(records.usages.decode(line).payload.usage)
@@ -257,11 +257,11 @@ class MessageBuilder:
             return self._add_to_answer(message, row)
         if role == SYSTEM and (skill := records.skill_in(content)):
             message.extra = {INSTRUCTIONS: f"skill {skill}"}
-        if item.role in ("developer", "system") and RESUME_MARKER not in content:
+        if item.role in ("developer", "system") and RESUMED not in content:
             self.about.notes += not self.aside
             note(self.counts.skipped, "developer message")
             return _NONE
-        if role == USER and RESUME_MARKER in content:
+        if role == USER and RESUMED in content:
             message.aside, message.extra = True, {"resume_block": True}
         elif item.type == "agent_message":
             message.aside, message.extra = True, {"author": item.author or ""}

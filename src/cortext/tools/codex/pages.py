@@ -108,11 +108,11 @@ def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
     """Return the pages of each thread in the order of their creation."""
     threads: dict[str, dict[str, Page]] = {}
     for page in pages:
-        known = threads.setdefault(page.thread, {})
+        by_page = threads.setdefault(page.thread, {})
         # A page may exist twice, archived and as a copy: Codex uses the later file. While it is being compressed or
         # unpacked there are two files of one name: the plain one counts.
-        if page.page not in known or _rank(known[page.page]) <= _rank(page):
-            known[page.page] = page
+        if page.page not in by_page or _rank(by_page[page.page]) <= _rank(page):
+            by_page[page.page] = page
     return {
         thread: sorted(found.values(), key=lambda page: (page.when, page.page)) for thread, found in threads.items()
     }

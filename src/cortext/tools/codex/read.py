@@ -51,10 +51,10 @@ class CodexReader(ToolPart[Codex]):
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
         """Yield every thread, archived ones too. A subagent has a thread of its own."""
-        wanted = None if project is None else {project, os.path.realpath(project)}
+        folders = None if project is None else {project, os.path.realpath(project)}
         for pages in by_thread(self.all_pages()).values():
             transcript = _transcript(pages)
-            if wanted is None or transcript.project in wanted:
+            if folders is None or transcript.project in folders:
                 yield transcript
 
     def all_pages(self) -> Iterator[Page]:
@@ -174,19 +174,19 @@ class CodexReading:
 
     def __iter__(self) -> Iterator[Message]:
         builder = self._builder
-        known: dict[str, list[Any]] = dict(self._since["pages"]) if self._since else {}
+        earlier: dict[str, list[Any]] = dict(self._since["pages"]) if self._since else {}
         ends: dict[str, list[Any]] = {}
         if self._missing:
             note(self.counts.damaged, "missing page", len(self._missing))
             self.counts.places += [f"page {page} is missing" for page in self._missing]
         for number, segment in enumerate(self._segments):
             page = segment.page
-            start = int(known[page.page][0]) if page.page in known else 0
-            if not segment.inherited and number and page.page not in known:
+            start = int(earlier[page.page][0]) if page.page in earlier else 0
+            if not segment.inherited and number and page.page not in earlier:
                 builder.next_parent = self._parent_of(segment)
             is_last = number == len(self._segments) - 1
             if segment.end is not None and start >= segment.end:
-                ends[page.page] = known[page.page]
+                ends[page.page] = earlier[page.page]
                 continue
             end = yield from _read_segment(builder, segment, start, is_final=not is_last)
             if path := _plain(page.path, Counts()):

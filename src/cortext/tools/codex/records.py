@@ -25,6 +25,7 @@ from cortext.model.message import (
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.shared import mark
+from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.lines import derived_id, note, value_of
 
 # How a line begins, as Codex writes it.
@@ -366,7 +367,6 @@ def image_in(record: dict[str, Any], rest: list[str]) -> str | None:
 
 # ── the content of an item ───────────────────────────────────────────────────────────────────────────
 
-RESUME_MARKER = "[RESUMED CONVERSATION]"
 _EXIT_CODE = re.compile(r"(?:Chunk ID: .*\n)?(?:Wall time: .*\n)?(?:Process exited with code|Exit code:) (-?\d+)")
 _PATH = re.compile(r'path="([^"]*)"')
 _UNIQUE_ID = 20  # characters; a shorter id may be a local model's counter, which repeats
@@ -425,7 +425,7 @@ class Items:
                 parts.append(Part(IMAGE, ref=ref, media_type=media, name=_image_name(contents, index)))
             elif content.text is None:
                 note(self.counts.unknown, f"content item {content.type or 'without text'}")
-            elif not is_users_own(content.text, kind) and RESUME_MARKER not in content.text:
+            elif not is_users_own(content.text, kind) and RESUMED not in content.text:
                 skill = skill_in(content.text)
                 if len(contents) == 1 and skill and not skill.startswith(_OWN_SKILLS):
                     return SYSTEM, content.text, None

@@ -216,19 +216,19 @@ class Conversation(MessageBuilder):
         tip = self._tip()
         self._chain = {}
         for name, raw in zip(names, raws, strict=True):
-            known = name in before
-            if known:
+            is_known = name in before
+            if is_known:
                 self._chain[name] = before.pop(name)
             elif _calling_record(name) in self._chain:
                 self._chain[name] = ""  # Gemini CLI repeats results beside their calls
                 note(self.counts.skipped, "repeated tool result")
                 continue
-            if not known or name in self._recent:
+            if not is_known or name in self._recent:
                 record = self._decoded(raw)
                 if record is not None and record.id:
                     self._tip_moved = True
                     self._add_rewritten(record, out)
-                    if not known and record.type == "user":
+                    if not is_known and record.type == "user":
                         self._stand_in(record, tip)
         self._removed = before
         self._tip_moved = True

@@ -68,7 +68,7 @@ class ToolCall(msgspec.Struct, gc=False):
     timestamp: str | None = None
 
 
-class Head(msgspec.Struct, gc=False):
+class Identity(msgspec.Struct, gc=False):
     """The id and type of a record: enough if the record was read before."""
 
     id: str = ""
@@ -116,7 +116,7 @@ class Document(msgspec.Struct, gc=False):
 
 record_decoder = msgspec.json.Decoder(Record)
 document_decoder = msgspec.json.Decoder(Document)
-head_decoder = msgspec.json.Decoder(Head)
+head_decoder = msgspec.json.Decoder(Identity)
 
 
 def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:

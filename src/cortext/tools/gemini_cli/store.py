@@ -54,39 +54,39 @@ class GeminiStore(ToolPart[GeminiCli]):
         """Return Gemini CLI's own registry: project folder to slug."""
         try:
             raw = durable.read_file(os.path.join(self.tool.folder, "projects.json"))
-            known = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
+            registry = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
-        return known.get("projects", {})
+        return registry.get("projects", {})
 
-    def project_of(self, slug: str, known: Mapping[str, str]) -> str:
+    def project_of(self, slug: str, registry: Mapping[str, str]) -> str:
         """Return the project of a slug, by its marker file or else the registry; older slugs are a hash of the path."""
         try:
             return durable.read_text(os.path.join(self.tool.chats_root, slug, ".project_root"))[:_HEAD].strip()
         except (OSError, UnicodeDecodeError):
             pass
-        return next((path for path, name in known.items() if slug in (name, project_hash(path))), "")
+        return next((path for path, name in registry.items() if slug in (name, project_hash(path))), "")
 
     def slug_for(self, project: str) -> str:
         """Return the slug of a project; claim one as Gemini CLI does if it has none yet.
 
         The marker file is enough: Gemini CLI finds it and adds it to its registry, which we never write.
         """
-        known = self.projects()
-        slug = known.get(project, "")
-        if slug and self.project_of(slug, known) in ("", project):
+        registry = self.projects()
+        slug = registry.get(project, "")
+        if slug and self.project_of(slug, registry) in ("", project):
             self._write_marker(slug, project)
             return slug
         for candidate in self._slugs():
             if self._marked_project(candidate) == project:
                 return candidate
         base = re.sub(r"-+", "-", re.sub(r"[^a-z0-9]", "-", os.path.basename(project).lower())).strip("-") or "project"
-        taken = set(known.values())
+        slugs = set(registry.values())
         number = 0
         while True:
             slug = f"{base}-{number}" if number else base
             number += 1
-            if slug not in taken and self._marked_project(slug) in ("", project):
+            if slug not in slugs and self._marked_project(slug) in ("", project):
                 self._write_marker(slug, project)
                 return slug
 
@@ -153,13 +153,13 @@ class GeminiStore(ToolPart[GeminiCli]):
 
     def _chats(self, project: str | None) -> Iterator[tuple[str, str]]:
         """Yield the `chats` folders, each with its project."""
-        known = self.projects()
-        wanted = os.path.realpath(project) if project is not None else None
+        registry = self.projects()
+        real = os.path.realpath(project) if project is not None else None
         # When Gemini CLI introduced short slugs it copied the older folders and left them in place: newer ones first.
         for slug in sorted(self._slugs(), key=lambda slug: len(slug) == _HASH_LENGTH):
-            owner = self.project_of(slug, known)
-            if wanted is None or owner in (wanted, project) or slug == project_hash(wanted):
-                yield os.path.join(self.tool.chats_root, slug, "chats"), owner or (wanted or "")
+            owner = self.project_of(slug, registry)
+            if real is None or owner in (real, project) or slug == project_hash(real):
+                yield os.path.join(self.tool.chats_root, slug, "chats"), owner or (real or "")
 
     def files(self, folder: str, short_id: str = "") -> Iterator[tuple[str, Head]]:
         """Yield the file of each session in a `chats` folder, or of those whose id begins with `short_id`."""
@@ -238,7 +238,7 @@ class GeminiStore(ToolPart[GeminiCli]):
             if os.path.dirname(slug_folder) == self.tool.chats_root:
                 project = self.project_of(os.path.basename(slug_folder), self.projects())
         if not project:
-            project = next((known for known in self.projects() if project_hash(known) == head.project_hash), "")
+            project = next((each for each in self.projects() if project_hash(each) == head.project_hash), "")
         return self.transcript(path, head, project)
 
     def watched(self) -> Watch:

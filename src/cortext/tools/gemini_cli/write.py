@@ -125,13 +125,13 @@ class GeminiWriter(FileWriter[GeminiCli]):
             self._verify(path, rendering)
         return Written.of(rendering.normal, key, path)
 
-    def _free_key(self, chats: str, wanted: str) -> str:
+    def _free_key(self, chats: str, preferred: str) -> str:
         """Return the wanted id if it is free and well-formed, else a new one.
 
         Its first eight characters must be unused, too: Gemini CLI deletes files by them.
         """
-        if _KEY.fullmatch(wanted) and not any(self.store.files(chats, wanted[:8])):
-            return wanted
+        if _KEY.fullmatch(preferred) and not any(self.store.files(chats, preferred[:8])):
+            return preferred
         while True:
             key = str(uuid.uuid4())
             if not any(self.store.files(chats, key[:8])):
@@ -225,9 +225,9 @@ class Rendering:
     def _add(self, number: int, turn: Turn) -> None:
         message = _storable(turn.message) if turn.message is not None else None
         mark = Mark(added=message is None)
-        wanted = message.id if message is not None else ""
+        preferred = message.id if message is not None else ""
         record: Json = {
-            "id": self._free_id(wanted or derived_id(turn.role, number, "".join(text.text for text in turn.texts))),
+            "id": self._free_id(preferred or derived_id(turn.role, number, "".join(text.text for text in turn.texts))),
             "timestamp": (message.timestamp if message is not None else "") or self._now,
             "type": "user" if turn.role == USER else "gemini",
         }
@@ -305,11 +305,11 @@ class Rendering:
             return {self._clean(key): self._clean_value(inner) for key, inner in value.items()}
         return [self._clean_value(inner) for inner in value] if isinstance(value, list) else value
 
-    def _free_id(self, wanted: str) -> str:
-        name, number = wanted, 1
+    def _free_id(self, preferred: str) -> str:
+        name, number = preferred, 1
         while name in self._ids:
             number += 1
-            name = f"{wanted}+{number}"
+            name = f"{preferred}+{number}"
         self._ids.add(name)
         return name
 

@@ -214,23 +214,23 @@ def children_of(path: str) -> Iterator[tuple[str, bytes]]:
 
 def images_in(transcript: Transcript, refs: AbstractSet[str]) -> dict[str, bytes]:
     """Return those of these images that are in a session of the database or in a copy of it."""
-    wanted = {position.record: position for position in positions(transcript.key, refs)}
-    if not wanted:
+    targets = {position.record: position for position in positions(transcript.key, refs)}
+    if not targets:
         return {}
     if is_database(transcript.path):
         with connection(transcript.path) as database:
-            rows = [row for name in wanted for row in database.execute(_PART, (name,))]
+            rows = [row for name in targets for row in database.execute(_PART, (name,))]
         parts = [(name, msgspec.json.decode(data)) for name, data in rows if data]
     else:
         whole = msgspec.json.decode(durable.read_file(transcript.path, _LARGEST_COPY))
         parts = [
             (part["id"], part)
             for part in values_of(whole, "id")
-            if isinstance(part["id"], str) and part["id"] in wanted
+            if isinstance(part["id"], str) and part["id"] in targets
         ]
     found: dict[str, bytes] = {}
     for name, part in parts:
-        position = wanted[name]
+        position = targets[name]
         if data := decoded(nth((str(each["url"]) for each in values_of(part, "url")), position.rest[0])):
             found[position.ref] = data
     return found

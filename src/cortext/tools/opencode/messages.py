@@ -97,7 +97,7 @@ class MessageBuilder:
         parts: list[Part] = []
         first_mark: Mark | None = None
         command: tuple[str, str] | None = None
-        told: list[str] = []
+        synthetic: list[str] = []
         has_block = is_note = False  # is_note: our note of an image, which the image itself follows
         for row, kind, part in self.records.parts(rows):
             if kind == TEXT:
@@ -112,7 +112,7 @@ class MessageBuilder:
                     note(self.counts.skipped, "added by cortext")
                 elif part.synthetic or part.ignored:
                     note(self.counts.skipped, "synthetic text" if part.synthetic else "ignored text")
-                    told += [part.text] if part.synthetic else []
+                    synthetic += [part.text] if part.synthetic else []
                 else:
                     first_mark = first_mark or mark
                     parts.append(Part(TEXT, part.text) if mark is None else _restored_part(part.text, mark))
@@ -121,8 +121,8 @@ class MessageBuilder:
                 note(self.counts.skipped, "added by cortext")
             elif kind == "file":
                 parts.append(_file(session, row, part))
-                if told and parts[-1].type == FILE:
-                    parts[-1].text = told.pop()  # the contents, as the model got them
+                if synthetic and parts[-1].type == FILE:
+                    parts[-1].text = synthetic.pop()  # the contents, as the model got them
             elif kind == "compaction":
                 note(self.counts.skipped, kind)
                 return []
@@ -132,7 +132,7 @@ class MessageBuilder:
                     parts.append(Part(TEXT, part.prompt))
             else:
                 self._count_other(kind)
-        self.about.notes += 0 if aside else len(told)
+        self.about.notes += 0 if aside else len(synthetic)
         if command is not None:
             parts.insert(0, Part(TEXT, f"/{command[0]} {command[1]}".rstrip()))
             if command[0].startswith("workspace") and not (aside or has_block or self.about.command):
@@ -249,8 +249,8 @@ class MessageBuilder:
             reply.result(identity, Part(kind, ref=ref, media_type=attachment.mime, name=name), "")
 
     def _count_other(self, kind: str) -> None:
-        known = kind in ("compaction", "subtask")
-        note(self.counts.skipped if known else self.counts.unknown, kind or "part without type")
+        is_known = kind in ("compaction", "subtask")
+        note(self.counts.skipped if is_known else self.counts.unknown, kind or "part without type")
 
 
 _LONGEST_URL = 8192

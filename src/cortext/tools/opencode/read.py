@@ -78,7 +78,7 @@ class OpenCodeReader(ToolPart[OpenCode]):
 
         A damaged database is listed as one transcript, so that reading it reports the damage.
         """
-        taken: set[str] = set()
+        keys: set[str] = set()
         for path in self.tool.folders.databases:
             try:
                 found = self._listed(path, project)
@@ -86,18 +86,18 @@ class OpenCodeReader(ToolPart[OpenCode]):
                 is_default = path == self.tool.folders.database
                 key = DAMAGED_DATABASE if is_default else f"{DAMAGED_DATABASE}-{os.path.basename(path)}"
                 found = [Transcript(tool=self.tool.name, key=key, path=path)]
-            yield from (transcript for transcript in found if transcript.key not in taken)
-            taken.update(transcript.key for transcript in found)
+            yield from (transcript for transcript in found if transcript.key not in keys)
+            keys.update(transcript.key for transcript in found)
 
     def _listed(self, path: str, project: str | None = None, key: str = "") -> list[Transcript]:
         """Return the sessions of a database, of both versions; those of OpenCode 2 are out of date in older tables."""
         folders = None if project is None else {project, os.path.realpath(project)}
         new = [found for found in self.version2.listed(path) if key in ("", found.key)]
-        taken = {found.key for found in new}
+        keys = {found.key for found in new}
         old = transcripts(path, tool=self.tool.name, project=project, key=key)
         return [
             *(found for found in new if folders is None or found.project in folders),
-            *(found for found in old if found.key not in taken),
+            *(found for found in old if found.key not in keys),
         ]
 
     def is_version2(self, transcript: Transcript) -> bool:
@@ -113,9 +113,9 @@ class OpenCodeReader(ToolPart[OpenCode]):
             yield from stray_messages(path, strays(path))
         others = renamed(os.path.join(self.tool.folders.data, "opencode.db"), self.tool.folders.databases)
         yield from unlisted(others, listed, self.tool.title)
-        known = {key for path in self.tool.folders.databases for key in keys_in(path)}
+        keys = {key for path in self.tool.folders.databases for key in keys_in(path)}
         for path in files_below(os.path.join(self.tool.folders.data, "storage", "session"), _PIECES):
-            if os.path.basename(path).removesuffix(".json") not in known and not is_empty(path):
+            if os.path.basename(path).removesuffix(".json") not in keys and not is_empty(path):
                 yield Leftover(path, "OpenCode has not moved this session into its database, which is what is read")
 
     def transcript_at(self, path: str) -> Transcript | None:

@@ -184,7 +184,7 @@ class Version2Reading(RowReading):
         # A reply that is still being written gets another id, because it will be different when it is finished.
         unfinished = not failed and field(data, "time", "completed") is None
         usage = field(data, "tokens")
-        made = self._builder.messages(
+        messages = self._builder.messages(
             parts,
             role=ASSISTANT,
             model=model,
@@ -194,11 +194,11 @@ class Version2Reading(RowReading):
         )
         for result in results:
             identity = f"{fields['identity']}/{result.call_id}"
-            made += self._builder.messages([result], role=ASSISTANT, **{**fields, "identity": identity})
+            messages += self._builder.messages([result], role=ASSISTANT, **{**fields, "identity": identity})
         if unfinished:
-            for message in made:
+            for message in messages:
                 message.id = f"{message.id}.unfinished"
-        return made
+        return messages
 
     def _part(self, item: Any, reference: str) -> Iterator[Part]:
         kind = word(item, "type")
@@ -215,8 +215,8 @@ class Version2Reading(RowReading):
                 return
             is_error = word(state, "status") == "error"
             output, images = output_of(field(state, "content") or field(state, "output"), reference)
-            told = word(state, "error", "message") or word(state, "error")
-            output = "\n".join(text for text in (output, told if is_error else "") if text)
+            reason = word(state, "error", "message") or word(state, "error")
+            output = "\n".join(text for text in (output, reason if is_error else "") if text)
             yield Part(TOOL_RESULT, call_id=call, name=name, output=output, is_error=is_error)
             yield from images
         else:

@@ -207,8 +207,8 @@ class PiReading(TreeReading[Record]):
         return []
 
     def _bookkeeping(self, record: Record) -> None:
-        known = record.type in BOOKKEEPING or record.type in (SESSION, TITLE, COMPACTION)
-        note(self.counts.skipped if known else self.counts.unknown, record.type or "without type")
+        is_known = record.type in BOOKKEEPING or record.type in (SESSION, TITLE, COMPACTION)
+        note(self.counts.skipped if is_known else self.counts.unknown, record.type or "without type")
         if record.type == SESSION:
             self.about.project = self.about.project or record.cwd or ""
             self.about.created_at = self.about.created_at or moment(record.timestamp)

@@ -49,11 +49,11 @@ class PiSettings(ToolPart[Pi]):
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Report a project that Pi does not trust: then it loads neither the commands nor the extension."""
-        known = read_object(os.path.join(self.tool.agent, "trust.json"))
+        rules = read_object(os.path.join(self.tool.agent, "trust.json"))
         folder = os.path.realpath(project)
-        while folder not in known and os.path.dirname(folder) != folder:
+        while folder not in rules and os.path.dirname(folder) != folder:
             folder = os.path.dirname(folder)
-        trusted = known.get(folder, self.tool.user_settings.get("defaultProjectTrust") == "always")
+        trusted = rules.get(folder, self.tool.user_settings.get("defaultProjectTrust") == "always")
         return [] if trusted is True else [("it does not trust this folder yet", "run /trust in pi")]
 
 

@@ -56,7 +56,7 @@ class MessageBuilder:
 
         The first gets the record's id, and what was measured for the whole record (`usage`, `tokens`).
         """
-        made: list[Message] = []
+        messages: list[Message] = []
         for is_result, group in groupby(parts, lambda part: part.type == TOOL_RESULT):
             found = list(group)
             for part in found:
@@ -65,14 +65,14 @@ class MessageBuilder:
             message = Message(
                 role=TOOL if is_result else role,
                 content=joined_text(found),
-                id=f"{identity}/{len(made)}" if made else identity,
+                id=f"{identity}/{len(messages)}" if messages else identity,
                 parts=None if is_plain else found,
                 **fields,
             )
-            made.append(message)
+            messages.append(message)
             for name in ("usage", "tokens", "parent"):
                 fields.pop(name, None)
-        return made
+        return messages
 
     def _note_tool(self, part: Part) -> None:
         if part.type == TOOL_CALL:

@@ -32,12 +32,12 @@ def positions(key: str, refs: AbstractSet[str]) -> list[Position]:
 
 def in_lines(transcript: Transcript, refs: AbstractSet[str], pick: Pick) -> dict[str, bytes]:
     """Return the images of a transcript of JSON Lines; only the lines of the wanted records are decoded."""
-    wanted = positions(transcript.key, refs)
+    targets = positions(transcript.key, refs)
     found: dict[str, bytes] = {}
-    if not wanted:
+    if not targets:
         return found
     for line in ForeignLines(transcript.path, 0, Counts()):
-        for position in wanted:
+        for position in targets:
             if position.ref not in found and f'"{position.record}"'.encode() in line:
                 for record in _objects(line):
                     if data := decoded(pick(record, position.rest) if position.record in _ids(record) else None):
