@@ -145,7 +145,7 @@ def test_tools_that_are_not_here_are_named_on_one_line(home: Path) -> None:
     (home / ".factory/sessions/x").mkdir(parents=True)
     (home / ".factory/sessions/x/a.jsonl").write_text('{"type": "session_start", "id": "a", "cwd": "/work"}\n')
     lines = cortext("tools", env={"PATH": "/nowhere"}).out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["droid", "Not", "Resumed"]
+    assert [line.split()[0] for line in lines[1:]] == ["droid", "Not", "Tested"]
     assert lines[1].split() == ["droid", "Droid", "not", "installed", "with", "samples", "1", "read", "-"]
     assert "claude, gemini" in lines[2] and "amp" in lines[2] and "droid" not in lines[2]
     listed = cortext("tools", "--json", env={"PATH": "/nowhere"}).json
