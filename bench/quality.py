@@ -21,9 +21,9 @@ import numpy as np
 from bench.common import at_home, parser_of, print_table, work_folder
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
-from cortext.index.query import Query
 from cortext.model import tokens
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.services.library.search import Search
 from cortext.services.projects.workspaces import remember_workspace

@@ -34,11 +34,11 @@ from bench.common import (
     spread,
     work_folder,
 )
-from cortext.index.query import Query
 from cortext.index.search import clusters
 from cortext.index.search.meaning import Meaning, _Making
 from cortext.index.search.state import State
 from cortext.index.search.vectors import owner
+from cortext.model.query import Query
 from cortext.services.library.search import Search
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.wiring.stores import Stores

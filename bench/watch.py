@@ -21,9 +21,9 @@ from bench.common import (
     texts,
     work_folder,
 )
-from cortext.index.query import Query
 from cortext.index.refresh import StoreSource
 from cortext.index.sessions import SessionIndex
+from cortext.model.query import Query
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 

@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple, TypedDict, Unpack
 
 from cortext.errors import NotFound, UsageError
 from cortext.model.message import Message
+from cortext.model.query import Query, check_filters
 from cortext.model.session import Session
 from cortext.safety.addresses import is_address
-from cortext.services.library.listing import Row, order_filter
+from cortext.services.library.listing import Row
 from cortext.services.library.resolve import Resolver
-from cortext.services.library.search import Match, Query, check_filters
-from cortext.services.library.search_times import timestamps
+from cortext.services.library.search import Match
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
 from cortext.services.resume.moved import place_of
@@ -98,19 +98,11 @@ class Library:
     def list(self, *, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
         """The sessions that the filters allow, the most recently used first. A limit of 0 means all of them."""
         check_filters(_texts(filters), known=Filters.__annotations__)
-        times = timestamps(filters.get("after", ""), filters.get("before", ""))
         self._listing.refresh()
-        rows = self._listing.rows(
-            kind=filters.get("type"),
-            status=filters.get("status"),
-            tool=filters.get("tool"),
-            agent=filters.get("agent"),
-            roots=self._roots(filters.get("workspace", "")),
-            after=times["after"],
-            before=times["before"],
-            limit=limit,
-            tags=order_filter(filters.get("tag", ""), "")["tags"],
-        )
+        workspace = filters.get("workspace", "")
+        if workspace and not self._listing.roots(workspace):
+            raise NotFound(f"unknown workspace {workspace!r}", hint="give its name or its folder")
+        rows = self._listing.rows(Query(filters=_texts(filters), limit=limit))
         return [self._found(row).session for row in rows]
 
     def search(
@@ -148,14 +140,6 @@ class Library:
         place.count_newest(packet.receipt, history)
         packet.receipt.price = self._stores.carrying(self._listing).sentence(found.session, packet.receipt.tokens)
         return ResumePacket(packet.text(), packet.receipt, notes)
-
-    def _roots(self, workspace: str) -> builtins.list[str] | None:
-        if not workspace:
-            return None
-        roots = self._listing.roots(workspace)
-        if not roots:
-            raise NotFound(f"unknown workspace {workspace!r}", hint="give its name or its folder")
-        return roots
 
     def _found(self, row: Row) -> Found:
         found = self._listing.found(row)

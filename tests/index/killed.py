@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from cortext.index.query import Query
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
 from tests.index.world import World
@@ -27,7 +27,7 @@ WORDS = [*_COMMON, *(f"{first}{second}" for first in _COMMON for second in _COMM
 UPDATE = "from cortext.wiring.stores import Stores; Stores().search().refresh(patient=True)"
 READER = """
 import sys, time
-from cortext.index.query import Query
+from cortext.model.query import Query
 from cortext.wiring.stores import Stores
 search = Stores().search()
 asked = 0

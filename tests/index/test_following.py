@@ -11,9 +11,9 @@ from unittest import mock
 
 import pytest
 
-from cortext.index.query import Query
 from cortext.index.search import engine, keyword_writer, rank, reading, update
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Change, Session
 from tests.index import killed
 from tests.index.world import World, answers
@@ -220,7 +220,7 @@ def test_a_damaged_session_is_found_by_its_readable_messages(world: World) -> No
 
 def test_a_new_process_finds_the_session(world: World) -> None:
     code = (
-        "from cortext.index.query import Query; from cortext.wiring.stores import Stores; "
+        "from cortext.model.query import Query; from cortext.wiring.stores import Stores; "
         "print(Stores().search().search(Query('heron')).hits[0].session.id)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)

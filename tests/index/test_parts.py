@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from cortext.embedding import build
 from cortext.errors import ConfigError, ModelUnreachable
 from cortext.index.database import connect
-from cortext.index.query import Query
 from cortext.index.search import clusters, meaning
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
@@ -32,13 +31,14 @@ from cortext.index.search.fuse import Place, fused
 from cortext.index.search.keywords import Keywords
 from cortext.index.search.manyterms import ManyTerms
 from cortext.index.search.models import Models
-from cortext.index.search.query import moment, parse
+from cortext.index.search.query import parse
 from cortext.index.search.reading import only_grew
 from cortext.index.search.state import State
 from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.vocabulary import GAP, Vocabulary
 from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import camel_pieces, clean, words_of
+from cortext.model.query import Query, moment
 from cortext.services.library.snippets import WIDTH, snippet
 from tests.index.world import World
 

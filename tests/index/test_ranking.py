@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cortext.index.query import Query
 from cortext.index.search import rank, trees
 from cortext.index.search.arrays import np
 from cortext.index.search.asked import asked
@@ -20,6 +19,7 @@ from cortext.index.search.named_time import named_time
 from cortext.index.search.query import parse
 from cortext.index.search.state import State
 from cortext.model.message import Message, Part
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.services.library.search import note_of
 from cortext.services.text.decisions import decided_share, topic_words

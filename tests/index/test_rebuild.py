@@ -19,10 +19,10 @@ from unittest import mock
 import pytest
 
 from cortext.errors import WriteFailed
-from cortext.index.query import Query
 from cortext.index.search import clusters, generation, keyword_writer, meaning, state, update
 from cortext.index.search.keyword_writer import KeywordWriter
 from cortext.io import durable
+from cortext.model.query import Query
 from tests.index.world import World, answers
 
 ROOT = Path(__file__).parents[2]

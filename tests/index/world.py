@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cortext.index.query import Query
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.services.library.search import Search, SessionHit
 from cortext.services.projects.workspaces import remember_workspace

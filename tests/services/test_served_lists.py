@@ -11,6 +11,7 @@ import pytest
 from cortext.errors import StoreUnreachable
 from cortext.index.sessions import Row
 from cortext.model.message import ASSISTANT, Message
+from cortext.model.query import Query
 from cortext.model.session import Origin, Session
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Ledger
@@ -59,12 +60,13 @@ def test_interrupted_sessions_of_a_server_are_filtered_like_all_others(tmp_path:
     )  # fmt: skip
     listing = _listing(tmp_path, Server(*rows))
     for wanted, expected in (
-        ({"tags": ["billing"], "projects": [""]}, {"tagged"}),
-        ({"starred": True}, {"starred"}),
-        ({"archived": True}, {"archived"}),
-        ({"archived": False, "projects": ["/pond"]}, {"elsewhere"}),
+        ({"tag": "billing"}, {"tagged", "elsewhere"}),
+        ({"is": "starred"}, {"starred"}),
+        ({"is": "archived"}, {"archived"}),
+        ({"is": "unarchived", "project": "/pond"}, {"elsewhere"}),
     ):
-        assert {row.id for row in listing.rows(status="interrupted", **wanted)} == expected, wanted
+        found = listing.rows(Query(filters={"status": "interrupted", **wanted}))
+        assert {row.id for row in found} == expected, wanted
 
 
 @pytest.mark.req("COST-01")
@@ -75,8 +77,8 @@ def test_costs_without_a_server_that_is_down_keep_what_is_known_of_it(tmp_path: 
     listing = _listing(tmp_path, server)
     with pytest.raises(StoreUnreachable):
         Ledger(listing, Prices())
-    listing.partial = True
-    assert list(Ledger(listing, Prices()).calls()) == [] and listing.is_missing(ROOT)
+    listing = listing.reachable()
+    assert list(Ledger(listing, Prices()).calls()) == [] and listing.is_away(ROOT)
     server.is_down = False
     server.read = None  # type: ignore[assignment, method-assign]
     assert len(list(Ledger(_listing(tmp_path, server), Prices()).calls())) == 2, "not read again"
@@ -121,6 +123,9 @@ def test_a_server_is_asked_for_each_of_several_values(tmp_path: Path) -> None:
         )
     ]
     listing = Listing(str(tmp_path), [], {}, [ServerSource(ROOT, "home", Equal(*made))])  # type: ignore[arg-type]
-    found = [row.id for row in listing.rows(tool="claude,codex", kind="plan,debug")]
+    found = [row.id for row in listing.rows(Query(filters={"tool": "claude,codex", "type": "plan,debug"}))]
     assert found == ["codex-plan", "codex-debug", "claude-plan"]
-    assert [row.id for row in listing.rows(tool="claude, codex", limit=2)] == ["claude-learn", "codex-plan"]
+    assert [row.id for row in listing.rows(Query(filters={"tool": "claude, codex"}, limit=2))] == [
+        "claude-learn",
+        "codex-plan",
+    ]

@@ -19,6 +19,7 @@ from cortext.faces.terminal.output import note, report_missing
 from cortext.faces.terminal.progress import Progress
 from cortext.io import durable
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.services.library.damage import damage_note
@@ -98,8 +99,8 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
             hint="name a new folder",
         )
     listing = fresh_listing(stores)
-    listing.partial = True
-    rows = listing.rows(asking=False)
+    listing = listing.reachable()
+    rows = listing.rows(Query(own_commands=False))
     redaction = Redaction(options.redact, {*listing.sources, *(row.project for row in rows)})
 
     damaged: dict[str, str] = {}
@@ -118,7 +119,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
         note(f"Note: {name}: {problem}.")
     for name, why in left_out.items():
         print(terminal.line(f"left out {name}: {why}"), file=sys.stderr)
-    return report_missing(listing.missing) or (3 if left_out else 0)
+    return report_missing(listing.away) or (3 if left_out else 0)
 
 
 def _write_site(

@@ -24,6 +24,7 @@ from cortext.agents.talk.context import CLEAR, View, marker
 from cortext.agents.talk.sessions import activate, begin, clean, complete, fork
 from cortext.model import clock
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.store.files.spawn import SpawnStore
 from cortext.wiring.stores import Stores
@@ -71,7 +72,7 @@ def work(name: str, seconds: float) -> dict[str, object]:
             store.append(SHARED, Message(role="user", content=text))
             acknowledged.setdefault(SHARED, []).append(text)
         elif action == "list":
-            rows = sessions.fresh_listing(stores).rows(order="created_at")
+            rows = sessions.fresh_listing(stores).rows(Query(order="created_at"))
             assert any(row.id == SHARED for row in rows), "the shared session is missing from a list"
             known = {row.id for row in rows}
             assert set(own_sessions) <= known, f"not in the list: {set(own_sessions) - known}"

@@ -21,6 +21,7 @@ from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
+from cortext.model.query import Query
 from cortext.model.session import Change
 from cortext.model.status import shown
 from cortext.safety.framing import field
@@ -94,9 +95,8 @@ class Commands:
     def _ids(self, name: str, beginning: str) -> list[Choice]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
-        listing = self._sessions.listing()
-        with listing.partly():
-            rows = self._sessions.rows(NEWEST) if name == "delete" else listing.rows(limit=NEWEST)
+        listing, newest = self._sessions.listing().reachable(), Query(limit=NEWEST)
+        rows = self._sessions.rows(newest, listing=listing) if name == "delete" else listing.rows(newest)
         matching = [row for row in rows if row.id.startswith(beginning.lower())]
         return [Choice(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
@@ -134,16 +134,12 @@ class Commands:
         """`/sessions [all|shared|starred|archived|#TAG]`, or several of these."""
         wanted = rest.lower().split()
         everything = "all" in wanted
-        with self._sessions.listing().partly() as missing:
-            rows = self._sessions.rows(
-                0 if everything else SHOWN + 1,
-                chat=chat,
-                tags=[tag_name(word) for word in wanted if word not in ("all", "shared", "starred", "archived")],
-                starred=True if "starred" in wanted else None,
-                archived="archived" in wanted,
-                shared="shared" in wanted,
-            )
-            gone = incomplete_line(error.message for error in missing.values())
+        listing = self._sessions.listing().reachable()
+        flags = [*(["starred"] if "starred" in wanted else []), "archived" if "archived" in wanted else "unarchived"]
+        tags = [tag_name(word) for word in wanted if word not in ("all", "shared", "starred", "archived")]
+        query = Query(filters={"tag": ",".join(tags), "is": ",".join(flags)}, limit=0 if everything else SHOWN + 1)
+        rows = self._sessions.rows(query, chat=chat, shared="shared" in wanted, listing=listing)
+        gone = incomplete_line(error.message for error in listing.away.values())
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows and gone:
             return Answer("No other session matches.", above=gone)
@@ -213,14 +209,12 @@ class Commands:
         """`/search WORDS`."""
         if not rest:
             return Answer("No search words were given. Use /search WORDS")
-        from cortext.services.library.search import Query, note_of
+        from cortext.services.library.search import note_of
 
         hits = []
-        search = self._assistant.search()
-        with search.listing.partly() as missing:
-            known = self._assistant.knows(chat)
-            answer = search.search(Query(rest, limit=8, per_session=1, among=known))
-            gone = answer._replace(away=missing).incomplete
+        search = self._assistant.search().reachable()
+        answer = search.search(Query(rest, limit=8, per_session=1, among=self._assistant.knows(chat)))
+        gone = answer.incomplete
         for found in answer.hits:
             row = found.session
             match = found.matches[0] if found.matches else None

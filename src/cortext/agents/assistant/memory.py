@@ -16,9 +16,9 @@ import msgspec
 
 from cortext.agents.llm.base import Call, ToolSpec
 from cortext.errors import CortextError, NotFound, UsageError, memory_not_found
-from cortext.index.query import Query
 from cortext.model import clock, tokens
 from cortext.model.message import TOOL_RESULT, Part
+from cortext.model.query import Query
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import find
 from cortext.store.assistant import FACT, INSTRUCTION, KINDS, PREFERENCE, Fact, Facts

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from cortext.errors import NotFound, SessionExists, SessionNotFound
 from cortext.model import ids
 from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.query import Query
 from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services.library import last_list
@@ -185,29 +186,26 @@ class ChatSessions:
 
     def rows(
         self,
-        limit: int = SHOWN,
+        query: Query,
         *,
         chat: str = COMMAND_LINE,
-        tags: Sequence[str] = (),
-        starred: bool | None = None,
-        archived: bool | None = None,
         shared: bool = False,
+        listing: Listing | None = None,
     ) -> list[Row]:
         """Return the sessions of the assistant, most recently active first, or those that others share with the user.
 
-        Those that the chat may not know are left out. The rest is as in `Listing.cells`. If the server does not answer,
-        and a partial list is wanted, these are the sessions in files, of every tool.
+        Those that the chat may not know are left out. If the listing does without a server that does not answer, these
+        are then the sessions in files, of every tool.
         """
-        listing = self.listing()
+        listing = listing if listing is not None else self.listing()
         servers = listing.servers.values()
         roots = [each.root for each in servers if isinstance(each.store, ReadsShared)] if shared else [self.root]
-        most = 0 if ids.chat_of(chat) else limit  # only here it is known which ones a messenger's chat may know
-        rows = listing.rows(roots=roots, limit=most, tags=tags, starred=starred, archived=archived)
-        if any(map(listing.is_missing, roots)):
-            files = [*listing.sources]
-            rows = listing.rows(roots=files, limit=most, tags=tags, starred=starred, archived=archived)
+        most = 0 if ids.chat_of(chat) else query.limit  # only here it is known which ones a messenger's chat may know
+        rows = listing.rows(replace(query, roots=roots, limit=most))
+        if any(map(listing.is_away, roots)):
+            rows = listing.rows(replace(query, roots=[*listing.sources], limit=most))
         rows = [row for row in rows if self.knows(chat, row.root, row.id)]
-        return rows[:limit] if limit else rows
+        return rows[: query.limit] if query.limit else rows
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""

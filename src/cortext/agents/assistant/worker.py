@@ -38,7 +38,7 @@ Progress = Callable[[str, int, int], None]  # what is being done, the number don
 class Listing(Protocol):
     """What a worker needs of the listing of sessions."""
 
-    def refresh(self) -> None:
+    def refresh(self) -> object:
         """Bring the listing up to date."""
 
 

@@ -15,6 +15,7 @@ from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.services.library import last_list
@@ -31,13 +32,14 @@ HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 def list_sessions(stores: Stores, options: Namespace) -> int:
     """Print the table of sessions, newest first."""
     listing = fresh_listing(stores)
+    archived = "" if options.archived is None else "archived" if options.archived else "unarchived"
+    filters = {"agent": options.agent or "", "status": options.status or "", "is": archived}
+    query = Query(filters=filters, order="created_at")
     if options.json:
-        rows = listing.rows(agent=options.agent, status=options.status, archived=options.archived, order="created_at")
+        rows = listing.rows(query)
         print_json([session_json(row) for row in rows])
         return 0
-    found = listing.cells(
-        (*SHOWN, "root"), agent=options.agent, status=options.status, archived=options.archived, order="created_at"
-    )
+    found = listing.cells((*SHOWN, "root"), query)
     if found:
         print(session_table([cells[:-1] for cells in found]))
         last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
@@ -51,8 +53,7 @@ def list_sessions(stores: Stores, options: Namespace) -> int:
 def fresh_listing(stores: Stores) -> Listing:
     """Return the listing of aur's sessions, up to date."""
     listing = stores.listing(SPAWN)
-    listing.refresh()
-    if listing.scan_due:
+    if listing.refresh():
         listing.refresh_all()  # cheap: one store with one file for each session
     return listing
 
@@ -95,7 +96,7 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
 
     if found := with_exact_id([stores.spawn_store()], wanted):
         return found[0].session.id
-    rows = fresh_listing(stores).rows(order="created_at")
+    rows = fresh_listing(stores).rows(Query(order="created_at"))
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id

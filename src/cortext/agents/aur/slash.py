@@ -16,11 +16,11 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.pager import page
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
-from cortext.index.query import Query
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, USER, Message, marks_of, thread
+from cortext.model.query import Query
 from cortext.model.session import Change
 from cortext.safety import terminal
 

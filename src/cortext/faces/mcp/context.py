@@ -41,15 +41,13 @@ class Context:
         self.stores = Stores(self._folder, only_reads=only_reads)
         locations = [(location.kind, location.root, location.exists) for location in self.stores.locations()]
         if locations != self._locations:
-            self.listing = self.stores.listing()
-            self.listing.partial = True
+            self.listing = self.stores.listing().reachable()
             self._search = None
             self._locations = locations
         self._updated, self.problem = None, ""
         for listing in self._listings():
-            listing.missing.clear()
-        self.listing.refresh()
-        self._finish_later(self.listing.scan_due)
+            listing.ask_again()
+        self._finish_later(self.listing.refresh())
 
     def _finish_later(self, due: bool) -> None:
         """Leave slow work to a background process, but not too often."""
@@ -63,7 +61,7 @@ class Context:
     @property
     def missing(self) -> list[str]:
         """Why sessions are missing in the answer to this call: the servers that did not answer."""
-        found = [error.message for listing in self._listings() for error in listing.missing.values()]
+        found = [error.message for listing in self._listings() for error in listing.away.values()]
         return list(dict.fromkeys(found))
 
     def incomplete(self, damaged: int | None) -> str:
@@ -86,8 +84,7 @@ class Context:
     def search(self) -> Search:
         """Return the search, up to date."""
         if self._search is None:
-            self._search = self.stores.search()
-            self._search.listing.partial = True
+            self._search = self.stores.search().reachable()
         self._updated = self._search.refresh()
         self._finish_later(self._updated.has_more)
         return self._search

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from cortext.errors import UsageError
-from cortext.services.library.search import check_filters
+from cortext.model.query import check_filters
 
 _RANGE = re.compile(r"\s*(?:\.\.+|…|\bto\b|\buntil\b|/|,|–|—)\s*", re.IGNORECASE)
 _LAST = re.compile(r"(?:the )?(?:last|past|previous)\s+(?:(\d{1,4})\s+)?(hour|day|week|month|year)s?", re.IGNORECASE)

@@ -27,9 +27,10 @@ from cortext.faces.mcp.origins import touched_file, why_line
 from cortext.faces.mcp.pages import Page, ToolAnswer, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
-from cortext.services.library.listing import Row, order_filter, placed
+from cortext.model.query import Query, check_filters
+from cortext.services.library.listing import Row, placed
 from cortext.services.library.recall import without_secrets
-from cortext.services.library.search import Answer, Query, check_filters, lacking
+from cortext.services.library.search import Answer, lacking
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 QUOTED = 30  # tokens of a quoted query that the frame has room for
@@ -171,18 +172,10 @@ def list_sessions(context: Context, given: calls.ListSessions) -> ToolAnswer:
     status = given.status.lower()
     if status and status not in STATUSES:
         raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
-    kind, tool = given.type or None, given.tool or None
-    projects = context.listing.projects_of(given.project) if given.project else None
-    rows = context.listing.rows(
-        kind=kind,
-        status=status or None,
-        tool=tool,
-        asking=False,
-        projects=projects,
-        tags=order_filter(given.tag, "")["tags"],
-        starred=True if given.starred else None,
-        archived=given.archived,
-    )
+    words = [*(["starred"] if given.starred else []), "archived" if given.archived else "unarchived"]
+    named = {"type": given.type, "tool": given.tool, "project": given.project, "tag": given.tag}
+    filters = {**named, "status": status, "is": ",".join(words)}
+    rows = context.listing.rows(Query(filters=filters, own_commands=False))
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.cursor)

@@ -16,7 +16,8 @@ from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_orde
 from cortext.index.search.generation import Generation
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
-from cortext.index.search.query import ParsedQuery, moment
+from cortext.index.search.query import ParsedQuery
+from cortext.model.query import moment
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model

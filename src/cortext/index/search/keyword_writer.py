@@ -9,10 +9,10 @@ import msgspec
 import tantivy
 
 from cortext.index.search.keywords import NAME_PLACE, PRIVATE, Keywords, place_of
-from cortext.index.search.query import number
 from cortext.index.search.vocabulary import Vocabulary
 from cortext.index.search.words import clean, without_signs
 from cortext.model.message import Message
+from cortext.model.query import number
 
 Fields = dict[str, int | str | list[str]]
 

@@ -6,24 +6,19 @@ No query is an error: what is not valid syntax is treated as a word.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 
 from cortext.index.search.asked import asked
 from cortext.index.search.named_time import EVER, Released
 from cortext.index.search.words import STOP, WORD, function_words
-from cortext.model import clock
+from cortext.model.query import FILTERS, is_valid, written
 
-FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "project", "tag", "is", "after", "before")
-IS = ("starred", "unstarred", "archived", "unarchived")  # what `is:` accepts
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
 
 # A sign counts only directly before a word: `--amend` excludes nothing.
 _PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
-_RELATIVE = re.compile(r"(\d{1,4})([hdwmy])")
-_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0, "y": 365.0}
 
 
 class Word:
@@ -94,7 +89,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     pieces: list[_Piece] = []
     for sign, name, quoted, bare in _PIECE.findall(text[:LONGEST]):
         value = bare or quoted
-        if name in FILTERS and not sign and value and _is_valid_filter(name, value):
+        if name in FILTERS and not sign and value and is_valid(name, value):
             found[name] = value
         else:
             pieces.append((sign, name, quoted, bare))
@@ -111,7 +106,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
     calendar = frozenset(WORD.findall(wanted.calendar.lower()))
     if wanted.when is not None and not found and _is_only_time(significant, calendar):
         span = zip(("after", "before"), wanted.when, strict=True)  # "what did we do yesterday": all of that time
-        found = {name: _written(at, ".000Z") for name, at in span if at not in EVER}
+        found = {name: written(at, ".000Z") for name, at in span if at not in EVER}
         words, significant = [], []
     if not any(not word.excluded for word in significant):
         significant = words
@@ -170,58 +165,3 @@ def _is_only_time(words: Iterable[Word], calendar: Collection[str]) -> bool:
     left = [piece for word in words if not word.phrase for piece in WORD.findall(word.text.lower())]
     named = not left or any(piece.isalpha() for piece in left)
     return named and all(piece in calendar for piece in left) and not any(word.phrase or word.must for word in words)
-
-
-def _is_valid_filter(name: str, value: str) -> bool:
-    if name == "project":
-        return value.startswith(("/", "~", "."))  # else it is rather a word of the text
-    if name == "is":
-        return all(word in IS for word in value.lower().split(","))
-    return name not in ("after", "before") or moment(value) > 0
-
-
-def moment(text: str, *, end: bool = False) -> int:
-    """Return a date or time as a sortable number (20261115093000), or -1 if it is not one.
-
-    Accepts a year, a month, a day, a full timestamp, `today`, `yesterday`, or an age: 12h, 7d, 2w, 3m, 1y.
-    With `end`, a year, month or day stands for its last second.
-    """
-    text = text.strip().lower()
-    ago = _RELATIVE.fullmatch(text)
-    if ago:
-        return number(clock.from_epoch(time.time() - int(ago[1]) * _DAYS[ago[2]] * 86_400))
-    if text in ("today", "yesterday"):
-        text = clock.from_epoch(time.time() - (86_400 if text == "yesterday" else 0))[:10]
-    if re.fullmatch(r"\d{4}(-\d{2}(-\d{2})?)?", text):
-        first = text + "0000-01-01"[len(text) :]
-        if not clock.normalise(first):
-            return -1
-        digits = text.replace("-", "")
-        return int(digits + "99991231235959"[len(digits) :]) if end else number(f"{first}T00:00:00Z")
-    whole = clock.normalise(text.upper())
-    return number(whole) if whole else -1
-
-
-def timestamp(text: str, *, end: bool = False) -> str:
-    """Like `moment`, but return a timestamp, or an empty string if it is not one."""
-    found = moment(text, end=end)
-    return "" if found < 0 else _written(found, ".999Z" if end else ".000Z")
-
-
-def _written(number: int, end: str) -> str:
-    digits = f"{number:014}"
-    day, hour = digits[:8], digits[8:]
-    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{end}"
-
-
-def number(timestamp: str) -> int:
-    """Return one of our timestamps as a sortable number, or 0 if it is not one."""
-    try:
-        return _digits(timestamp)
-    except ValueError:
-        whole = clock.normalise(timestamp)
-        return _digits(whole) if whole else 0
-
-
-def _digits(timestamp: str) -> int:
-    return int(timestamp[:19].encode().translate(None, b"-T:"))

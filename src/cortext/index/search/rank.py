@@ -16,10 +16,11 @@ from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import features
 from cortext.index.search.fuse import At, Scores, Signals
 from cortext.index.search.late import Floats, Nearness, late
-from cortext.index.search.query import ParsedQuery, number
+from cortext.index.search.query import ParsedQuery
 from cortext.index.search.trees import ranker
 from cortext.index.search.words import searchable, words_of
 from cortext.model.message import Message
+from cortext.model.query import number
 
 BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score

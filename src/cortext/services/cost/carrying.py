@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cortext.errors import CortextError
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.model.usage import Tokens
 from cortext.services.cost.prices import Prices
@@ -81,7 +82,10 @@ def _models(listing: Listing, target: str) -> Iterator[tuple[str, str]]:
     """Yield tools and models: of the newest session of each tool, and of the calls that were read for the costs."""
     seen: set[str] = set()
     try:
-        rows = [*listing.rows(limit=RECENT), *(listing.rows(tool=target, limit=1) if target else ())]
+        rows = [
+            *listing.rows(Query(limit=RECENT)),
+            *(listing.rows(Query(filters={"tool": target}, limit=1)) if target else ()),
+        ]
     except CortextError:
         rows = []  # a server does not answer
     for row in rows:

@@ -101,7 +101,7 @@ class Ledger:
         self._listing, self._prices = listing, prices
         self._rows = listing.rows()
         self._calls = listing.index.calls()
-        self._calls.update(self._rows, listing.reachable_messages, progress, is_missing=listing.is_missing)
+        self._calls.update(self._rows, listing.reachable_messages, progress, is_missing=listing.is_away)
 
     def calls(self, rows: Iterable[Row] | None = None, *, after: str = "", before: str = "") -> Iterable[Priced]:
         """Yield the calls of these sessions (None: all) between two timestamps, each of them once, in no order."""

@@ -122,11 +122,10 @@ def _related(chat: ToolChat) -> str:
     if not topic:
         return "Nothing was asked in this chat yet: `/workspace.related TOPIC` looks for conversations about a topic."
     this_chat = [session_id_for(chat.tool.name, chat.event.key), *([kept.session.id] if kept else [])]
-    search = chat.world.search()
+    search = chat.world.search().reachable()
     try:
-        with search.listing.partly() as missing:
-            found = related.related(search, topic, workspace, this_chat)
-            gone = incomplete_line(error.message for error in missing.values())
+        found = related.related(search, topic, workspace, this_chat)
+        gone = incomplete_line(error.message for error in search.listing.away.values())
     except (CortextError, OSError, ValueError, sqlite3.Error) as error:
         return f"cortext could not search: {error}. `cortext doctor` says more."
     record = chat.record()

@@ -47,7 +47,7 @@ def work(listing: Listing, progress: Progress | None = None, only: Sequence[Row]
         messages = listing.reachable_messages(row)
         return activity_in(messages) if messages is not None else None
 
-    index.update(rows, read, progress, is_missing=listing.is_missing)
+    index.update(rows, read, progress, is_missing=listing.is_away)
     days: dict[str, Tally] = {}
     models: dict[str, Tally] = {}
     seen: set[tuple[str, str, str]] = set()

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
-from cortext.index.query import Query
 from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
 from cortext.model.order import tag_name
+from cortext.model.query import Query, check_filters
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.search import Answer, Match, Search
-from cortext.services.library.search_times import timestamps
 
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
@@ -102,8 +101,7 @@ class Finder:
         """The list of sessions, up to date."""
         is_new = self._listing is None
         if self._listing is None:
-            self._listing = self._make_listing()
-            self._listing.partial = True
+            self._listing = self._make_listing().reachable()
         if time.monotonic() - self._listed_at > self._fresh:
             self._listing.refresh(quick=self._quick and not is_new)
             self._listed_at = time.monotonic()
@@ -123,7 +121,7 @@ class Finder:
         listing = self.listing
         if time.monotonic() - self._asked_at > ASK_AGAIN:
             for each in self._listings():
-                each.missing.clear()
+                each.ask_again()
             self._asked_at = time.monotonic()
         self._note_values(listing)
         if question.project and not self._any_project and question.project not in self._values[4]:
@@ -134,7 +132,7 @@ class Finder:
             entries, answer = self._newest(listing, question, limit or MOST_LISTED), Answer()
         tools, types, statuses, tags, projects = self._values
         total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
-        away = {address: error for each in self._listings() for address, error in each.missing.items()}
+        away = {address: error for each in self._listings() for address, error in each.away.items()}
         missing = answer._replace(away=away).incomplete
         only_near, partly = answer.is_only_near, answer.has_few
         return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
@@ -154,50 +152,43 @@ class Finder:
         self._values.append(tag_choices([cells[4:] for cells in found]))
         used = Counter(cells[3] for cells in found if cells[3])
         self._values.append([project for project, _ in used.most_common()])
-        listed = [bool(archived) for (archived,) in listing.cells(("archived",), asking=False)]
+        listed = [bool(archived) for (archived,) in listing.cells(("archived",), Query(own_commands=False))]
         self._totals = (listed.count(False), listed.count(True))
         self._values_of, self._values_at = state, time.monotonic()
 
     def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
-        times = timestamps(question.after, question.before)
-        tags, flags = split_tags(question.tag)
-        rows = listing.rows(
-            root=question.root,
-            kind=question.type,
-            status=question.status,
-            tool=question.tool,
-            limit=limit,
-            asking=False,
-            after=times["after"],
-            before=times["before"],
-            projects=listing.projects_of(question.project) if question.project else None,
-            tags=tags,
-            starred=True if STARRED in flags else None,
-            archived=ARCHIVED in flags,
-        )
+        filters, flags = _filters(question)
+        if ARCHIVED not in flags:
+            filters["is"] = ",".join([*flags, "unarchived"])
+        roots = [question.root] if question.root else None
+        rows = listing.rows(Query(filters=filters, roots=roots, limit=limit, own_commands=False))
         return [Entry(row) for row in placed(rows)]
 
     def _searched(self, question: Question, limit: int) -> tuple[list[Entry], Answer]:
         if self._search is None:
-            self._search = self._make_search()
-            self._search.listing.partial = True
+            self._search = self._make_search().reachable()
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
             updated = self._search.refresh(self._progress, quick=self._quick and self._has_searched)
             if updated.has_more and not self._has_searched:
                 self._later()
             self._searched_at, self._has_searched = time.monotonic(), True
-        timestamps(question.after, question.before)  # raises if one is invalid
-        names = ("tool", "type", "status", "project", "after", "before")
-        filters = {name: getattr(question, name) for name in names} | {"workspace": question.root}
-        tags, flags = split_tags(question.tag)
-        filters |= {"tag": ",".join(tags), "is": ",".join(flags)}
-        given = {name: value for name, value in filters.items() if value}
-        answer = self._search.search(Query(typed(question.text), given, limit=limit), fresh=False)
+        filters, _ = _filters(question)
+        check_filters(filters)
+        roots = {"workspace": question.root} if question.root else {}
+        answer = self._search.search(Query(typed(question.text), filters | roots, limit=limit), fresh=False)
         found = answer.hits
         # While typing, matches by meaning alone that are far behind the best are noise.
         least = WEAKEST * max((item.score for item in found), default=0.0)
         relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
         return [Entry(item.session, item.matches) for item in relevant], answer
+
+
+def _filters(question: Question) -> tuple[dict[str, str], list[str]]:
+    """Return the filters of a question by name, and which of STARRED and ARCHIVED it asks for."""
+    names = ("tool", "type", "status", "project", "after", "before")
+    tags, flags = split_tags(question.tag)
+    filters = {name: getattr(question, name) for name in names} | {"tag": ",".join(tags), "is": ",".join(flags)}
+    return {name: value for name, value in filters.items() if value}, flags
 
 
 def split_tags(text: str) -> tuple[list[str], list[str]]:

@@ -68,6 +68,6 @@ def _lookup(listing: Listing, root: str) -> ForksOf:
     if server is None:
         return lambda names: listing.index.forks(root, names)
     # A server cannot look for what a session was forked from, but the name of a fork says that it is one.
-    named = listing.from_server(server, [("named", "fork")], limit=ASKED)
+    named = listing.from_server(server, [("named", "fork")], ASKED)
     named.sort(key=lambda row: (row.created_at, row.id))
     return lambda names: [row for row in named if row.parent in names]

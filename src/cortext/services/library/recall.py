@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from cortext.index.query import Query
 from cortext.index.search.asked import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row, placed

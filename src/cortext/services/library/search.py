@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from threading import RLock
 from typing import NamedTuple
 
 from cortext.errors import StoreUnreachable
-from cortext.index.query import Among, Query
 from cortext.index.search.engine import Engine, Updated
 from cortext.index.search.finding import Lookup, Results
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
-from cortext.index.search.query import FILTERS, ParsedQuery, number, parse, timestamp
+from cortext.index.search.query import ParsedQuery, parse
 from cortext.index.search.reading import Picking
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
+from cortext.model.query import OF_SESSIONS, Among, Query, number
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.left_out import LeftOut
 from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_reading import QueryReading
-from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
@@ -79,9 +79,8 @@ class Answer(NamedTuple):
         return incomplete_line(reasons, is_current=self.is_current, damaged=self.damaged)
 
 
-__all__ = ["FILTERS", "Answer", "Match", "Query", "Search", "SessionHit", "Updated", "check_filters", "hit_json"]
+__all__ = ["Answer", "Match", "Search", "SessionHit", "Updated", "hit_json"]
 
-SESSION_FILTERS = ("tool", "type", "status", "agent", "project", "tag", "is")
 BESIDE = ("neighbour",)  # why a message is shown that does not match itself
 FURTHER_MATCH = 0.1  # share of its score that each further match adds to its session's score
 LIMIT, PER_SESSION = 20, 3  # results, and messages of each, unless the query says otherwise
@@ -144,6 +143,12 @@ class Search:
         self._picking = Picking()
         self._turn = RLock()
 
+    def reachable(self) -> Search:
+        """Return the same search without the servers that do not answer (see `Listing.reachable`)."""
+        other = copy(self)
+        other._listing = self._listing.reachable()
+        return other
+
     @property
     def listing(self) -> Listing:
         """The list of the sessions that are searched."""
@@ -168,10 +173,10 @@ class Search:
         """
         said = (lambda done, total: progress("Reading sessions", done, total)) if progress else None
         with self._turn:
-            self._listing.refresh(said, quick=quick)
+            is_due = self._listing.refresh(said, quick=quick)
             done = self._engine.update(self._listing.index, progress, meaning=meaning, patient=patient)
             self._is_current = done.is_current
-            return done._replace(has_more=done.has_more or self._listing.scan_due)
+            return done._replace(has_more=done.has_more or is_due)
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build the index again; the old one answers until the new one is complete."""
@@ -214,7 +219,7 @@ class Search:
                 filters=parsed.filters,
                 is_current=self._is_current,
                 damaged=self.damaged(parsed, query.among),
-                away=dict(self._listing.missing),
+                away=dict(self._listing.away),
             )
 
     def _sessions(self, parsed: ParsedQuery, query: Query) -> Answer:
@@ -290,7 +295,7 @@ class Search:
     def _ranked_once(self, parsed: ParsedQuery, query: Query, count: int, like: int) -> _Ranking:
         keys, unwanted = self._keys(parsed, query.leave_out)
         if query.among is not None:
-            pairs = [pair for pair in self._listing.pairs(list(self._listing.sources)) if query.among(*pair)]
+            pairs = [pair for pair in self._listing.pairs(Query()) if query.among(*pair)]
             known = self._engine.keys_of(pairs)
             keys = known if keys is None else [key for key in known if key in set(keys)]
         reading = QueryReading(self._listing, self._engine.sessions, self._picking, query.leave_out)
@@ -310,22 +315,20 @@ class Search:
 
     def _keys(self, query: ParsedQuery, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
         """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
-        wanted, workspace = _wanted(query), query.filters.get("workspace", "")
+        wanted = session_filters(query)
         sources = self._listing.sources
         unwanted = self._engine.keys_of([(root, name) for root in sources for name in leave_out])
-        if not wanted and not workspace and not self._engine.strangers():
+        if not wanted and not self._engine.strangers():
             return None, unwanted
         # While a query is typed, the same filters come again and again: the keys are kept until something changes.
-        request = (*self._listing.index.counter(), self._engine.version(), workspace, *wanted.items())
+        request = (*self._listing.index.counter(), self._engine.version(), *wanted.items())
         if request != self._allowed[0] or "status" in wanted:  # whether a session is in use is not in the index
             self._allowed = request, self._engine.keys_of(self._pairs(query))
         return self._allowed[1], unwanted
 
     def _pairs(self, query: ParsedQuery) -> list[tuple[str, str]]:
         """Return (store, id) of the sessions that the filters allow."""
-        workspace = query.filters.get("workspace", "")
-        roots = self._listing.roots(workspace) if workspace else list(self._listing.sources)
-        return self._listing.pairs(roots, **_wanted(query))
+        return self._listing.pairs(Query(filters=session_filters(query)))
 
     def _check(self, query: ParsedQuery, leave_out: Collection[str]) -> Check:
         """Return the check for messages; it also rejects copies of messages of the sessions that are left out."""
@@ -430,16 +433,9 @@ def _deciding(query: ParsedQuery) -> Callable[[str], float]:
 
 
 def session_filters(query: ParsedQuery) -> dict[str, str]:
-    """Return the filters of a query that concern whole sessions."""
-    return {name: query.filters[name] for name in SESSION_FILTERS if name in query.filters}
-
-
-def _wanted(query: ParsedQuery) -> dict[str, str]:
-    """Return the filters by which the list chooses sessions."""
-    wanted = session_filters(query)
-    if "after" in query.filters:  # a session that was last active before has no such message
-        wanted["after"] = timestamp(query.filters["after"])
-    return wanted
+    """Return the filters of a query by which the list chooses sessions."""
+    # A session that was last active before a time has no message after it.
+    return {name: query.filters[name] for name in (*OF_SESSIONS, "workspace", "after") if name in query.filters}
 
 
 def _beginning(message: Message | None) -> str:

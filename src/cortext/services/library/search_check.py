@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from cortext.index.search.query import ParsedQuery, Word, moment, number
+from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.words import SIGNS, clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
+from cortext.model.query import moment, number
 
 LAST = 99991231235959
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from cortext.index.query import Query
 from cortext.index.search.models import Models
-from cortext.index.search.query import ParsedQuery, timestamp
-from cortext.index.sessions import SEVERAL, Row, several
+from cortext.index.search.query import ParsedQuery
+from cortext.index.sessions import SEVERAL, Row
 from cortext.model.message import Message
+from cortext.model.query import Query, timestamp
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
-from cortext.services.library.listing import Listing, is_in_order, order_filter
+from cortext.services.library.listing import Listing
 from cortext.services.library.search import Answer, Match, Search, SessionHit, match_of, session_filters
 from cortext.services.library.server_rows import ServedStore, ServerSource
+from cortext.services.library.sources import is_selected, selection
 
 Hit = tuple[float, Session, Message]  # with its score
 
@@ -49,19 +50,19 @@ class ServedSearch(Search):
         check = self._check(parsed, ())
         hits: list[SessionHit] = []
         has_words = False
-        project = parsed.filters.get("project", "")
-        projects = self._listing.projects_of(project) if project else None
+        filters = {name: value for name, value in session_filters(parsed).items() if name != "after"}
+        chosen = selection(Query(filters=filters), self._listing.projects_of)
+        roots = self._listing.roots(filters["workspace"]) if filters.get("workspace") else [*self._listing.servers]
 
         def allows(row: Row, message: Message) -> bool:
             if query.among is not None and not query.among(row.root, row.id):
                 return False
-            if row.id in query.leave_out or not _matches_filters(parsed, row) or check.is_copy(message):
+            if row.id in query.leave_out or not is_selected(row, filters, chosen) or check.is_copy(message):
                 return False
-            return (projects is None or row.project in projects) and check.allows(message, row)
+            return check.allows(message, row)
 
         for source in self._listing.servers.values() if parsed.said else ():
-            workspace = parsed.filters.get("workspace", "").casefold()
-            if workspace and workspace != self._listing.labels.get(source.root, "").casefold():
+            if source.root not in roots:
                 continue
             question = partial(self._groups, source, parsed, limit, max(1, per_session), query.exact, allows)
             best, is_worded = self._listing.ask(source, question) or ([], False)
@@ -197,11 +198,3 @@ def known_words(embedder: Embedder, text: str) -> str:
     from cortext.index.search.embed import StaticModel
 
     return embedder.known(text) if isinstance(embedder, StaticModel) else text
-
-
-def _matches_filters(parsed: ParsedQuery, row: Row) -> bool:
-    """Whether the filters of a query allow a session on a server."""
-    wanted = session_filters(parsed)
-    wanted.pop("project", "")
-    order = order_filter(wanted.pop("tag", ""), wanted.pop("is", ""))
-    return is_in_order(row, **order) and all(getattr(row, name) in several(value) for name, value in wanted.items())

@@ -27,32 +27,31 @@ def answer(
     `capture_chat` stores what was said in this chat so far. It must succeed before the chat is attached to another
     conversation; for a list it may fail, and the next hook repeats it.
     """
-    listing = resumer.listing
     if any(word != FORCE for word in wanted.split()):
         try:
             capture_chat()
-            listing.refresh()
+            resumer.listing.refresh()
             return resumer.answer(wanted, largest, size)
         except StoreUnreachable as error:
             return Reply(f"cortext could not resume it: {error.message}. Nothing was changed: {error.hint}.")
-    with listing.partly() as missing:
-        with suppress(StoreUnreachable):  # the list says so
-            capture_chat()
-        listing.refresh()
-        reply = resumer.answer(wanted, largest, size)
-        gone = incomplete_line(error.message for error in missing.values())
-        if gone and not resumer.resumable():
-            return Reply("", f"{gone} No other conversation can be resumed here.")
+    some = resumer.reachable()
+    with suppress(StoreUnreachable):  # the list says so
+        capture_chat()
+    some.listing.refresh()
+    reply = some.answer(wanted, largest, size)
+    gone = incomplete_line(error.message for error in some.listing.away.values())
+    if gone and not some.resumable():
+        return Reply("", f"{gone} No other conversation can be resumed here.")
     return reply._replace(record=f"{gone}\n\n{reply.record}") if gone else reply
 
 
 def choose(resumer: ChatResumer, wanted: str, see: str) -> Row:
     """Return the conversation that is meant. Raises StoreUnreachable if that needs a server that does not answer."""
-    with resumer.listing.partly() as missing:
-        try:
-            row = resumer.choose(wanted, see)
-        except (AmbiguousId, NotFound) as error:
-            raise next(iter(missing.values()), error) from None
-        if missing and row.id != wanted.strip():
-            raise next(iter(missing.values()))
+    some = resumer.reachable()
+    try:
+        row = some.choose(wanted, see)
+    except (AmbiguousId, NotFound) as error:
+        raise next(iter(some.listing.away.values()), error) from None
+    if some.listing.away and row.id != wanted.strip():
+        raise next(iter(some.listing.away.values()))
     return row

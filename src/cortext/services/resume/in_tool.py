@@ -14,6 +14,7 @@ from typing import NamedTuple
 from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound
 from cortext.index.sessions import Row
 from cortext.model import asking, clock, tokens
+from cortext.model.query import Query
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
@@ -71,6 +72,18 @@ class ChatResumer:
         self._caught_up, self._save, self._price = caught_up, save, price
         self._missing: list[str] = []  # why the chosen conversation may not be up to date
 
+    def reachable(self) -> ChatResumer:
+        """Return the same without the conversations on servers that do not answer (see `Listing.reachable`)."""
+        return ChatResumer(
+            self.listing.reachable(),
+            self.capture,
+            self.workspace,
+            self.chat,
+            caught_up=self._caught_up,
+            save=self._save,
+            price=self._price,
+        )
+
     # ── candidates ───────────────────────────────────────────────────────────────────────────────────
 
     def resumable(self) -> list[Row]:
@@ -83,7 +96,9 @@ class ChatResumer:
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if current is not None and current.session.status == ACTIVE:
             hidden.add((current.root, current.session.id))
-        return [row for row in self.listing.rows(archived=False) if (row.root, row.id) not in hidden]
+        return [
+            row for row in self.listing.rows(Query(filters={"is": "unarchived"})) if (row.root, row.id) not in hidden
+        ]
 
     def current(self) -> Found | None:
         """Return the conversation that this chat is part of, if any."""

@@ -15,6 +15,7 @@ from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
 from cortext.model.order import ORDER
+from cortext.model.query import Query
 from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
@@ -197,7 +198,8 @@ def sweep(
     """
     notes = []
     workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
-    for row in listing.rows(status=ACTIVE, roots=[root for root in workspaces if only in ("", root)]):
+    roots = [root for root in workspaces if only in ("", root)]
+    for row in listing.rows(Query(filters={"status": ACTIVE}, roots=roots)):
         try:
             copies = listing.sources[row.root].copies
             if copies is not None and copies.is_copy(row.path):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from cortext.errors import NotFound, UsageError
-from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
+from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import PROGRAM, named_as, resolver
 from cortext.faces.terminal.output import print_json
@@ -171,10 +171,8 @@ def _chosen(stores: Stores, listing: Listing, options: Namespace, names: Sequenc
             kept="nothing was changed",
             hint="name one by its number or id, or choose several by filters such as --tool or --before",
         )
-    wanted = wanted_of(options, stores, listing)
-    if what == ARCHIVE and options.remove:
-        wanted["archived"] = True
-    return listing.rows(**wanted)
+    archived = True if what == ARCHIVE and options.remove else options.archived
+    return listing.rows(query_of(options, stores, archived=archived))
 
 
 # What a report says: what was done, and what would be.

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import STATUSES
 from cortext.faces.terminal.args import Several
-from cortext.services.library.listing import Listing, Wanted, order_filter
+from cortext.model.query import Query
 from cortext.wiring.stores import Stores
 
 NAMES = (
@@ -58,32 +58,11 @@ def is_filtered(options: Namespace, *, without: tuple[str, ...] = ()) -> bool:
     return any(getattr(options, name, None) for name in NAMES if name not in without)
 
 
-def wanted_of(options: Namespace, stores: Stores, listing: Listing) -> Wanted:
-    """Return which sessions the filters choose. Archived ones are chosen only by `--archived`."""
-    after, before = _times(options)
-    order = order_filter(",".join(getattr(options, "tag", ())), "")
-    return {
-        "root": stores.here() if options.here else "",
-        "kind": options.type,
-        "status": options.status,
-        "tool": getattr(options, "tool", None),
-        "agent": options.agent,
-        "roots": listing.roots(options.workspace) if options.workspace else None,
-        "after": after,
-        "before": before,
-        "projects": listing.projects_of(options.project) if options.project else None,
-        "tags": order["tags"],
-        "starred": True if options.starred else None,
-        "archived": options.archived,
-    }
-
-
-def _times(options: Namespace) -> tuple[str, str]:
-    """Return `--after` and `--before` as timestamps."""
-    given = getattr(options, "after", ""), getattr(options, "before", "")
-    if not any(given):
-        return "", ""
-    from cortext.services.library.search_times import timestamps
-
-    times = timestamps(*given)
-    return times.get("after", ""), times.get("before", "")
+def query_of(options: Namespace, stores: Stores, *, archived: bool | None) -> Query:
+    """Return which sessions the filters choose; None: whether they are archived or not."""
+    names = ("type", "status", "tool", "agent", "workspace", "project", "after", "before")
+    filters = {name: getattr(options, name, None) or "" for name in names}
+    flags = (("starred", options.starred), ("archived", archived), ("unarchived", archived is False))
+    filters["is"] = ",".join(name for name, holds in flags if holds)
+    filters["tag"] = ",".join(getattr(options, "tag", ()))
+    return Query(filters=filters, roots=[stores.here()] if options.here else None)

@@ -40,7 +40,7 @@ def add_filters(parser: ArgumentParser, names: Sequence[str] | dict[str, str]) -
 
 def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, str]:
     """Return the filters that were given. Raises UsageError if one is invalid."""
-    from cortext.services.library.search import check_filters
+    from cortext.model.query import check_filters
 
     given = {name: getattr(options, name) for name in names if getattr(options, name)}
     check_filters(given)

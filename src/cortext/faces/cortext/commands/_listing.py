@@ -9,6 +9,7 @@ from glob import iglob
 from cortext.config.trust import settings_of
 from cortext.faces.terminal.background import refresh_later
 from cortext.faces.terminal.progress import progress_of_many, waiting
+from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
@@ -34,7 +35,7 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
 
 def _swept(listing: Listing, here: str, minutes: float) -> list[str]:
     """Pause the conversations of this workspace that were quiet for too long; return notes about them."""
-    active = listing.rows(status="active", root=here)
+    active = listing.rows(Query(filters={"status": "active"}, roots=[here]))
     if not active:
         return []
     from cortext.services.workspace.pausing import is_quiet
@@ -112,7 +113,7 @@ def fresh_listing(stores: Stores) -> Listing:
     """Return the list, brought up to date behind a progress bar if that takes a while."""
     listing = stores.listing()
     with progress_of_many("Reading sessions") as progress:
-        listing.refresh(progress)
-    if listing.scan_due:
+        is_due = listing.refresh(progress)
+    if is_due:
         refresh_later()
     return listing

@@ -6,6 +6,7 @@ from argparse import Action, ArgumentParser
 
 from cortext.faces.cortext.main import commands, other_commands
 from cortext.faces.terminal.run import Command, load_command
+from cortext.model.query import Query
 from cortext.safety import terminal
 
 _SCRIPTS = {
@@ -106,18 +107,16 @@ def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    listing = fresh_listing(Stores(only_reads=True))
-    listing.partial = True
-    return [cells[0] for cells in listing.cells(("id",), limit=NEWEST if listing.servers else 0)]
+    listing = fresh_listing(Stores(only_reads=True)).reachable()
+    return [cells[0] for cells in listing.cells(("id",), Query(limit=NEWEST if listing.servers else 0))]
 
 
 def _tags() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    listing = fresh_listing(Stores(only_reads=True))
-    listing.partial = True
-    rows = listing.rows(limit=NEWEST if listing.servers else 0)
+    listing = fresh_listing(Stores(only_reads=True)).reachable()
+    rows = listing.rows(Query(limit=NEWEST if listing.servers else 0))
     return sorted({tag for row in rows for tag in row.tag_names})
 
 

@@ -7,9 +7,10 @@ import sys
 from argparse import ArgumentParser
 
 import msgspec
+from msgspec.structs import replace
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
+from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, Several, count
 from cortext.faces.terminal.output import print_json, report_missing
@@ -20,13 +21,13 @@ from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.query import Query, timestamps
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, money, report
 from cortext.services.cost.windows import MONDAY
 from cortext.services.library.activity import work
 from cortext.services.library.listing import Listing
-from cortext.services.library.search_times import timestamps
 from cortext.services.library.stats import Stats, Tally, last_days, ranked
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -58,9 +59,8 @@ def run_stats(arguments: list[str]) -> int:
     if not 1 <= options.days <= MOST_DAYS:
         raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
     stores = stores_for()
-    listing = fresh_listing(stores)
-    listing.partial = True
-    rows = listing.rows(root=stores.here() if options.here else "")
+    listing = fresh_listing(stores).reachable()
+    rows = listing.rows(Query(roots=[stores.here()] if options.here else None))
     with progress_of_many("Reading messages") as progress:
         said = work(listing, progress, rows)
     stats = Stats(rows, last_days(options.days, said.days))
@@ -68,9 +68,9 @@ def run_stats(arguments: list[str]) -> int:
         print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
     elif stats.total.sessions:
         _print_stats(stats)
-    elif not listing.missing:
+    elif not listing.away:
         print("No sessions yet. `cortext import` imports what your AI tools have stored.")
-    return report_missing(listing.missing)
+    return report_missing(listing.away)
 
 
 def _print_stats(stats: Stats) -> None:
@@ -189,15 +189,14 @@ def run_cost(arguments: list[str]) -> int:
     stores = stores_for()
     prices = stores.prices(options.prices)
     times = timestamps(options.since, options.until, ("since", "until"))
-    listing = fresh_listing(stores)
-    listing.partial = True
+    listing = fresh_listing(stores).reachable()
     ledger = read_ledger(listing, prices)
     rows = None
     if is_filtered(options, without=("tool",)):
-        wanted = wanted_of(options, stores, listing)
-        wanted["tool"] = None  # --tool is about calls: a conversation of one tool may have calls of another
-        wanted["archived"] = options.archived or None  # an archived conversation has cost something too
-        rows = listing.rows(**wanted)
+        # An archived conversation has cost something too. --tool is about calls: a conversation of one tool may have
+        # calls of another.
+        query = query_of(options, stores, archived=options.archived or None)
+        rows = listing.rows(replace(query, filters={**query.filters, "tool": ""}))
     calls = ledger.calls(rows, **times)
     week_from = _week_from(options.week_from or stores.settings.cost.week_from)
     chosen = {"tool": options.tool, "model": options.model}
@@ -212,7 +211,7 @@ def run_cost(arguments: list[str]) -> int:
     else:
         print(_table(costs))
         _print_notes(costs, prices)
-    return report_missing(listing.missing)
+    return report_missing(listing.away)
 
 
 def _week_from(text: str) -> int:

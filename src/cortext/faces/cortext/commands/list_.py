@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+from msgspec.structs import replace
+
 from cortext.faces.cortext.commands._columns import NAMES, chosen_columns, own_table, shown_tags
-from cortext.faces.cortext.commands._filters import add_filters, is_filtered, wanted_of
+from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, Several, count_or_none
@@ -18,9 +20,10 @@ from cortext.faces.terminal.style import columns, folded, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
+from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.services.library.listing import Listing, Row, Wanted, placed
+from cortext.services.library.listing import Listing, Row, placed
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 KNOWN = 2_000  # sessions among which a short id is unique, if some are on a server
@@ -61,17 +64,17 @@ def run(arguments: list[str]) -> int:
     names = chosen_columns(options.columns)
     stores = stores_for()
     listing, notes = listing_with_notes(stores)
-    listing.partial = True
+    listing = listing.reachable()
     is_limited = listing.servers and not options.all
     limit = options.limit if options.limit is not None else SERVED if is_limited else 0
-    wanted: Wanted = {
-        **wanted_of(options, stores, listing),
-        "limit": limit,
-        "order": ORDERS[options.sort],
-        "asking": options.all,
-    }
+    query = replace(
+        query_of(options, stores, archived=options.archived),
+        limit=limit,
+        order=ORDERS[options.sort],
+        own_commands=options.all,
+    )
     if options.json or names:
-        rows = placed(listing.rows(**wanted), listing.places())
+        rows = placed(listing.rows(query), listing.places())
         if options.json:
             print_rows(rows)
             return _report_missing(listing)
@@ -80,7 +83,7 @@ def run(arguments: list[str]) -> int:
             shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
         found = list(map(attrgetter(*SHOWN), rows))
     else:
-        found = listing.cells(SHOWN, **wanted)
+        found = listing.cells(SHOWN, query)
     is_cut = options.limit is None and 0 < limit == len(found)  # there may be more on the server
     if found and not names:
         everything = options.all or options.limit is not None or is_filtered(options)
@@ -89,7 +92,7 @@ def run(arguments: list[str]) -> int:
         if fitting < len(found):
             print(f"… and {'at least ' if is_cut else ''}{len(found) - fitting:,} more: --all shows them")
             is_cut = False
-    elif not found and not listing.missing:
+    elif not found and not listing.away:
         print("No session matches." if is_filtered(options) else NO_SESSIONS)
     if is_cut:
         notes = [*notes, f"only the first {limit} sessions are shown: use --all for all"]
@@ -102,7 +105,7 @@ def _report_missing(listing: Listing) -> int:
     """Say which servers did not answer, so that their sessions are missing; return the exit code."""
     from cortext.faces.terminal.output import report_missing
 
-    return report_missing(listing.missing)
+    return report_missing(listing.away)
 
 
 def _fitting(count: int) -> int:
@@ -182,7 +185,7 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
 
 def _short_ids(ids: Sequence[str], roots: Sequence[str], listing: Listing, here: str) -> list[str]:
     """Return the shortest prefix that names each session here: in a workspace, a bare number means one of its own."""
-    known = listing.cells(("id", "root"), limit=KNOWN if listing.servers else 0)
+    known = listing.cells(("id", "root"), Query(limit=KNOWN if listing.servers else 0))
     everywhere = short_ids(set(ids), [name for name, _ in known])
     local_ids = {name for name, root in known if root == here}
     local_prefixes = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, local_ids)

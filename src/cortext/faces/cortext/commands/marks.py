@@ -76,8 +76,7 @@ def _print_tags_of(name: str, *, as_json: bool) -> int:
 
 def _print_all(*, as_json: bool) -> int:
     counts: dict[str, int] = {}
-    listing = fresh_listing(stores_for())
-    listing.partial = True
+    listing = fresh_listing(stores_for()).reachable()
     for row in listing.rows():
         for tag in row.tag_names:
             counts[tag] = counts.get(tag, 0) + 1
@@ -86,9 +85,9 @@ def _print_all(*, as_json: bool) -> int:
         print_json([{"tag": tag, "sessions": count} for tag, count in ranked])
     elif ranked:
         print(table(("TAG", "SESSIONS"), [(tag, str(count)) for tag, count in ranked]))
-    elif not listing.missing:
+    elif not listing.away:
         print("No tags yet. Add one: cortext tag ID TAG")
-    return report_missing(listing.missing)
+    return report_missing(listing.away)
 
 
 def star_parser() -> ArgumentParser:

@@ -52,8 +52,7 @@ def run_why(arguments: list[str]) -> int:
     path, line = line_of(options.file or os.curdir)
     history, inside = locate(path)
     stores = stores_for()
-    search = stores.search()
-    search.listing.partial = True
+    search = stores.search().reachable()
     bring_up_to_date(search, exact=True)
     why = Why(Library(stores.listing(), lambda: search), history)
     if options.commit:
@@ -62,7 +61,7 @@ def run_why(arguments: list[str]) -> int:
         code = _line(why, inside, line, as_json=options.json)
     else:
         code = _file(why, inside, as_json=options.json)
-    return report_missing(search.listing.missing) or code
+    return report_missing(search.listing.away) or code
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
@@ -174,14 +173,13 @@ def run_touched(arguments: list[str]) -> int:
     from cortext.services.origin.written import Library
 
     stores = stores_for()
-    search = stores.search()
-    search.listing.partial = True
+    search = stores.search().reachable()
     bring_up_to_date(search, exact=True)
     touches = touched(Library(stores.listing(), lambda: search), options.file)
     touches = [touch for touch in touches if touch.changed or not options.changed][: options.limit]
     if options.json:
         print_json([touch_json(touch) for touch in touches])
-        return report_missing(search.listing.missing) or (0 if touches else 1)
+        return report_missing(search.listing.away) or (0 if touches else 1)
     for number, touch in enumerate(touches, 1):
         row = touch.row
         head = f"{number}. "
@@ -191,10 +189,10 @@ def run_touched(arguments: list[str]) -> int:
         print("   " + paint(folded(terminal.line(" · ".join(filter(None, facts))), first=3, indent=3), "dim"))
     if not touches:
         print("No stored conversation touched it.")
-        return report_missing(search.listing.missing) or 1
+        return report_missing(search.listing.away) or 1
     sys.stdout.flush()
     print("Read one with `cortext show ID`; `cortext why FILE:LINE` asks about a line.", file=sys.stderr)
-    return report_missing(search.listing.missing)
+    return report_missing(search.listing.away)
 
 
 WHY = Command(why_parser, run_why)

@@ -12,6 +12,7 @@ from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
+from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row, placed
@@ -67,45 +68,45 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = stores_for(only_reads=options.list or options.print_packet or options.dry_run)
     listing, notes = listing_with_notes(stores)
-    listing.partial = not options.what and not options.in_tool  # a name is not resolved among half of the sessions
+    if not options.what and not options.in_tool:  # a name is not resolved among half of the sessions
+        listing = listing.reachable()
     limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells(
-            SHOWN, kind=options.type, status=options.status, limit=limit, asking=False, archived=False
-        )
+        found = listing.cells(SHOWN, _newest(options, limit))
         if found:
             print_table(found, listing, stores.workspace)
-        elif not listing.missing:
+        elif not listing.away:
             print(_nothing_found(options))
         _report_cut(options, limit, len(found))
-        return report_missing(listing.missing)
+        return report_missing(listing.away)
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     if options.in_tool:
         return resume_one(stores, listing, [], options)
-    rows = _named(listing, options) if options.what else _newest(listing, options, limit)
+    rows = _named(listing, options) if options.what else listing.rows(_newest(options, limit))
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not (on_screen and rows)):
         _list(rows, listing, options)
         _report_cut(options, limit, len(rows))
-        return report_missing(listing.missing)
-    report_missing(listing.missing)
+        return report_missing(listing.away)
+    report_missing(listing.away)
     return resume_one(stores, listing, rows, options)
 
 
-def _newest(listing: Listing, options: Namespace, limit: int) -> list[Row]:
-    """Return the conversations to choose from."""
-    return listing.rows(kind=options.type, status=options.status, limit=limit, asking=False, archived=False)
+def _newest(options: Namespace, limit: int) -> Query:
+    """Return the query for the conversations to choose from."""
+    filters = {"type": options.type or "", "status": options.status or "", "is": "unarchived"}
+    return Query(filters=filters, limit=limit, own_commands=False)
 
 
 def _named(listing: Listing, options: Namespace) -> list[Row]:
     """Return the conversations among which a name is looked up, also chats that only asked for one and the archive."""
     if options.type or options.status:
-        return listing.rows(kind=options.type, status=options.status)
+        return listing.rows(Query(filters={"type": options.type or "", "status": options.status or ""}))
     return listing.named(" ".join(options.what), shown.recall(PROGRAM))
 
 
@@ -130,7 +131,7 @@ def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
         from cortext.faces.cortext.commands.list_ import print_rows
 
         print_rows(placed(rows, listing.places()))
-    elif not rows and not listing.missing:
+    elif not rows and not listing.away:
         print(_nothing_found(options))
     elif rows:
         print("Conversations that you can resume:\n")

@@ -54,11 +54,11 @@ def run(arguments: list[str]) -> int:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
-    search = stores_for().search()
-    search.listing.partial = True
+    search = stores_for().search().reachable()
     bring_up_to_date(search, exact=options.exact)
+    from cortext.model.query import Query
     from cortext.services.library.listing import incomplete_line
-    from cortext.services.library.search import Query, note_of, nothing_of
+    from cortext.services.library.search import note_of, nothing_of
 
     query = Query(" ".join(options.words), filters, limit=options.limit, exact=options.exact)
     answer = (search.messages if options.messages else search.search)(query, fresh=False)

@@ -8,6 +8,7 @@ from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.query import Query
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
 
@@ -16,7 +17,7 @@ def run(arguments: list[str]) -> int:
     """Print a short overview."""
     stores = stores_for()
     listing, notes = listing_with_notes(stores)
-    listing.partial = True
+    listing = listing.reachable()
     for line in notes:
         print(terminal.line(f"Note: {line}"))
     if stores.workspace:
@@ -24,9 +25,9 @@ def run(arguments: list[str]) -> int:
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
     limit = SERVED if listing.servers else 0
-    rows = listing.rows(archived=False, limit=limit)
-    if not rows and listing.missing:
-        return report_missing(listing.missing)
+    rows = listing.rows(Query(filters={"is": "unarchived"}, limit=limit))
+    if not rows and listing.away:
+        return report_missing(listing.away)
     if not rows:
         print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
         print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")
@@ -38,4 +39,4 @@ def run(arguments: list[str]) -> int:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
     total = f"{'At least ' if 0 < limit == len(rows) else ''}{amount(len(rows), 'conversation')} in all"
     print(f"{total}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} shows more.")
-    return report_missing(listing.missing)
+    return report_missing(listing.away)

@@ -1,0 +1,197 @@
+"""Where sessions are listed: the index of those in files, and the servers. Each answers by itself; a merge joins them.
+
+A source returns only what it can decide for itself, with the status that lists show. Whether a server that does not
+answer is an error is the caller's choice (see `Listing.reachable`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, Protocol
+
+from cortext.errors import CortextError
+from cortext.index.refresh import StoreSource
+from cortext.index.sessions import SEVERAL, Row, SessionIndex, several
+from cortext.io import locks
+from cortext.model.order import tag_name
+from cortext.model.query import Query, timestamps
+from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.services.library.server_rows import ServerSource
+from cortext.store.base import TORN
+from cortext.store.files.layout_paths import lock_file
+
+DAMAGED = "damaged"  # shown as a status, but not stored as one
+NEEDED = ("id", "root", "status")  # columns that a merge needs, beside the one it orders by
+Cells = tuple[Any, ...]
+Where = list[tuple[str, str]]  # columns with the values they must have
+
+
+class Selection(NamedTuple):
+    """The filters of a query, ready to be compared: folders instead of a project, timestamps instead of "7d"."""
+
+    where: Where  # what every source can compare, without the status
+    status: str
+    projects: Sequence[str] | None  # folders that sessions were held in; None: any
+    tags: Sequence[str]
+    starred: bool | None
+    archived: bool | None
+    limit: int
+    order: str
+    own_commands: bool
+
+    @property
+    def statuses(self) -> list[Where]:
+        """The conditions on what is stored as the status: one of them must hold.
+
+        A session is shown as interrupted if it is stored so, or if it is stored as active and its holder has died.
+        """
+        if not self.status:
+            return [[]]
+        if self.status == DAMAGED:
+            return [[("damage", "")]]
+        stored = (ACTIVE, INTERRUPTED) if self.status == INTERRUPTED else (self.status,)
+        return [[("status", one)] for one in stored]
+
+    @property
+    def in_files(self) -> Where:
+        """The conditions that only the index can compare."""
+        flags = (("starred", self.starred), ("archived", self.archived))
+        held_in = [] if self.projects is None else [("projects", json.dumps(self.projects))]
+        tags = [("tag", tag) for tag in self.tags]
+        return [*held_in, *tags, *((name, str(int(value))) for name, value in flags if value is not None)]
+
+    def allows(self, row: Row) -> bool:
+        """Whether a session on a server meets what the server could not compare."""
+        if self.projects is not None and row.project not in self.projects:
+            return False
+        flags = self.starred in (None, bool(row.starred)) and self.archived in (None, bool(row.archived))
+        return flags and set(self.tags) <= set(row.tag_names)
+
+
+def selection(query: Query, projects_of: Callable[[str], Sequence[str]]) -> Selection:
+    """Return the filters of a query in comparable form. Raises UsageError for an invalid time."""
+    given = query.filters
+    times = timestamps(given.get("after", ""), given.get("before", ""))
+    columns = [(name, given[name]) for name in SEVERAL if given.get(name)]
+    words = set(given.get("is", "").lower().split(","))
+    project = given.get("project", "")
+    return Selection(
+        where=[*((name, at) for name, at in times.items() if at), *columns],
+        status=given.get("status", ""),
+        projects=projects_of(project) if project else None,
+        tags=[tag_name(tag) for tag in given.get("tag", "").split(",") if tag.strip()],
+        starred=True if "starred" in words else False if "unstarred" in words else None,
+        archived=True if "archived" in words else False if "unarchived" in words else None,
+        limit=query.limit,
+        order=query.order,
+        own_commands=query.own_commands,
+    )
+
+
+class SessionSource(Protocol):
+    """What lists sessions."""
+
+    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
+        """Return these columns (NEEDED and the order among them) of the sessions, ordered, at least up to the limit."""
+        ...
+
+
+class IndexedSessions:
+    """The sessions in files, from the index."""
+
+    def __init__(self, index: SessionIndex, stores: Mapping[str, StoreSource], roots: Sequence[str]) -> None:
+        self._index, self._stores, self._roots = index, stores, roots
+
+    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
+        """See SessionSource."""
+        spawn = {root for root in self._roots if self._stores[root].kind == "spawn"}
+        hidden = set(self.abandoned(spawn))
+        hidden |= set() if chosen.own_commands else set(self._index.asking(self._roots))
+        is_cut = chosen.limit > 0 and not chosen.status and chosen.order != "title"
+        most = chosen.limit + len(hidden) if is_cut else 0
+        found: list[Cells] = []
+        for status in chosen.statuses:
+            where = [*chosen.where, *status, *chosen.in_files]
+            found += self._index.cells(columns, self._roots, where, limit=most, order=chosen.order)
+        name, root, shown = (columns.index(column) for column in NEEDED)
+        if hidden:
+            found = [cells for cells in found if (cells[root], cells[name]) not in hidden]
+        if spawn:
+            for number, cells in enumerate(found):  # they end with their process
+                if cells[shown] == ACTIVE and cells[root] in spawn and not self.is_held(cells[root], cells[name]):
+                    found[number] = (*cells[:shown], INTERRUPTED, *cells[shown + 1 :])
+        return _with_status(found, shown, chosen.status)
+
+    def abandoned(self, roots: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield (store, id) of sessions without messages that no process holds, which no list shows.
+
+        `roots` are spawn stores, where a session ends with its process: that one was killed, or is about to lock the
+        session it has just created (see expiry.drop_abandoned).
+        """
+        for root in roots:
+            for session_id, damage in self._index.active_without_messages(root):
+                if not self.is_held(root, session_id) and (not damage or self._is_only_torn(root, session_id)):
+                    yield root, session_id
+
+    def _is_only_torn(self, root: str, session_id: str) -> bool:
+        """Whether the only damage of a session is a torn line, left by a process that was killed."""
+        try:
+            return all(item.kind == TORN for item in self._stores[root].store.check(session_id))
+        except (CortextError, OSError):
+            return False
+
+    def is_held(self, root: str, session_id: str) -> bool:
+        """Whether a process holds a session now."""
+        return locks.read_holder(lock_file(self._stores[root].control, session_id)) is not None
+
+
+class ServedSessions:
+    """The sessions of one server, which keeps its own list; `rows` asks it."""
+
+    def __init__(self, server: ServerSource, rows: Callable[[ServerSource, Where, int, str], list[Row]]) -> None:
+        self._server, self._rows = server, rows
+
+    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
+        """See SessionSource. What the server cannot decide is decided here, and then every session is needed.
+
+        It knows nothing of tags and the archive, but most sessions are in no archive.
+        """
+        every = chosen.projects is not None or chosen.tags or chosen.starred
+        every = every or chosen.status in (INTERRUPTED, ACTIVE, DAMAGED)
+        most = 0 if every or not chosen.limit else chosen.limit if chosen.archived is None else 2 * chosen.limit + 50
+        found: list[Row] = []
+        for status in chosen.statuses:
+            inside: list[Row] = []
+            for number in (most, 0):
+                rows = self._rows(self._server, [*chosen.where, *status], number, chosen.order)
+                inside = [row for row in rows if chosen.allows(row)]
+                if not number or len(rows) < number or len(inside) >= chosen.limit:
+                    break
+            found += inside
+        return _with_status(list(map(attrgetter(*columns), found)), columns.index("status"), chosen.status)
+
+
+def merged(sources: Sequence[SessionSource], columns: Sequence[str], chosen: Selection) -> list[Cells]:
+    """Return these columns of the sessions of all sources: titles from A to Z, everything else descending."""
+    fetched = tuple(dict.fromkeys((*columns, *NEEDED, chosen.order)))
+    found = [cells for source in sources for cells in source.cells(fetched, chosen)]
+    order, name = fetched.index(chosen.order), fetched.index("id")
+    if chosen.order == "title":
+        found.sort(key=lambda cells: ((cells[order] or cells[name]).casefold(), cells[name]))
+    elif len(sources) > 1 or len(chosen.statuses) > 1:
+        found.sort(key=itemgetter(order, name), reverse=True)
+    if len(fetched) > len(columns):
+        found = [cells[: len(columns)] for cells in found]
+    return found[: chosen.limit] if chosen.limit > 0 else found
+
+
+def _with_status(found: list[Cells], column: int, status: str) -> list[Cells]:
+    return [cells for cells in found if cells[column] == status] if status not in ("", DAMAGED) else found
+
+
+def is_selected(row: Row, filters: Mapping[str, str], chosen: Selection) -> bool:
+    """Whether the filters of a query allow a session on a server."""
+    given = {name: filters[name] for name in (*SEVERAL, "status") if filters.get(name)}
+    return all(getattr(row, name) in several(value) for name, value in given.items()) and chosen.allows(row)
