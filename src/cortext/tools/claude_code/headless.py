@@ -8,8 +8,9 @@ from typing import Any
 from cortext.model.answer import Note, Text, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import count, field, word
 
 
 class ClaudeHeadless(ToolPart[ClaudeCode]):

@@ -8,8 +8,9 @@ from typing import Any
 from cortext.model.answer import Note, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.shared.headless import Reader, count, field, instructions, word
+from cortext.tools.shared.headless import Reader, instructions
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import count, field, word
 
 
 class CodexHeadless(ToolPart[Codex]):

@@ -14,8 +14,9 @@ from cortext.io import durable
 from cortext.model.answer import Note, Text, Usage
 from cortext.model.headless import Failure, Question, Run, Said
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import count, field, word
 
 
 class GeminiHeadless(ToolPart[GeminiCli]):

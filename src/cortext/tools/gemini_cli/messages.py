@@ -39,8 +39,7 @@ from cortext.tools.gemini_cli.records import (
     has_other_text,
     thinking_of,
 )
-from cortext.tools.shared.commands import RESUMED
-from cortext.tools.shared.commands import typed_command as marked_command
+from cortext.tools.shared.commands import RESUMED, typed_command
 from cortext.tools.shared.google_parts import (
     ContentPart,
     FunctionCall,
@@ -99,19 +98,19 @@ _GENERATED_PREFIXES = (
 _FIRST_CHARACTERS = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(start for start, _ in _GENERATED_PREFIXES)]})
 
 
-def typed_command(record: Record, text: str) -> str:
+def command_of(record: Record, text: str) -> str:
     """Return the slash command that expanded to this prompt; empty if none did."""
     if record.displayContent is not None:
         shown = text_of(parts_of(record.displayContent)).strip()
         if shown.startswith("/"):
             return shown
-    return marked_command(text)
+    return typed_command(text)
 
 
 def expansion(record: Record, message: Message, text: str) -> Message | None:
     """Return what the user's own command expanded to; None if the message is none, or a command of ours."""
     typed = message.content
-    if typed == text or not typed.startswith("/") or typed.startswith("/workspace.") or marked_command(text):
+    if typed == text or not typed.startswith("/") or typed.startswith("/workspace.") or typed_command(text):
         return None
     name, extra = f"{record.id}/instructions", {INSTRUCTIONS: message.content.split(None, 1)[0]}
     return Message(role=SYSTEM, content=text, timestamp=message.timestamp, id=name, extra=extra)
@@ -125,7 +124,7 @@ def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tup
     content_parts = [part for part in parts if part.functionResponse is None]
     added = [part.text for part in content_parts if part.text and part.text.startswith(HOOK_CONTEXT)]
     text = text_of([part for part in content_parts if part.text not in added] if added else content_parts)
-    command = typed_command(record, text)
+    command = command_of(record, text)
     block = text if RESUMED in text else next((context for context in added if RESUMED in context), "")
     when = moment(record.timestamp)
     content = command or ("" if block and block is text else text)

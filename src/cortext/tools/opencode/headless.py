@@ -9,8 +9,9 @@ from typing import Any
 from cortext.model.answer import Note, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.shared.headless import LONGEST, Reader, count, field, instructions, word
+from cortext.tools.shared.headless import LONGEST, Reader, instructions
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import count, field, word
 
 _AGENT = "cortext"
 

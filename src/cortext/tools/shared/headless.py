@@ -11,9 +11,6 @@ from cortext.io import durable
 from cortext.model.answer import Done, Text, Usage
 from cortext.model.headless import Said
 from cortext.safety.framing import fence
-from cortext.tools.shared.values import count as count
-from cortext.tools.shared.values import field as field
-from cortext.tools.shared.values import word as word
 
 LONGEST = 100_000  # bytes: the limit of Linux for an argument or a variable is 128 KiB
 # A zero-width word joiner. Some programs read every file that is named after an @, anywhere in a prompt.
