@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -99,6 +99,7 @@ class Updates(Protocol):
         """Return the updates that are not done, in the order of arrival."""
 
 
+@runtime_checkable
 class SharedUpdates(Updates, Protocol):
     """Updates shared by many processes; the process that claims a chat handles it until it releases it or dies."""
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from cortext.agents.assistant.chat_claims import ChatClaims
 from cortext.agents.telegram.sending import Line
-from cortext.agents.telegram.shared import OwnLine
+from cortext.agents.telegram.shared import ChatClaims, OwnLine
 from cortext.errors import TakenOver
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from cortext.agents.assistant.chat_claims import ChatClaims
 from cortext.agents.assistant.context import ContextBuilder
 from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.sessions import COMMAND_LINE, ChatSessions
@@ -81,11 +80,6 @@ def bot_updates(stores: Stores, bot: int) -> FileUpdates | SharedUpdates:
     if location.address:
         return stores.server(location).updates(bot)
     return FileUpdates(os.path.join(folders.assistant(stores.settings), "telegram", f"{bot}.jsonl"))
-
-
-def bot_chats(updates: FileUpdates | SharedUpdates) -> ChatClaims | None:
-    """Return the chats of a bot that this process answers; None if it answers all of them."""
-    return None if isinstance(updates, FileUpdates) else ChatClaims(updates)
 
 
 def _similarity(query: str, texts: Sequence[str]) -> Sequence[float]:

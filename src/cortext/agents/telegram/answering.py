@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from cortext.agents.assistant.chat_claims import PendingUpdate, Updates
 from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.agents.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.agents.talk.context import REMARK, cut_reason_of
@@ -33,6 +32,7 @@ from cortext.model.message import (
     Part,
 )
 from cortext.services.library.stores import settle
+from cortext.store.assistant import PendingUpdate, Updates
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
 _LOOK_BACK = 64  # messages that are searched for a recent update

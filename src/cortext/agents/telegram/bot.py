@@ -17,7 +17,6 @@ from typing import Any
 from telegram import Bot
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
-from cortext.agents.assistant.chat_claims import PendingUpdate, Updates
 from cortext.agents.assistant.commands import COMMANDS, Answer
 from cortext.agents.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.agents.telegram.formatting import as_markdown
@@ -26,6 +25,7 @@ from cortext.agents.telegram.incoming import ASKED, EDIT, NOTHING, WORDS, Incomi
 from cortext.agents.telegram.logs import LOG
 from cortext.agents.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
 from cortext.errors import ConfigError, CortextError, StoreUnreachable, TakenOver, WriteFailed
+from cortext.store.assistant import PendingUpdate, Updates
 
 POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
 LARGEST = 512 * 1024  # characters of the largest update

@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cortext.agents.assistant.build import bot_chats, bot_updates, build_assistant, build_worker
+from cortext.agents.assistant.build import bot_updates, build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.assistant.worker import ChatWorker, error_text
 from cortext.config import folders
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
+from cortext.store.assistant import SharedUpdates
 from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.agents.telegram.answering import STOP_HELP, Answering
     from cortext.agents.telegram.bot import TelegramBot
     from cortext.agents.telegram.logs import LOG
-    from cortext.agents.telegram.shared import SharedBot
+    from cortext.agents.telegram.shared import ChatClaims, SharedBot
 
     stores = Stores()
     allowed = allowed_users(stores.settings.telegram.allowed_users)
@@ -106,7 +107,8 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
     assistant = build_assistant(stores, options.model)
     updates = bot_updates(stores, bot_id)
-    shared = bot_chats(updates)
+    # The chats of the bot that this process answers; None if it answers all of them.
+    shared = ChatClaims(updates) if isinstance(updates, SharedUpdates) else None
     if shared is None or not options.webhook:
         await _hold(updates.hold, patient=shared is not None)
     api = stores.settings.telegram.api_url.rstrip("/")
