@@ -10,9 +10,9 @@ import pytest
 
 from cortext.index.search import rank, trees
 from cortext.index.search.arrays import np
-from cortext.index.search.asked import asked
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES
+from cortext.index.search.intent import intent_of
 from cortext.index.search.late import late
 from cortext.index.search.models import BUILT_IN
 from cortext.index.search.named_time import named_time
@@ -67,7 +67,7 @@ def world(tmp_path: Path) -> World:
     ],
 )
 def test_a_question_about_a_decision_is_about_its_subject(text: str, subject: str, decision: bool) -> None:
-    assert asked(text)[:2] == (subject, decision)
+    assert intent_of(text)[:2] == (subject, decision)
 
 
 @every_row(
@@ -213,7 +213,7 @@ def test_a_release_is_a_time_if_there_is_a_tag(
     text: str, subject: str, when: tuple[int, int] | None, unclear: str
 ) -> None:
     tags = {"": 20260301120000, "1.2": 20250301120000}
-    found = asked(text, lambda version: tags.get(version, 0))
+    found = intent_of(text, lambda version: tags.get(version, 0))
     assert (found.subject, found.when, found.unclear) == (subject, when, unclear)
 
 

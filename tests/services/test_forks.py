@@ -13,7 +13,7 @@ from cortext.services.library import forks
 from cortext.services.library.forks import Fork, family
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.server_rows import ServerSource
+from cortext.services.library.sources import ServerSource
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 

@@ -16,7 +16,7 @@ from cortext.model.session import Origin, Session
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Ledger
 from cortext.services.library.listing import Listing
-from cortext.services.library.server_rows import ServerSource
+from cortext.services.library.sources import ServerSource
 
 ROOT = "postgresql://db.example/cortext#home"
 

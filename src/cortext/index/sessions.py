@@ -9,14 +9,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, is_misuse, is_unwritable, recreate
 from cortext.index.refresh import Refresh, StoreSource
-
-if TYPE_CHECKING:
-    from cortext.index.activity import ActivityIndex
-    from cortext.index.calls import CallIndex
 
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
@@ -250,17 +246,10 @@ class SessionIndex:
         condition = f"root = ? AND id IN ({','.join('?' * len(names))})"
         return dict(self._database.execute(f"SELECT id, signs FROM session WHERE {condition}", (root, *names)))
 
-    def calls(self) -> CallIndex:
-        """Return the calls of models in these sessions, for costs. Call it after `refresh`."""
-        from cortext.index.calls import CallIndex
-
-        return CallIndex(self._database)
-
-    def activity(self) -> ActivityIndex:
-        """Return what was said when, and the files used, in these sessions. Call it after `refresh`."""
-        from cortext.index.activity import ActivityIndex
-
-        return ActivityIndex(self._database)
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The catalogue, for what else is derived from the logs (index/calls, index/activity); after `refresh`."""
+        return self._database
 
     def close(self) -> None:
         self._database.close()

@@ -199,7 +199,7 @@ class Stores:
         on_servers = [location for location in locations if location.address]
         servers = []
         if on_servers:
-            from cortext.services.library.server_rows import ServerSource
+            from cortext.services.library.sources import ServerSource
 
             servers = [ServerSource(location.root, location.kind, self.server(location)) for location in on_servers]
         return Listing(folders.cache(), sources, {location.root: location.label for location in locations}, servers)

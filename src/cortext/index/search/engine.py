@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from cortext.errors import SessionBusy, WriteFailed, index_busy
 from cortext.index.refresh import StoreSource
-from cortext.index.search.finding import FEW_KEYS, Lookup, Results, Retriever
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import folder_size
 from cortext.index.search.models import Models
+from cortext.index.search.retrieve import FEW_KEYS, Lookup, Results, Retriever
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
 from cortext.index.sessions import SessionIndex

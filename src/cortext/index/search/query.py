@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 
-from cortext.index.search.asked import asked
+from cortext.index.search.intent import intent_of
 from cortext.index.search.named_time import EVER, Released
 from cortext.index.search.words import STOP, WORD, function_words
 from cortext.model.query import FILTERS, is_valid, written
@@ -95,17 +95,17 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
             pieces.append((sign, name, quoted, bare))
     # What is quoted, required, excluded or named is never part of the question around it.
     plain = " ".join(bare for sign, name, quoted, bare in pieces if not (sign or name or quoted))
-    wanted = asked(plain, released)
-    about = _about(f"{wanted.person} {wanted.subject}", pieces)
+    intent = intent_of(plain, released)
+    about = _about(f"{intent.person} {intent.subject}", pieces)
     words = [word for piece in about if (word := _word(piece)) is not None]
     empty = STOP | (function := function_words(set(WORD.findall(plain.lower()))))
-    person = frozenset(wanted.person.lower().split())
+    person = frozenset(intent.person.lower().split())
     unsaid = function | person  # a name has no meaning
     said = [word.text for word in words if not word.excluded and word.text.lower() not in unsaid]
     significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word, empty)]
-    calendar = frozenset(WORD.findall(wanted.calendar.lower()))
-    if wanted.when is not None and not found and _is_only_time(significant, calendar):
-        span = zip(("after", "before"), wanted.when, strict=True)  # "what did we do yesterday": all of that time
+    calendar = frozenset(WORD.findall(intent.calendar.lower()))
+    if intent.when is not None and not found and _is_only_time(significant, calendar):
+        span = zip(("after", "before"), intent.when, strict=True)  # "what did we do yesterday": all of that time
         found = {name: written(at, ".000Z") for name, at in span if at not in EVER}
         words, significant = [], []
     if not any(not word.excluded for word in significant):
@@ -116,9 +116,9 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
         found | given,
         " ".join(said),
         asked=plain,
-        decision=wanted.decision,
-        when=wanted.when,
-        unclear=wanted.unclear,
+        decision=intent.decision,
+        when=intent.when,
+        unclear=intent.unclear,
         calendar=calendar,
         person=person,
     )

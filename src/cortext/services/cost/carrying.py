@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from cortext.errors import CortextError
+from cortext.index.calls import CallIndex
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.model.usage import Tokens
@@ -96,7 +97,7 @@ def _models(listing: Listing, target: str) -> Iterator[tuple[str, str]]:
             except (CortextError, OSError):
                 continue  # it was deleted in between
             yield row.tool, session.agent_config.model
-    yield from listing.index.calls().models().items()
+    yield from CallIndex(listing.index.database).models().items()
 
 
 def sentence(found: Sequence[Carrying]) -> str:

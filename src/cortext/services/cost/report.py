@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.index.calls import Call, calls_in
+from cortext.index.calls import Call, CallIndex, calls_in
 from cortext.index.sessions import several
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -100,7 +100,7 @@ class Ledger:
     def __init__(self, listing: Listing, prices: Prices, progress: Progress | None = None) -> None:
         self._listing, self._prices = listing, prices
         self._rows = listing.rows()
-        self._calls = listing.index.calls()
+        self._calls = CallIndex(listing.index.database)
         self._calls.update(self._rows, listing.reachable_messages, progress, is_missing=listing.is_away)
 
     def calls(self, rows: Iterable[Row] | None = None, *, after: str = "", before: str = "") -> Iterable[Priced]:
@@ -151,14 +151,14 @@ def session_cost(
 
 def row_cost(listing: Listing, row: Row, prices: Prices, *, most: int) -> SessionCost | None:
     """Return the same for a conversation of a list; None if it is long (`most` messages) and was not read before."""
-    calls = listing.index.calls().of(row)
+    calls = CallIndex(listing.index.database).of(row)
     if calls is None and row.message_count <= most:
         calls = calls_in(listing.messages(row))
     return _summed(listing, (row.root, row.id, row.created_at), calls or {}, prices)
 
 
 def _summed(listing: Listing, key: tuple[str, str, str], calls: dict[int, Call], prices: Prices) -> SessionCost | None:
-    copied = listing.index.calls().copied(calls, *key)
+    copied = CallIndex(listing.index.database).copied(calls, *key)
     found = SessionCost(Entry(name="total"), Entry(name="copied"))
     for number, call in calls.items():
         cost = prices.cost(call.model, call.tokens, call.at, call.cost)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cortext.index.activity import Activity, Said, UsedFile
+from cortext.index.activity import Activity, ActivityIndex, Said, UsedFile
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.services.digest.calls import READ, command_in, files_of
 from cortext.services.library.listing import Listing, Row
@@ -41,7 +41,7 @@ class Work(msgspec.Struct, kw_only=True):
 def work(listing: Listing, progress: Progress | None = None, only: Sequence[Row] | None = None) -> Work:
     """Return the activity in the sessions of a listing, which is up to date, or in some of them."""
     rows = listing.rows()
-    index = listing.index.activity()
+    index = ActivityIndex(listing.index.database)
 
     def read(row: Row) -> Activity | None:
         messages = listing.reachable_messages(row)

@@ -20,8 +20,7 @@ from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.resolve import Key, is_number
-from cortext.services.library.server_rows import ServerSource
-from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, merged, selection
+from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, ServerSource, merged, selection
 from cortext.services.library.stores import Found, NamedStore
 from cortext.store.files.layout_paths import lock_file
 

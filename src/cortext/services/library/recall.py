@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from cortext.index.search.asked import subject_of
+from cortext.index.search.intent import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
 from cortext.model.query import Query

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from cortext.errors import StoreUnreachable
 from cortext.index.search.engine import Engine, Updated
-from cortext.index.search.finding import Lookup, Results
 from cortext.index.search.generation import BROKEN, Status
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery, parse
 from cortext.index.search.reading import Picking
+from cortext.index.search.retrieve import Lookup, Results
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message

@@ -19,8 +19,7 @@ from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import Answer, Match, Search, SessionHit, match_of, session_filters
-from cortext.services.library.server_rows import ServedStore, ServerSource
-from cortext.services.library.sources import is_selected, selection
+from cortext.services.library.sources import ServedStore, ServerSource, is_selected, selection
 
 Hit = tuple[float, Session, Message]  # with its score
 

@@ -29,7 +29,7 @@ LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
 
 
-class Asking:
+class QueryBuilder:
     """Builds one query against one state of the index."""
 
     def __init__(self, keywords: Keywords, words: WordList, *, exact: bool) -> None:

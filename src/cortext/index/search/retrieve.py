@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import tantivy
 
 from cortext.errors import ConfigError, ModelError
-from cortext.index.search.ask import NAMES, Asking, between, restricted_to
 from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_order
 from cortext.index.search.generation import Generation
+from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, restricted_to
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery
@@ -98,9 +98,9 @@ class Retriever:
         generation = self._generation
         if keys is not None and not keys:
             return Results({})
-        asking = Asking(generation.keywords, generation.words, exact=exact)
+        builder = QueryBuilder(generation.keywords, generation.words, exact=exact)
         restrictions = self._restrictions(query, keys, leave_out)
-        asked = asking.build(query, restrictions)
+        asked = builder.build(query, restrictions)
         if asked is None:
             return Results({})
         newest = not query.wanted
@@ -109,24 +109,24 @@ class Retriever:
         if newest:
             scores = in_order(found)
             has_time = query.filters.get("after") or query.filters.get("before")
-            return Results(scores, asking.lit, dated=scores.keys() if has_time else (), has_words=True)
-        by_name = asking.build(query, restrictions, NAMES)
+            return Results(scores, builder.lit, dated=scores.keys() if has_time else (), has_words=True)
+        by_name = builder.build(query, restrictions, NAMES)
         named = [*hits, *(self._hits(by_name, keys, NAMED) if by_name is not None else ())]
         names = self._names(query, {key for key, place, _ in named if place >= NAME_PLACE})
         if query.when is not None:  # what was said at that time is a candidate even if others have more of the words
             during = [*restrictions, (tantivy.Occur.Must, between(generation.keywords, *query.when))]
-            asked = asking.build(query, during)
+            asked = builder.build(query, during)
             for key, place, score in self._hits(asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
-        missing = asking.missing(query)
-        has_words = bool(found or names) and asking.occurs(query)
+        missing = builder.missing(query)
+        has_words = bool(found or names) and builder.occurs(query)
         if not has_words:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
         if has_words and not (exact or like or self._models.none):
             # "eployment" means nothing to a model, but "deployment" does.
             query = copy(query)
-            query.said = asking.respelled(query.said, self._models.static().has)
+            query.said = builder.respelled(query.said, self._models.static().has)
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
         limit = 0 if strict else limit
@@ -147,7 +147,7 @@ class Retriever:
         if read is None or exact or like or self._models.none:
             return Results(
                 {at: one.whole for at, one in signals.items()},
-                asking.lit,
+                builder.lit,
                 signals,
                 far=near.far,
                 has_words=has_words,
@@ -163,12 +163,12 @@ class Retriever:
         has_few = False
         if has_words and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
             # Of "volcano eruption file", a message has "file": that is no answer.
-            share = asking.share(query, rarity)
+            share = builder.share(query, rarity)
             has_words = any(share(text) >= LEAST for text in ranked.texts)
             has_few = not has_words
         return Results(
             ranked.scores,
-            asking.lit,
+            builder.lit,
             signals,
             ranked.dated,
             near.far,

@@ -91,7 +91,7 @@ _ARTICLES = ("the", "our", "der", "die", "das", "unser", "unsere", "le", "la", "
 _SOMETHING = re.compile(r"\w")
 
 
-class Asked(NamedTuple):
+class Intent(NamedTuple):
     """What a question asks for: its subject, whether a decision is wanted, and when (two sortable times).
 
     `unclear` is what sounds like a time ("before the release"), but is none that is known. `calendar` is what names the
@@ -106,19 +106,19 @@ class Asked(NamedTuple):
     person: str = ""
 
 
-def asked(text: str, released: Released = lambda version: 0) -> Asked:
+def intent_of(text: str, released: Released = lambda version: 0) -> Intent:
     """Return what a question asks for. If nothing would be left of it, the subject is the whole text.
 
     Only "what did we talk about yesterday" has no subject.
     """
     subject, span, unclear, calendar = named_time(text, released)
     if not _SOMETHING.search(subject):
-        return Asked(text, False, span, unclear, text if len(text.split()) > 1 else "")  # "since yesterday"
+        return Intent(text, False, span, unclear, text if len(text.split()) > 1 else "")  # "since yesterday"
     lead, person = _LEAD.match(subject), ""
     if not lead:
         lead, person = _by_name(subject)
     if not lead:
-        return Asked(subject, False, span, unclear, calendar)
+        return Intent(subject, False, span, unclear, calendar)
     groups = lead.groupdict()
     rest = subject[lead.end() :]
     tail = _TAIL.search(rest)
@@ -128,7 +128,7 @@ def asked(text: str, released: Released = lambda version: 0) -> Asked:
     rest = f"{groups.get('object') or groups.get('german') or ''} {rest}".strip()
     if not _SOMETHING.search(rest) and (decision or person or span is None):
         rest, person = person or subject, ""
-    return Asked(rest, decision, span, unclear, calendar, person)
+    return Intent(rest, decision, span, unclear, calendar, person)
 
 
 def _by_name(subject: str) -> tuple[re.Match[str] | None, str]:
@@ -145,4 +145,4 @@ def _by_name(subject: str) -> tuple[re.Match[str] | None, str]:
 
 def subject_of(text: str) -> str:
     """Return what a question is about: `retries`, of "what did we decide about retries"."""
-    return asked(text).subject
+    return intent_of(text).subject
