@@ -34,8 +34,7 @@ from cortext.index.search.words import searchable
 from cortext.model.message import Message, Part, plain, thread
 from cortext.model.session import Change, Session
 from cortext.services.capture.capture import session_id_for
-from cortext.services.capture.first_reading import new_session
-from cortext.services.capture.storable import storable
+from cortext.services.capture.first_reading import new_session, storable
 from cortext.services.library.export import as_json, as_markdown, masked
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.resume.history import History

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message
-from cortext.services.capture.storable import storable
+from cortext.services.capture.first_reading import storable
 from cortext.store.files.bulk import NewLog
 from cortext.testing.table import every_row
 from cortext.tools.base import TranscriptSource

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from cortext.model.message import REPLACES, Message, Part, thread
 from cortext.model.session import Session
 from cortext.services.resume import history as history_module
-from cortext.services.resume.fitting import HEAD, TAIL, newest_that_fit
-from cortext.services.resume.history import CHUNK, History
+from cortext.services.resume.history import CHUNK, HEAD, TAIL, History, newest_that_fit
 from cortext.services.resume.packet import REPLACED, build
 from cortext.store.files.workspace import WorkspaceStore
 

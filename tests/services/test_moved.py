@@ -14,10 +14,10 @@ import pytest
 from cortext.model.message import Message, Part
 from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
+from cortext.services.events.compaction import dropped
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import Projects
-from cortext.services.resume.dropped import dropped
 from cortext.services.resume.handover import NEW, make_plan
 from cortext.services.resume.moved import place_of
 from cortext.wiring import tools

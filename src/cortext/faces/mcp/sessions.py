@@ -26,8 +26,7 @@ from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found
-from cortext.services.resume.in_chat import choose
-from cortext.services.resume.in_tool import ChatResumer, completed_text
+from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
 from cortext.services.text.clip import clip

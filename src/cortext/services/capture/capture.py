@@ -34,8 +34,8 @@ from cortext.services.capture.first_reading import (
     calls_in,
     done_entry,
     newest_of,
+    storable,
 )
-from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.projects.projects import Projects, held_in_workspace, project_of
 from cortext.services.text.masking import AnyStruct, mask_message, mask_struct

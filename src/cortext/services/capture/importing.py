@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
 from cortext.errors import CortextError
+from cortext.index.sessions import SessionIndex
+from cortext.model.session import Change
 from cortext.services.capture import uncaptured, workers
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.first_reading import Captured
+from cortext.services.capture.first_reading import CORRECTED, Captured
 from cortext.services.capture.intake import Report, capture_each, reason_of
-from cortext.services.capture.storable import CORRECTED
 from cortext.services.capture.transcripts import Work, leftovers_of, work_for
+from cortext.services.library.stores import NamedStore
+from cortext.services.projects.projects import Projects
 from cortext.store.capabilities import Bulks
 from cortext.tools.base import Counts, Transcript, TranscriptSource
 from cortext.tools.shared.lines import ends_whole
@@ -164,3 +168,25 @@ def _is_new(capture: Capture, transcript: Transcript) -> bool:
         return capture.new_entry(transcript) is not None
     except Exception:  # noqa: BLE001 (reported when it is captured)
         return False
+
+
+def record_repositories(home: NamedStore, index: SessionIndex) -> int:
+    """Record the repository with each session that has none and whose folder still exists; return how many there were.
+
+    Nothing else in a session changes. What the index does not know yet is recorded the next time.
+    """
+    projects = Projects()
+    done = 0
+    try:
+        sessions = index.without_repository(home.root)
+    except sqlite3.DatabaseError:
+        return 0  # locked or damaged: the next list repairs it
+    for session_id, project in sessions:
+        record = projects.record(project) if os.path.isdir(project) else {}
+        if record:
+            try:
+                home.store.update(session_id, Change(extra=record))
+                done += 1
+            except (CortextError, OSError):
+                continue  # in use, or just deleted: the next time
+    return done

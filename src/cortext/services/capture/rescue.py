@@ -107,7 +107,7 @@ class Rescue:
 
 def is_kept(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> bool:
     """Whether everything in a transcript is kept: it did not change since it was captured, or contains no message."""
-    from cortext.services.capture.storable import storable
+    from cortext.services.capture.first_reading import storable
 
     try:
         if capture.unchanged(transcript):

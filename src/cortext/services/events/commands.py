@@ -14,8 +14,7 @@ from cortext.services.capture.capture import session_id_for
 from cortext.services.events import related
 from cortext.services.events.chat import TAIL, ToolChat, safe_text
 from cortext.services.library.listing import incomplete_line
-from cortext.services.resume import in_chat
-from cortext.services.resume.in_tool import LARGEST, ChatResumer
+from cortext.services.resume.in_tool import LARGEST, ChatResumer, reply_in_chat
 from cortext.services.workspace import registry, running_chats
 from cortext.services.workspace.lifecycle import begin, confirmation
 from cortext.tools.base import Installer
@@ -74,8 +73,8 @@ def _resume(chat: ToolChat) -> str:
     # Earlier messages belong to the earlier conversation.
     wanted, capture_chat = chat.event.arguments, chat.capture_new
     if not chat.tool.records_after_answer:
-        return in_chat.answer(resumer, wanted, capture_chat).text()
-    reply = in_chat.answer(resumer, wanted, capture_chat, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
+        return reply_in_chat(resumer, wanted, capture_chat).text()
+    reply = reply_in_chat(resumer, wanted, capture_chat, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
     record.owed = reply.record
     running_chats.save(record)
     instruction = "cortext has answered this already; do not run the command again."

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound
+from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound, StoreUnreachable
 from cortext.index.sessions import Row
 from cortext.model import asking, clock, tokens
 from cortext.model.query import Query
@@ -20,7 +21,7 @@ from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
-from cortext.services.library.listing import Listing, placed
+from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
@@ -251,3 +252,45 @@ def list_text(shown: list[Row], total: int) -> str:
         lines.append(f"({total - LISTED} more: search them by words from the title)")
     lines.append("Which conversation would you like to continue? (number or search)")
     return "\n".join(lines)
+
+
+def reply_in_chat(
+    resumer: ChatResumer,
+    wanted: str,
+    capture_chat: Callable[[], object] = lambda: None,
+    largest: int = LARGEST,
+    size: Callable[[str], int] = len,
+) -> Reply:
+    """Return the list, or the conversation that continues here; if a server is away, what is missing or not done.
+
+    `capture_chat` stores what was said in this chat so far. It must succeed before the chat is attached to another
+    conversation; for a list it may fail, and the next hook repeats it.
+    """
+    if any(word != FORCE for word in wanted.split()):
+        try:
+            capture_chat()
+            resumer.listing.refresh()
+            return resumer.answer(wanted, largest, size)
+        except StoreUnreachable as error:
+            return Reply(f"cortext could not resume it: {error.message}. Nothing was changed: {error.hint}.")
+    some = resumer.reachable()
+    with suppress(StoreUnreachable):  # the list says so
+        capture_chat()
+    some.listing.refresh()
+    reply = some.answer(wanted, largest, size)
+    gone = incomplete_line(error.message for error in some.listing.away.values())
+    if gone and not some.resumable():
+        return Reply("", f"{gone} No other conversation can be resumed here.")
+    return reply._replace(record=f"{gone}\n\n{reply.record}") if gone else reply
+
+
+def choose(resumer: ChatResumer, wanted: str, see: str) -> Row:
+    """Return the conversation that is meant. Raises StoreUnreachable if that needs a server that does not answer."""
+    some = resumer.reachable()
+    try:
+        row = some.choose(wanted, see)
+    except (AmbiguousId, NotFound) as error:
+        raise next(iter(some.listing.away.values()), error) from None
+    if some.listing.away and row.id != wanted.strip():
+        raise next(iter(some.listing.away.values()))
+    return row

@@ -24,8 +24,8 @@ from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
 from cortext.services.projects.repository import is_below
 from cortext.services.resume import from_copy
-from cortext.services.resume.fitting import newest_that_fit, size_of
 from cortext.services.resume.handover import count_new
+from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.resume.pictures import with_pictures

@@ -1,4 +1,4 @@
-"""The life cycle of a conversation in a workspace: begin, stop, complete, pause when quiet, title, fork."""
+"""The life cycle of a conversation in a workspace: begin, stop, complete, pause when quiet, title, fork, prune."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ from cortext.services.text.summarise import ENDING, stopping_point, summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
+from cortext.services.workspace.committing import count_masked
 from cortext.services.workspace.numbering import last_number, reserve_number
-from cortext.services.workspace.secrecy import count_masked
+from cortext.store.capabilities import Compacts
 from cortext.store.files.layout_paths import STATE
 from cortext.store.server_capabilities import ReadsShared
 
@@ -337,3 +338,43 @@ def confirmation(saved: SaveResult) -> str:
     if saved.commit.problem:
         lines += ["", f"Not committed to git: {saved.commit.problem}. Nothing is lost; {saved.commit.hint}."]
     return "\n".join(lines)
+
+
+class PrunePlan(msgspec.Struct, kw_only=True):
+    """What would move: the messages below `before`; and the summary that covers them."""
+
+    before: int
+    to_archive: int
+    to_keep: int
+    summary: str
+
+
+def plan_prune(found: Found, keep: int) -> PrunePlan:
+    """Plan to archive the messages older than the newest `keep`, with a summary of them."""
+    messages = list(found.store.read(found.session.id))
+    older = messages[: max(0, len(messages) - keep)]
+    if not older:
+        return PrunePlan(before=0, to_archive=0, to_keep=len(messages), summary="")
+    # The agent's own summary comes first: it knows the reasons. The one made from the text adds what it left out.
+    existing = found.session.summary if found.session.summary_by != "text" else ""
+    of_text = summarise(thread(older))
+    summary = f"{existing}\n\n{of_text}" if existing and of_text not in existing else existing or of_text
+    return PrunePlan(
+        before=older[-1].seq + 1, to_archive=len(older), to_keep=len(messages) - len(older), summary=summary
+    )
+
+
+def prune(found: Found, plan: PrunePlan) -> int:
+    """Write the summary first, then move; return how many messages moved."""
+    store = found.store
+    if not isinstance(store, Compacts):
+        raise UsageError(f"sessions of {found.named_store.label} cannot be pruned", kept="it is unchanged")
+    store.update(
+        found.session.id,
+        Change(
+            summary=plan.summary,
+            summary_covers=plan.before,
+            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else "text"),
+        ),
+    )
+    return store.compact(found.session.id, plan.before)

@@ -122,8 +122,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: bool) -> int:
     """Print what a slash command puts into the tool's prompt: the list, or the conversation that continues there."""
     from cortext.services.capture.capture import catch_up
-    from cortext.services.resume import in_chat
-    from cortext.services.resume.in_tool import FORCE, ChatResumer
+    from cortext.services.resume.in_tool import FORCE, ChatResumer, reply_in_chat
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
@@ -144,7 +143,7 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         save=lambda held: pause(held, commit=commit),
         price=stores.carrying(listing).sentence,
     )
-    reply = in_chat.answer(resumer, f"{wanted} {FORCE}" if force else wanted, capture_chat)
+    reply = reply_in_chat(resumer, f"{wanted} {FORCE}" if force else wanted, capture_chat)
     print(terminal.block(reply.text()))
     return 0
 

@@ -27,10 +27,9 @@ from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured, user_services, watching
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, scan
+from cortext.services.capture.first_reading import WITHOUT_CONTENT
+from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, record_repositories, scan
 from cortext.services.capture.intake import reason_of
-from cortext.services.capture.repositories import record_repositories
-from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import (
     each_passed_over,
     in_folder,

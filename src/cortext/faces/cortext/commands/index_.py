@@ -18,7 +18,7 @@ from cortext.faces.terminal.run import Command
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns
-from cortext.services.capture.repositories import record_repositories
+from cortext.services.capture.importing import record_repositories
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

@@ -24,8 +24,7 @@ from cortext.safety import terminal
 from cortext.services.library.stores import Found
 from cortext.services.workspace import notices
 from cortext.services.workspace.committing import finish_commits
-from cortext.services.workspace.lifecycle import active, begin, confirmation, fork, save, sweep
-from cortext.services.workspace.prune import plan_prune, prune
+from cortext.services.workspace.lifecycle import active, begin, confirmation, fork, plan_prune, prune, save, sweep
 from cortext.wiring.stores import Stores
 
 
