@@ -20,10 +20,9 @@ from cortext.model.message import Message
 from cortext.model.query import OF_SESSIONS, Among, Query, number
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
-from cortext.services.library.left_out import LeftOut
 from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.search_check import Check
-from cortext.services.library.search_reading import QueryReading
+from cortext.services.library.search_reading import LeftOut, QueryReading
 from cortext.services.library.snippets import shortened, snippet
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found

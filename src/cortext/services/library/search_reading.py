@@ -1,14 +1,16 @@
-"""What one query looks up and reads to rank and show its results: sessions by their keys, and single messages."""
+"""What a search reads: sessions by their keys, single messages, and the ids of the messages that are left out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from cortext.errors import CortextError
 from cortext.index.search.fuse import At
 from cortext.index.search.reading import Picking
 from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.services.library.listing import Listing
+from cortext.store.capabilities import Outlines
 
 Known = tuple[Row, int]  # a session, and how many of its messages are in the index
 
@@ -69,3 +71,34 @@ class QueryReading:
     def around(self, row: Row, seq: int) -> dict[int, Message]:
         """Return a message and its neighbours by number."""
         return self._picking.around(self._listing.sources[row.root], row.id, row.path, seq)
+
+
+class LeftOut:
+    """The ids of the messages in the sessions that a query leaves out: their copies elsewhere are not shown either.
+
+    A session is read again only after it has changed.
+    """
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._known: dict[tuple[str, str], tuple[str, frozenset[str]]] = {}
+
+    def messages(self, names: Collection[str]) -> set[str]:
+        """Return the ids of the messages in the sessions with these ids, of every store."""
+        found: set[str] = set()
+        for root in self._listing.sources if names else ():
+            for name, fingerprint in self._listing.index.fingerprints(root, names).items():
+                known = self._known.get((root, name))
+                if known is None or known[0] != fingerprint:
+                    known = self._known[root, name] = (fingerprint, self._read(root, name))
+                found |= known[1]
+        return found
+
+    def _read(self, root: str, name: str) -> frozenset[str]:
+        store = self._listing.named_store(root).store
+        try:
+            return frozenset(
+                message.id for message in (store.outline(name) if isinstance(store, Outlines) else store.read(name))
+            )
+        except (CortextError, OSError):
+            return frozenset()  # gone, or behind a link that must not be followed
