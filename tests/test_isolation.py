@@ -1,9 +1,10 @@
-"""No test, fixture or installer of a program uses the real HOME."""
+"""No test, fixture or installer of a program uses the real HOME, and none sleeps."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,12 @@ def test_asking_a_program_for_its_version_writes_nothing_into_home(
     (program.folder / "writing").chmod(0o755)
     assert ai_programs.version("writing").startswith("1.0 in /")
     assert list(home.iterdir()) == []
+
+
+def test_nothing_sleeps_but_the_helper_that_waits() -> None:
+    """A test waits for a state, with `wait_until`; `sleep(0)` only lets others run."""
+    sleeping = re.compile(r"(?<!def )\bsleep\((?!0\))|import sleep\b")
+    tests = Path(__file__).parent
+    files = [path for path in tests.rglob("*.py") if path != Path(__file__)]
+    found = [str(path.relative_to(tests)) for path in files if sleeping.search(path.read_text("utf-8"))]
+    assert found == ["support/waiting.py"]

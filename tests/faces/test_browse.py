@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.support.cli import SCRIPTS, cortext
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
+from tests.support.waiting import wait_for_exit_code, wait_until
 
 pytestmark = pytest.mark.req("LOOK-04")
 
@@ -57,11 +57,7 @@ class Terminal(Screen):
 
     def wait_for_end(self) -> int:
         """Wait until the program has exited; return its exit code."""
-        deadline = time.monotonic() + TIMEOUT
-        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
-            assert time.monotonic() < deadline, f"it did not end\n{self.text()}"
-            time.sleep(0.05)  # poll interval
-        return int(self._ended.read_text(encoding="utf-8"))
+        return wait_for_exit_code(self._ended, TIMEOUT, self.text)
 
 
 @pytest.fixture(scope="module")
@@ -91,11 +87,8 @@ def _matches_recorded_screen(screen: Terminal, name: str) -> None:
         kept.parent.mkdir(exist_ok=True)
         kept.write_text(shown, encoding="utf-8")
     expected = kept.read_text(encoding="utf-8")
-    deadline = time.monotonic() + 10
-    while shown != expected and time.monotonic() < deadline:
-        time.sleep(0.05)  # poll interval: the screen may be half drawn
-        shown = screen.picture()
-    assert shown == expected
+    if shown != expected:  # the screen may be half drawn
+        wait_until(lambda: screen.picture() == expected, 10, lambda: f"as recorded in {kept}\n{screen.picture()}")
 
 
 def test_the_newest_sessions_at_80_by_24(screen: Terminal) -> None:

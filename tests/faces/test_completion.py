@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from cortext.tools.registry import BUILT_IN
 from tests.support import shells
 from tests.support.cli import SCRIPTS, cortext, run
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 
 NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]
 TYPES = ["brainstorm", "debug", "learn", "meeting", "plan", "review"]
@@ -129,14 +129,16 @@ class Zsh:
         self.screen.press("Tab")
 
     def _wait_until(self, holds: Callable[[str], bool]) -> str:
-        deadline = time.monotonic() + 30
-        while True:
+        shown = ""
+
+        def is_shown() -> bool:
+            nonlocal shown
             shown = self.screen.text().rstrip()
             shown = shown[shown.rfind(PROMPT) :]
-            if holds(shown):
-                return shown
-            assert time.monotonic() < deadline, f"this is on the screen:\n{shown}"
-            time.sleep(0.05)  # poll interval
+            return holds(shown)
+
+        wait_until(is_shown, 30, lambda: f"this is on the screen:\n{shown}")
+        return shown
 
 
 @pytest.fixture(scope="module", params=[EVALUATED, FROM_A_FILE], ids=["evaluated", "from a file"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,17 @@ from cortext.faces.cortext.supervise import below
 from tests.faces.test_rescue import KEYS, claude_session
 from tests.support.cli import SCRIPTS, cortext
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 
 # As the programs of several tools do, a script starts the program itself, and dies of a signal without passing it on.
 SCRIPT = """#!/bin/sh
 [ "$1" = --version ] && echo 2.1.325 && exit 0
 python3 -c 'if True:
-    import os, signal, time
+    import os, signal
     signal.signal(signal.SIGINT, lambda *_: print("interrupted", flush=True))
     print("number", os.getpid(), "listens", flush=True)
     while True:
-        time.sleep(60)
+        signal.pause()
 '
 exit 0
 """
@@ -39,13 +39,6 @@ def env(home: Path, tmp_path: Path) -> dict[str, str]:
     claude_session(home, 0, days_ago=1)
     assert cortext("import", cwd=tmp_path).code == 0
     return {**os.environ, "PATH": f"{program.parent}:{SCRIPTS}:{os.environ['PATH']}", "TERM": "xterm"}
-
-
-def _wait_until_gone(process: int) -> None:
-    deadline = time.monotonic() + 60
-    while os.path.exists(f"/proc/{process}"):
-        assert time.monotonic() < deadline, "it was left behind"
-        time.sleep(0.05)  # poll interval
 
 
 @pytest.mark.req("FLOW-03")
@@ -75,7 +68,7 @@ def test_a_signal_to_the_resume_does_not_leave_the_tool_behind(
         assert tool in below(resume)
         os.kill(resume, number)
         screen.wait_for(f"it ended with {128 + number}")
-        _wait_until_gone(tool)
+        wait_until(lambda: not os.path.exists(f"/proc/{tool}"), why="it is not left behind")
 
 
 @pytest.mark.req("FLOW-03", "LOOK-01")

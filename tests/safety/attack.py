@@ -19,6 +19,7 @@ import os
 import pty
 import re
 import resource
+import select
 import shutil
 import signal
 import struct
@@ -337,17 +338,20 @@ def play(world: World, case: Case, programs: Path) -> Ended:
     os.set_blocking(leader, False)
     deadline = time.monotonic() + _limits["deadline"]
     code: int | None = None
+    ending = os.pidfd_open(child)
+    watched = [ending, leader]
     while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        _drain(leader, said)
-        if ended:
-            code = os.waitstatus_to_exitcode(status)
+        ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))
+        if leader in ready and not _drain(leader, said):
+            watched.remove(leader)  # the command has closed its terminal
+        if ending in ready:
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             break
         if time.monotonic() > deadline:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
             break
-        time.sleep(0.002)
+    os.close(ending)
     _drain(leader, said)
     os.close(leader)
     return Ended(code, said.decode("utf-8", "replace"))
@@ -357,15 +361,16 @@ def _filled_in(text: str, world: World) -> bytes:
     return text.replace("{cwd}", str(world.repository)).replace("{outside}", str(world.outside)).encode()
 
 
-def _drain(leader: int, said: bytearray) -> None:
+def _drain(leader: int, said: bytearray) -> bool:
+    """Read what is there; return whether there may be more later."""
     while True:
         try:
             piece = os.read(leader, 1 << 16)
         except OSError as error:
             assert error.errno in (errno.EIO, errno.EAGAIN)
-            return
+            return error.errno == errno.EAGAIN
         if not piece:
-            return
+            return False
         said += piece
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Sized
+from functools import partial
 
 from cortext.model.session import Session
 from cortext.server.store import PostgresStore
 from tests.support.postgres import Postgres, new_space
+from tests.support.waiting import wait_until
 
 
 class Crew:
@@ -30,6 +32,11 @@ class Crew:
         self._running[index].kill()
         self._running[index].wait(10)
         self._running[index] = subprocess.Popen(self._command)
+
+    def are_fewer(self, waiting: Callable[[], Sized], count: int) -> bool:
+        """Whether fewer updates than these are waiting; replace the workers that have ended."""
+        self.replace()
+        return len(waiting()) < count
 
     def end(self) -> None:
         for process in self._running:
@@ -55,13 +62,9 @@ def serve(server: Postgres, *, workers: int, chats: int, messages: int, kills: i
             batch = arrived[begin : begin + share]
             waiting = len(updates.waiting())
             assert len(updates.take(batch)) == len(batch) and updates.take(batch[:3]) == []
-            while len(updates.waiting()) >= waiting + len(batch):
-                crew.replace()
-                time.sleep(0.01)
+            wait_until(partial(crew.are_fewer, updates.waiting, waiting + len(batch)), 600, "an update is answered")
             crew.kill(chance.randrange(workers))  # at least one worker is answering now
-        while updates.waiting():
-            crew.replace()
-            time.sleep(0.01)
+        wait_until(partial(crew.are_fewer, updates.waiting, 1), 600, "every update is answered")
     finally:
         crew.end()
     for index, name in enumerate(names):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from cortext.model.session import Session
@@ -14,6 +13,7 @@ from cortext.store.files.chat import ChatStore
 from tests.server.messages import as_dicts
 from tests.store.crash.actor import make_message
 from tests.support.postgres import Postgres, new_space
+from tests.support.waiting import strike_after
 
 
 def fill(folder: Path, sessions: int, each: int) -> ChatStore:
@@ -49,7 +49,7 @@ def copy_with_kills(server: Postgres, folder: Path, *, sessions: int, each: int,
                 process.stdin.write("continue\n")
                 process.stdin.flush()
             if steps_left == 0:
-                time.sleep(chance.uniform(0, 0.02))  # the kill hits somewhere in the next step
+                strike_after(chance.uniform(0, 0.02))  # the kill hits somewhere in the next step
                 process.kill()
                 killed += 1
                 break

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from cortext.errors import StoreUnreachable
@@ -18,6 +17,7 @@ from cortext.server.connection import Limits
 from cortext.server.store import PostgresStore
 from tests.store.crash.actor import checked_name, make_message
 from tests.support.postgres import Postgres, new_space
+from tests.support.waiting import strike_after, wait_until
 
 SESSIONS = ("talk-a", "talk-b")
 
@@ -87,13 +87,16 @@ def run_with_faults(
         writer.start()
     chance = random.Random(8)
     for _ in range(times):
-        time.sleep(chance.uniform(0, 2 * pause))  # strike at a random moment
+        strike_after(chance.uniform(0, 2 * pause))
         fault()
     before = [len(writer.acknowledged) for writer in writers]
-    deadline = time.monotonic() + 120
-    while any(len(writer.acknowledged) <= count for writer, count in zip(writers, before, strict=True)):
-        assert time.monotonic() < deadline and all(writer.is_alive() for writer in writers), _status(writers)
-        time.sleep(0.01)  # every writer has to succeed once more after the last fault
+
+    def has_each_succeeded() -> bool:
+        """Whether every writer has succeeded once more after the last fault."""
+        assert all(writer.is_alive() for writer in writers), _status(writers)
+        return all(len(writer.acknowledged) > count for writer, count in zip(writers, before, strict=True))
+
+    wait_until(has_each_succeeded, 120, lambda: _status(writers))
     for writer in writers:
         writer.stopping.set()
     for writer in writers:

@@ -7,7 +7,8 @@ import selectors
 import socket
 import struct
 import threading
-import time
+
+from tests.support.waiting import wait_until
 
 RESET = struct.pack("ii", 1, 0)  # makes close() send a reset, which looks like a broken connection
 
@@ -38,10 +39,7 @@ class Proxy:
         """Like `cut_soon`, but wait until it happened, so that a slow machine gets as many cuts as a fast one."""
         before = self.cuts
         self.cut_soon(chance)
-        deadline = time.monotonic() + timeout
-        while self.cuts == before:
-            assert time.monotonic() < deadline, f"no traffic to cut within {timeout:g} s"
-            time.sleep(0.002)  # poll interval
+        wait_until(lambda: self.cuts > before, timeout, "traffic to cut")
 
     def close(self) -> None:
         self._stopped = True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from tests.server.faults import run_with_faults
 from tests.support.debian import NotToBeHad
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PASSWORD, Postgres
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -27,10 +27,8 @@ def pair() -> Iterator[tuple[Postgres, Postgres]]:
     try:
         primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
         primary.sql("SELECT pg_reload_conf()")
-        deadline = time.monotonic() + 20
-        while primary.sql("SELECT sync_state FROM pg_stat_replication") != [("sync",)]:
-            assert time.monotonic() < deadline, primary.log()
-            time.sleep(0.02)
+        state = "SELECT sync_state FROM pg_stat_replication"
+        wait_until(lambda: primary.sql(state) == [("sync",)], 20, primary.log)
         yield primary, replica
     finally:
         replica.stop()

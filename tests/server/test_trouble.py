@@ -23,6 +23,7 @@ from tests.support.cli import cortext
 from tests.support.debian import NotToBeHad
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PASSWORD, Postgres, as_role, new_space, shared
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(params=["this Debian's", "with prepared statements"])
@@ -194,10 +195,7 @@ def test_a_collection_in_a_thread_of_the_pool_closes_it_without_waiting_for_itse
     thread = threading.Thread(target=connection._close, args=(pools,), name=f"{pool.name}-worker-0")
     thread.start()
     thread.join(10)
-    deadline = time.monotonic() + 20
-    while not pool.closed:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: pool.closed, 20, "the pool is closed")
 
 
 @pytest.mark.req("TEAM-04")
@@ -208,10 +206,7 @@ def test_unused_connections_are_closed() -> None:
     name = store.connections.name.rpartition("/")[2]
     count = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'cortext'"
     assert server.sql(count, name) == [(1,)]
-    deadline = time.monotonic() + 20
-    while server.sql(count, name) != [(0,)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: server.sql(count, name) == [(0,)], 20, "no connection is open")
     assert store.get("talk").id == "talk", "a new connection is opened when it is needed"
     store.close()
 

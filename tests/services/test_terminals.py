@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from cortext.errors import NotFound
 from cortext.services.resume.terminals import Terminal, available, open_in
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.req("PAGE-01")
 
@@ -29,10 +29,7 @@ def _program(folder: Path, name: str, script: str) -> Path:
 
 
 def _lines(path: Path, count: int) -> list[str]:
-    deadline = time.monotonic() + 30
-    while not path.exists() or len(path.read_text("utf-8").splitlines()) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: path.exists() and len(path.read_text("utf-8").splitlines()) >= count, 30, f"{path} is written")
     return path.read_text("utf-8").splitlines()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.pairs import ANSWER, CLOSING, NEXT, SUMMARY, Outcome, Said, compare
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 
 WELCOME = "I have picked it up: the herons stand where they stood."
 START_SECONDS = 170.0  # on a loaded machine; most take three
@@ -116,22 +116,20 @@ def _answered(desk: Desk, screen: Screen, start: int) -> Request:
 
 def _key_of_answer(tool: NativeWriter, project: Path, known: set[str], screen: Screen) -> str:
     """Return the tool's session that the answer was stored in: a screen shows it before that."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
+
+    def key() -> str:
         for transcript in _transcripts(tool, project):
             added = (message for message in tool.read(transcript) if message.id not in known)
             if any(message.content == ANSWER for message in added):
                 return transcript.key
-        assert time.monotonic() < deadline, f"the answer was not stored\n{screen.text()}"
-        time.sleep(0.1)  # poll interval
+        return ""
+
+    return wait_until(key, START_SECONDS, lambda: f"the answer is stored\n{screen.text()}")
 
 
 def _wait_for_end(process: int) -> None:
     """Wait until the program has noticed that its window was closed, and has written what it still wants to write."""
-    deadline = time.monotonic() + START_SECONDS
-    while _is_running(process):
-        assert time.monotonic() < deadline, "the program outlives its terminal"
-        time.sleep(0.05)  # poll interval
+    wait_until(lambda: not _is_running(process), START_SECONDS, "the program ends with its terminal")
 
 
 def _is_running(process: int) -> bool:

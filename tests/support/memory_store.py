@@ -6,6 +6,7 @@ It belongs to one process, so its lock excludes other threads, and nothing can b
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,7 @@ class MemoryStore:
         self.name = "memory"
         self.lock_timeout = lock_timeout
         self._kept: dict[str, _Kept] = {}
+        self._released = threading.Condition()
         self._trash: dict[str, tuple[Trashed, _Kept]] = {}
 
     def create(self, session: Session) -> Session:
@@ -104,21 +106,21 @@ class MemoryStore:
     def open(self, session_id: str, timeout: float | None = None) -> Iterator[Writer]:
         kept = self._find(session_id)
         wait = self.lock_timeout if timeout is None else timeout
-        deadline = time.monotonic() + wait
-        while kept.held_since:
-            if time.monotonic() >= deadline:
+        with self._released:  # another thread may hold it
+            if not self._released.wait_for(lambda: not kept.held_since, wait):
                 holder = f"process {os.getpid()} on {os.uname().nodename} since {kept.held_since}"
                 raise SessionBusy(
                     f"session {session_id} is being written by {holder}",
                     kept="nothing was changed",
                     hint=f"waited {wait:g} s; try again when it is done",
                 )
-            time.sleep(0.001)  # another thread holds it
-        kept.held_since = clock.now()
+            kept.held_since = clock.now()
         try:
             yield _MemoryWriter(self, kept)
         finally:
-            kept.held_since = ""
+            with self._released:
+                kept.held_since = ""
+                self._released.notify_all()
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         with self.open(session_id) as writer:

@@ -15,7 +15,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 from tests.support import debian
 from tests.support.installing import one_at_a_time
 from tests.support.postgres import Postgres, free_port, other_user
+from tests.support.waiting import wait_until
 
 _FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "debian"
 _SUPPORTING = "trixie"
@@ -86,14 +86,16 @@ class PgBouncer:
                 [*command, os.path.join(self.folder, "ini")],
                 env=environment, stdout=log, stderr=log, cwd=self.folder, **other_user(),
             )  # fmt: skip
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 5).close()
-                return
-            except OSError:
-                assert self._process.poll() is None and time.monotonic() < deadline, self.log()
-                time.sleep(0.02)
+        wait_until(self._answers, 20, self.log)
+
+    def _answers(self) -> bool:
+        """Whether it accepts connections; fail if it has ended."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), 5).close()
+        except OSError:
+            assert self._process.poll() is None, self.log()
+            return False
+        return True
 
     @property
     def url(self) -> str:

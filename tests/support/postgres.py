@@ -19,10 +19,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from cortext.server.store import PostgresStore
@@ -86,16 +87,15 @@ class Postgres:
     def _wait(self) -> None:
         import psycopg
 
-        deadline = time.monotonic() + 30
-        while True:
+        def answers() -> bool:
             try:
                 psycopg.connect(self.url, connect_timeout=5).close()
-                return
             except psycopg.OperationalError:
-                gone = self._process is None or self._process.poll() is not None
-                if gone or time.monotonic() > deadline:
-                    raise AssertionError(f"the server did not start: {self.log()}") from None
-                time.sleep(0.02)
+                assert self._process is not None and self._process.poll() is None, self.log()
+                return False
+            return True
+
+        wait_until(answers, 30, lambda: f"the server starts\n{self.log()}")
 
     def log(self) -> str:
         """Return the end of the server's log."""

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+from tests.support.waiting import wait_for_exit_code, wait_until
+
 
 class Screen:
     """`with Screen(folder, command, env, cwd) as screen:`; the block's end kills everything in it.
@@ -51,26 +53,25 @@ class Screen:
 
     def wait_for(self, *words: str, timeout: float = 90.0) -> str:
         """Wait until all these texts are on the screen; return its contents."""
-        deadline = time.monotonic() + timeout
-        while True:
+        shown = ""
+
+        def are_shown() -> bool:
+            nonlocal shown
             shown = self.text()
             # A screen wraps long lines: compare without whitespace.
             flat = "".join(shown.split())
-            if all("".join(word.split()) in flat for word in words):
-                return shown
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not on the screen after {timeout:g} s: {words}\n{shown}")
-            time.sleep(0.05)  # poll interval
+            return all("".join(word.split()) in flat for word in words)
+
+        wait_until(are_shown, timeout, lambda: f"on the screen: {words}\n{shown}")
+        return shown
 
     def at_prompt(self, timeout: float = 90.0) -> Self:
         """Wait until our prompt reads single keys: before that, the terminal handles Ctrl-D and Ctrl-C itself.
 
         `screen.at_prompt().press("C-d")`
         """
-        deadline = time.monotonic() + timeout
-        while self._modes() & (termios.ICANON | termios.ISIG):
-            assert time.monotonic() < deadline, f"no prompt after {timeout:g} s\n{self.text()}"
-            time.sleep(0.02)  # poll interval
+        cooked = termios.ICANON | termios.ISIG
+        wait_until(lambda: not self._modes() & cooked, timeout, lambda: f"a prompt\n{self.text()}")
         return self
 
     def process(self) -> int:
@@ -106,10 +107,7 @@ class Screen:
         """Close the terminal, and wait until the program has ended: it may have hooks that run then."""
         process = self.process()
         self._tmux("kill-server")
-        deadline = time.monotonic() + timeout
-        while _runs(process):
-            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s of its terminal"
-            time.sleep(0.02)  # poll interval
+        wait_until(lambda: not _runs(process), timeout, "it ends with its terminal")
 
     def __enter__(self) -> Self:
         return self
@@ -148,11 +146,7 @@ class ShellScreen(Screen):
 
     def wait_for_end(self, timeout: float = 90.0) -> int:
         """Wait until the program has exited; return its exit code."""
-        deadline = time.monotonic() + timeout
-        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
-            assert time.monotonic() < deadline, f"it did not exit within {timeout:g} s\n{self.text()}"
-            time.sleep(0.05)  # poll interval
-        return int(self._ended.read_text(encoding="utf-8"))
+        return wait_for_exit_code(self._ended, timeout, self.text)
 
     def press_until_end(self, key: str, timeout: float) -> int:
         """Press a key again until the program exits: it may take the first one for a choice in a list."""

@@ -22,7 +22,7 @@ from tests.support.moves import (
     worktree,
 )
 from tests.support.screen import Screen
-from tests.tools.real_flow import wait_until
+from tests.support.waiting import wait_until
 
 ADDED = "Look at it once more."
 ENOUGH = 6  # answers: a program may ask the model for a title too; unused ones do no harm

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer, Reply
 from tests.support.runners import MODEL, Tool
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 from tests.tools.codex.test_real import ask
 
 from cortext.services.resume.packet import NOTES
@@ -44,13 +44,6 @@ def _resume(desk: Desk, folder: Path, *arguments: str) -> Screen:
 def _row(desk: Desk, folder: Path, number: int = 0) -> dict[str, Any]:
     row: dict[str, Any] = desk.cortext("list", "--here", "--json", cwd=folder).json[number]
     return row
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)  # the interval of polling
 
 
 def _arguments_in(folder: Path) -> str:
@@ -98,9 +91,7 @@ def test_an_empty_conversation_is_opened_captured_and_moved(desk: Desk, name: st
         assert _arguments_in(folder), "the program and its child processes"
         assert "Herons at the pond" not in _arguments_in(folder), "every user can read the arguments"
         desk.say(screen, "Count the herons, please.")
-        _wait_until(
-            lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3
-        )
+        wait_until(lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3)
     row = _row(desk, folder)
     assert (row["status"], row["tool"]) == ("active", name)
     assert "nothing has been said" not in _log(folder), "the context block is not a message of the user"

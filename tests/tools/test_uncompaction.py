@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.support.model_server import ModelServer, Reply, ToolCall
 from tests.support.runners import OpenCode
 from tests.support.runners.base import write_json
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 from tests.tools.test_resume_flows import compact_opencode
 
 ASKED = "Add a retry to the heron client. Always use tabs in this project."
@@ -204,10 +204,7 @@ def _type_command(screen: Screen, command: str, done: str) -> None:
 
 def _wait_for_compaction(desk: Desk) -> None:
     """Wait until the report of the compaction, which not every program waits for, has been handled."""
-    deadline = time.monotonic() + 60
-    while not _compaction_is_reported(desk):
-        assert time.monotonic() < deadline, "no compaction was reported"
-        time.sleep(0.05)
+    wait_until(lambda: _compaction_is_reported(desk), why="a compaction is reported")
 
 
 def _compaction_is_reported(desk: Desk) -> bool:

@@ -7,7 +7,6 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from html import unescape
@@ -17,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 from tests.faces.pond import Pond
 from tests.support.cli import SCRIPTS
+from tests.support.waiting import wait_until
 
 
 class Reply(NamedTuple):
@@ -62,20 +62,24 @@ class Served:
 
     def activity(self, path: str = "/see") -> Reply:
         """Read the activity page when every conversation has been read for it."""
-        deadline = time.monotonic() + 60
-        while True:
+
+        def complete() -> Reply | None:
             reply = self.get(path)
-            if not re.search(r"<\w+[^>]* data-(again|old)\b", reply.text):
-                return reply
-            assert time.monotonic() < deadline, reply.words
-            time.sleep(0.05)
+            return None if re.search(r"<\w+[^>]* data-(again|old)\b", reply.text) else reply
+
+        reply = wait_until(complete, why=lambda: self.get(path).words)
+        assert reply is not None
+        return reply
 
     def until(self, path: str, holds: Callable[[Reply], bool]) -> Reply:
         """Read a page until something holds: a request may be answered from the list of half a second ago."""
-        deadline = time.monotonic() + 60
-        while not holds(reply := self.activity(path)):
-            assert time.monotonic() < deadline, reply.words
-            time.sleep(0.05)
+
+        def holding() -> Reply | None:
+            reply = self.activity(path)
+            return reply if holds(reply) else None
+
+        reply = wait_until(holding, why=lambda: self.activity(path).words)
+        assert reply is not None
         return reply
 
     def open(self) -> Reply:

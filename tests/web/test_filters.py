@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -17,6 +16,7 @@ from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import cortext
+from tests.support.waiting import wait_until
 from tests.web.served import Served
 
 pytestmark = pytest.mark.req("PAGE-01", "ORDER-01")
@@ -92,14 +92,14 @@ def _options(pond: Pond, wanted: Wanted) -> list[str]:
 
 def _on_page(served: Served, pond: Pond, wanted: Wanted, **more: str) -> set[str]:
     given = {name: _project(pond, value) if name == "project" else value for name, value in wanted.items()}
-    deadline = time.monotonic() + 60
-    while True:
+
+    def results() -> str:
+        """Return the results, once the index is ready."""
         reply = served.get(f"/results?{urlencode({**given, **more})}")
-        assert reply.status == 200 and time.monotonic() < deadline, reply.words
-        if "data-again" not in reply.text:  # the index is ready
-            break
-        time.sleep(0.05)
-    return set(re.findall(r'<h2[^>]*><a href="/c/[0-9a-f]+/([^"?]+)', reply.text))
+        assert reply.status == 200, reply.words
+        return "" if "data-again" in reply.text else reply.text
+
+    return set(re.findall(r'<h2[^>]*><a href="/c/[0-9a-f]+/([^"?]+)', wait_until(results, why="the index is ready")))
 
 
 @pytest.mark.parametrize(("wanted", "expected"), ASKED, ids=[" ".join(wanted) for wanted, _ in ASKED])

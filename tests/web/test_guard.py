@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from cortext.web.main import MOST_STRANGERS, Connection
 from cortext.web.security import BURST, FAILURES, Access, Guard, _address
 from tests.faces.pond import Pond, make_pond
 from tests.support.cli import SCRIPTS
+from tests.support.waiting import wait_until
 from tests.web.served import Served, serving
 
 pytestmark = pytest.mark.req("PAGE-01")
@@ -304,10 +304,7 @@ def test_the_browser_is_started_with_a_private_file(pond: Pond) -> None:
     try:
         assert process.stdout is not None
         token = process.stdout.readline().partition("token=")[2].strip()
-        deadline = time.monotonic() + 30
-        while not log.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(log.exists, 30, "the browser opens")
         arguments, file, folder = log.read_text().splitlines()
         assert token and token not in arguments
         assert file.startswith("600 ") and folder.startswith("700 ")

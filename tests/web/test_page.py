@@ -23,6 +23,7 @@ from cortext.web.library import store_key
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import cortext
+from tests.support.waiting import wait_until
 from tests.web.served import CLAUDE, Served, serving, with_program
 
 pytestmark = pytest.mark.req("PAGE-01", "LOOK-05")
@@ -310,9 +311,7 @@ def test_a_terminal_opens_only_after_a_confirmation(served: Served, pond: Pond) 
     opened = pond.home / "opened"
     assert served.post(f"{here}/terminal", {"tool": "claude"}).status == 400 and not opened.exists()
     assert served.post(f"{here}/terminal", {"tool": "claude", "confirmed": "yes"}).status == 303
-    deadline = time.monotonic() + 20
-    while not (opened.exists() and "claude" in opened.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: opened.exists() and "claude" in opened.read_text(), 20, "a terminal opens")
     lines = opened.read_text().splitlines()
     assert lines[0] == str(pond.folder)
     assert lines[1] == "-e" and lines[2].endswith("cortext")

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from tests.support.cli import SCRIPTS, Ran, run
 from tests.support.model_reply import Reply, Turn
 from tests.support.model_server import ModelServer
 from tests.support.telegram_server import TOKEN, TelegramServer
+from tests.support.waiting import wait_until
 
 SUMMARY_REQUEST = "Write the summary now."
 
@@ -133,10 +133,7 @@ class Bot:
 
     def wait_for_log(self, text: str, timeout: float = 60.0) -> None:
         """Wait until this text is in the log."""
-        deadline = time.monotonic() + timeout
-        while text not in self.logged():
-            assert time.monotonic() < deadline, self.logged()
-            time.sleep(0.02)  # between two polls
+        wait_until(lambda: text in self.logged(), timeout, self.logged)
 
     def __enter__(self) -> Self:
         self.start()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.agents.alfred.kit import Bot, Parrot, alfred, environment, lines_of, messages_of, sessions_of
 from tests.support.telegram_server import TelegramServer
+from tests.support.waiting import strike_after, wait_until
 
 CHATS = (4711, 4712, 4713, 4714, 4715)
 
@@ -47,7 +48,7 @@ class Storm:
                         worker_started = time.monotonic()
                     if self.chance.random() < 0.5:
                         # A worker does its work in the second after its start.
-                        self._sleep_until(worker_started + self.chance.uniform(0.2, 1.2))
+                        strike_after(worker_started + self.chance.uniform(0.2, 1.2) - time.monotonic())
                         self.worker_kills += worker.poll() is None
                         worker.kill()
                     self._wait(telegram)
@@ -79,12 +80,8 @@ class Storm:
         """Wait for a random number of calls of the bot, at most a few seconds, and a little longer."""
         calls = len(telegram.calls) + self.chance.randint(0, 24)
         deadline = time.monotonic() + 6
-        while len(telegram.calls) < calls and time.monotonic() < deadline:
-            time.sleep(0.002)
-        time.sleep(self.chance.uniform(0, 0.03))
-
-    def _sleep_until(self, moment: float) -> None:
-        time.sleep(max(0.0, moment - time.monotonic()))
+        wait_until(lambda: len(telegram.calls) >= calls or time.monotonic() > deadline)
+        strike_after(self.chance.uniform(0, 0.03))
 
     def _unfinished(self) -> int:
         """Return how many answers the kill interrupted, according to the bot's journal."""

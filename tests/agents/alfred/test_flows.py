@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.support.model_server import Reply
 from tests.support.runners import make_tool
 from tests.support.screen import ShellScreen
 from tests.support.telegram_server import Fault, TelegramServer
+from tests.support.waiting import wait_until
 
 ME = 4711
 
@@ -51,6 +52,10 @@ def test_without_a_model_no_session_is_started(home: Path, tmp_path: Path) -> No
     assert not folder.exists() or not [path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."]
 
 
+def _is_asked_to_retry(screen: ShellScreen, count: int) -> bool:
+    return screen.text().count("/retry asks again") >= count
+
+
 @pytest.mark.req("CHAT-05", "SPAWN-10")
 def test_ctrl_c_right_after_enter_keeps_the_message(home: Path, model: Parrot, tmp_path: Path) -> None:
     held = threading.Event()
@@ -60,10 +65,7 @@ def test_ctrl_c_right_after_enter_keeps_the_message(home: Path, model: Parrot, t
         for count in range(1, 5):
             screen.type(f"question {count}")
             screen.press("Enter", "C-c")
-            deadline = time.monotonic() + 60
-            while screen.text().count("/retry asks again") < count:
-                assert time.monotonic() < deadline, screen.text()
-                time.sleep(0.05)  # between two polls
+            wait_until(partial(_is_asked_to_retry, screen, count), why=screen.text)
         held.set()
         screen.press("C-d")
         assert screen.wait_for_end() == 0

@@ -18,6 +18,7 @@ from cortext.store.files.assistant import FileUpdates
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import messages_of
 from tests.support.telegram_server import BOT, TOKEN, TelegramServer
+from tests.support.waiting import wait_until
 
 ME = 4711
 
@@ -56,7 +57,7 @@ def test_a_full_disk_delays_answers_and_loses_none(desk: Desk, tmp_path: Path, m
     from telegram import Bot
 
     monkeypatch.setenv("PTB_TIMEDELTA", "true")
-    monkeypatch.setattr(bot_module.TelegramBot, "_pause", lambda self, seconds: asyncio.sleep(0.01))
+    monkeypatch.setattr(bot_module.TelegramBot, "_pause", lambda self, seconds: asyncio.sleep(0))
     updates = FullDisk(str(tmp_path / "journal.jsonl"), take=2, sent=2, done=2)
     updates.hold()
 
@@ -71,8 +72,7 @@ def test_a_full_disk_delays_answers_and_loses_none(desk: Desk, tmp_path: Path, m
         telegram.say(ME, "in spite of it")
         telegram.say(ME, "/title full")
         await asyncio.to_thread(telegram.wait_for, lambda: any("title: full" in text for text in telegram.said(ME)))
-        while updates.waiting():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(wait_until, lambda: not updates.waiting())
         served.stopping.set()
         await polling
         await served.stop()

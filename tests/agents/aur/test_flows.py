@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import threading
-import time
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.agents.aur.test_loop import WAIT, holder
 from tests.support.cli import cortext
 from tests.support.model_server import Reply
 from tests.support.screen import Screen
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.req("MODEL-02", "SPAWN-03")
@@ -101,10 +101,10 @@ def test_a_conversation_killed_before_its_first_message_leaves_no_session(aur: A
     assert cortext("list", "--json", cwd=aur.folder).json == []
     with aur.screen("spawn", "-i", "--session", "next", name="two") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
-        _until(lambda: not aur.file("killed").exists())
+        wait_until(lambda: not aur.file("killed").exists(), WAIT)
         screen.type("Hello?")
         screen.press("Enter")
-        _until(lambda: len(aur.turns("next")) == 2)
+        wait_until(lambda: len(aur.turns("next")) == 2, WAIT)
         os.kill(holder(aur, "next"), signal.SIGKILL)  # after its first message it is kept
         screen.wait_for_end(WAIT)
     [kept] = aur("spawn", "--list-sessions", "--json").json
@@ -121,7 +121,7 @@ def test_ctrl_c_right_after_enter_stops_the_turn_and_keeps_the_message(aur: Aur)
             screen.type(f"question {count}")
             screen.press("Enter", "C-c")
             screen.wait_for(*[f"question {number}" for number in range(1, count + 1)], timeout=WAIT)
-            _wait_for_stops(screen, count)
+            wait_until(partial(_has_stopped, screen, count), WAIT, screen.text)
         hold.set()
         screen.press("C-d")
         assert screen.wait_for_end(WAIT) == 0
@@ -130,18 +130,8 @@ def test_ctrl_c_right_after_enter_stops_the_turn_and_keeps_the_message(aur: Aur)
     assert all(line.get("partial") for line in aur.lines("quick")[1:] if line["role"] == "assistant")
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not become true in time"
-        time.sleep(0.05)  # between two polls
-
-
-def _wait_for_stops(screen: Screen, count: int) -> None:
-    deadline = time.monotonic() + WAIT
-    while screen.text().count("stopped;") < count:
-        assert time.monotonic() < deadline, screen.text()
-        time.sleep(0.05)  # between two polls
+def _has_stopped(screen: Screen, count: int) -> bool:
+    return screen.text().count("stopped;") >= count
 
 
 @pytest.mark.req("SPAWN-10")

@@ -7,7 +7,6 @@ import os
 import resource
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from cortext.agents.talk.context import View
 from cortext.store.files.spawn import SpawnStore
 from tests.agents.aur.kit import Aur
 from tests.support.model_server import Reply
+from tests.support.waiting import wait_until
 
 WAIT = 30.0
 
@@ -23,13 +23,12 @@ WAIT = 30.0
 def holder(aur: Aur, session_id: str) -> int:
     """Return the id of the process that holds the lock of a session."""
     lock = aur.sessions / ".cortext" / "locks" / f"{session_id}.lock"
-    deadline = time.monotonic() + WAIT
-    while time.monotonic() < deadline:
+
+    def held_by() -> str:
         fields = lock.read_text(encoding="utf-8").split() if lock.exists() else []
-        if fields[:1] == ["held"]:
-            return int(fields[1])
-        time.sleep(0.05)  # between two polls
-    raise AssertionError(f"no process holds {session_id}")
+        return fields[1] if fields[:1] == ["held"] else ""
+
+    return int(wait_until(held_by, WAIT, f"a process holds {session_id}"))
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-01", "SPAWN-06", "SPAWN-11")

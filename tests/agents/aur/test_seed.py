@@ -19,6 +19,7 @@ from cortext.store.files.spawn import SpawnStore
 from tests.agents.aur.kit import METADATA_KEYS, TURN_KEYS, Aur
 from tests.support.cli import SCRIPTS, cortext
 from tests.support.model_server import Reply
+from tests.support.waiting import wait_until
 
 ID = re.compile(r"session-[0-9a-z]{10}")
 
@@ -221,10 +222,8 @@ def test_old_sessions_expire_in_the_background_if_the_setting_says_so(aur: Aur, 
     settings.write_text("[spawner.interactive]\nsession_expiry_days = 30\n", encoding="utf-8")
     done = aur("spawn", "--list-sessions")
     assert done.code == 0 and "new" in done.out
-    deadline = time.monotonic() + 30
-    while old.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)  # between two polls: another process does the cleaning
-    assert not old.exists() and new.exists()
+    wait_until(lambda: not old.exists(), 30, "another process cleans")
+    assert new.exists()
     assert "old" in aur("spawn", "--restore").out
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.runners import Tool, make_tool
+from tests.support.waiting import wait_until
 from tests.tools import homes
 
 from cortext.model.message import Message, Part, thread
@@ -271,9 +271,9 @@ def test_what_the_user_types_during_a_turn_is_read(
     try:
         assert process.stdin is not None
         _say(process, "Wait for me.")
-        _wait_until(lambda: any("sleep" in path.read_text(encoding="utf-8") for path in program.transcripts()))
+        wait_until(lambda: any("sleep" in path.read_text(encoding="utf-8") for path in program.transcripts()))
         _say(process, "Now go!")
-        _wait_until(lambda: any("Now go!" in path.read_text(encoding="utf-8") for path in program.transcripts()))
+        wait_until(lambda: any("Now go!" in path.read_text(encoding="utf-8") for path in program.transcripts()))
         (project / "go").touch()
         server.wait_for(lambda request: len(request.conversation) > 3)
         process.stdin.close()
@@ -296,13 +296,6 @@ def _say(process: subprocess.Popen[str], text: str) -> None:
     assert process.stdin is not None
     process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": text}}) + "\n")
     process.stdin.flush()
-
-
-def _wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "timed out"
-        time.sleep(0.02)
 
 
 @pytest.mark.req("SESS-001d")

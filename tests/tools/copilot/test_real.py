@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.screen import ShellScreen
+from tests.support.waiting import wait_until
 from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
@@ -69,10 +69,9 @@ class TestCopilot(RealFlow):
 
 def _kept(folder: Path, text: str) -> str:
     """Wait until the only conversation has this text; return its log."""
-    deadline = time.monotonic() + 60
-    while True:
-        for path in folder.glob("conversations/*/*/.session/messages.jsonl"):
-            if text in (log := path.read_text(encoding="utf-8")):
-                return log
-        assert time.monotonic() < deadline, f"{text!r} was not captured"
-        time.sleep(0.1)  # the interval of polling
+
+    def log() -> str:
+        logs = (path.read_text("utf-8") for path in folder.glob("conversations/*/*/.session/messages.jsonl"))
+        return next((log for log in logs if text in log), "")
+
+    return wait_until(log, why=f"{text!r} is captured")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from tests.support.desk import Desk
 from tests.support.model_server import Request
 from tests.support.runners import API_KEY
 from tests.support.screen import Screen
-from tests.tools.real_flow import RealFlow, wait_until
+from tests.support.waiting import wait_until
+from tests.tools.real_flow import RealFlow
 
 from cortext.services.resume.handover import Plan
 
@@ -83,11 +83,15 @@ class TestKimiCode(RealFlow):
         with Screen(desk.home.parent, command, desk.env, folder, "150x60") as screen:
             screen.wait_for("In the reeds.", timeout=60)
             screen.type("/skill:workspace-brainstorm Herons & reeds")
-            deadline = time.monotonic() + 120
-            while not any("Herons & reeds" in str(turn.texts()) for turn in desk.server.turns):
-                assert time.monotonic() < deadline, screen.text()
+            for _ in range(120):
                 screen.press("Enter")  # after fast keys, the first may be taken for a new line of a paste
-                time.sleep(1)  # the interval of polling
+                try:
+                    desk.server.wait_for(lambda request: "Herons & reeds" in str(request.texts()), 1)
+                    break
+                except TimeoutError:
+                    continue
+            else:
+                raise AssertionError(screen.text())
             screen.wait_for("What about them?", timeout=60)
             wait_until(lambda: any(folder.glob("conversations/*/001-brainstorm-herons-reeds/.session/messages.jsonl")))
             # Kimi Code does not wait for the hook of a skill, so it is the next turn that belongs to it for certain.

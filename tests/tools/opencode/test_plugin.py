@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import wait_until
 
 from cortext.tools.opencode import settings
 from cortext.tools.opencode.adapter import OpenCode
@@ -133,9 +133,8 @@ console.log("true")
 """
     node(folder, script)
 
-    deadline = time.monotonic() + 20
-    while len(reported := _lines(folder / "events")) < 4 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(_lines(folder / "events")) >= 4, 20, "four events")
+    reported = _lines(folder / "events")
     expected = ["dispose", "session.compacted", "session.created", "session.idle"]
     assert sorted(event["hook_event_name"] for event in reported) == expected
     assert {event["session_id"] for event in reported} == {"ses_x"}

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.runners import Tool, make_tool
+from tests.support.waiting import wait_until
 from tests.tools import homes
 
 from cortext.io import durable
@@ -107,13 +107,6 @@ def shared_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def wait_until(condition: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        time.sleep(0.02)
-
-
 def conversation(request: Request) -> list[tuple[str, str]]:
     """Return the turns of a request after the system prompt: role and text, calls by name and arguments."""
     return [
@@ -186,7 +179,7 @@ def test_a_command_is_captured_and_events_are_reported(shared_world: World) -> N
     assert [one.id for one in reading] == [one.id for one in [*before, *added]]
     assert reading.about.command == "/workspace.brainstorm"
     # The plugin does not wait for most events, so the last ones may arrive late.
-    wait_until(lambda: len(shared_world.reported()) >= 7, "seven events")
+    wait_until(lambda: len(shared_world.reported()) >= 7, why="seven events")
     reported = [
         (event["hook_event_name"], event.get("prompt") or event.get("command_args"))
         for event in shared_world.reported()
@@ -296,7 +289,7 @@ def test_the_screen_opens_with_the_conversation_and_sends_the_prompt(world: Worl
 
     with screen(world, launch, tmp_path / "socket") as shown:
         asked = world.server.wait_for(lambda request: request.is_turn, timeout=90)
-        wait_until(lambda: "It is green, as it was." in shown(), "the answer on the screen")
+        wait_until(lambda: "It is green, as it was." in shown(), why="the answer on the screen")
     assert asked.texts("user") == ["The boat is green.", prompt]
     assert asked.texts("assistant") == ["Noted: green."]
     found, _ = world.read(written.key)
