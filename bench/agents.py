@@ -28,10 +28,11 @@ from bench.common import (
 from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.choosing import Masked
-from cortext.agents.llm.base import Done, Event, Request, Text
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.conversation import turns
 from cortext.agents.talk.context import View
 from cortext.agents.talk.turn import Talk
+from cortext.model.answer import AnswerText, Done
 from cortext.model.message import USER, Message
 from cortext.model.session import Session
 from cortext.services.library.backfill import embed_many, without_vector
@@ -55,7 +56,7 @@ class Instant:
 
     def stream(self, request: Request) -> Iterator[Event]:
         self.asked = time.perf_counter()
-        yield Text("That is a good question. " * 20)
+        yield AnswerText("That is a good question. " * 20)
         self.answered = time.perf_counter()
         yield Done()
 
@@ -283,7 +284,7 @@ class InstantModel:
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer in one piece."""
         turns(request)
-        yield Text("Three tries, then a clear error.")
+        yield AnswerText("Three tries, then a clear error.")
         yield Done()
 
     def cancel(self) -> None:

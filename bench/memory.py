@@ -16,7 +16,7 @@ from tests.support.much import HUGE_ID, MEGABYTE, taken, write_huge_transcript, 
 from bench.common import arguments, child_environment, print_table, work_folder
 from cortext.model.message import Message
 from cortext.safety.secrets import masking as secrets
-from cortext.services.text.summarise import summarise
+from cortext.services.text.summaries import summarise
 from cortext.tools import registry
 
 SESSION = "001-plan-herons"

@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from bench.common import at_home, home_environment, parser_of, print_table, spread, work_folder
 from cortext.errors import CortextError
-from cortext.services.origin.history import History
-from cortext.services.origin.lines import is_distinctive
+from cortext.services.origin.history import GitHistory, is_distinctive
+from cortext.services.origin.session_edits import EditSource
 from cortext.services.origin.why import HIGH, LOW, MEDIUM, LineOrigin, Why
-from cortext.services.origin.written import Library
 from cortext.wiring.stores import Stores
 
 BRANCH = "entire/checkpoints/v1"
@@ -126,13 +125,13 @@ def kept_folder(folder: str | None) -> Iterator[str]:
             yield made
 
 
-def asking(clone: str) -> tuple[Why, Library]:
+def asking(clone: str) -> tuple[Why, EditSource]:
     """Return what answers questions about a repository."""
     stores = Stores(clone)
     search = stores.search()
     search.refresh()
-    library = Library(stores.listing(), lambda: search)
-    return Why(library, History(clone)), library
+    library = EditSource(stores.listing(), lambda: search)
+    return Why(library, GitHistory(clone)), library
 
 
 def measure(clone: str, published: Published, files: int, commits: int, people: int) -> None:

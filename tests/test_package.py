@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 
 from cortext import __version__, distribution
 from cortext.errors import ConfigError
-from cortext.services.cost.prices import Source
+from cortext.services.cost.prices import PriceSource
 from cortext.testing.table import every_row
 from cortext.tools.claude_code.adapter import ClaudeCode
 from tests.support import release
@@ -279,7 +279,7 @@ def test_the_index_of_the_install_section_is_read_from_the_file_of_pip(
 @pytest.mark.req("LIB-04")
 def test_a_release_is_refused_with_old_prices() -> None:
     old, new = (
-        Source(vendor, f"https://{vendor}.example", day, "")
+        PriceSource(vendor, f"https://{vendor}.example", day, "")
         for vendor, day in (("a", "2026-08-08"), ("b", "2026-11-05"))
     )
     assert release.old_prices([old, new], date(2026, 11, 17)) == [

@@ -14,7 +14,7 @@ from cortext.errors import NotFound, UsageError
 from cortext.model.message import Message
 from cortext.model.query import Query, check_filters
 from cortext.model.session import Session
-from cortext.safety.addresses import is_address
+from cortext.safety.credentials import is_address
 from cortext.services.library.listing import Row
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Match

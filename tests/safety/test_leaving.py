@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from cortext.agents.choosing import Masked
-from cortext.agents.llm.base import Done, Event, Request, Usage
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Fault
 from cortext.agents.talk.context import View
+from cortext.model.answer import Done, Usage
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out, make_plan
 from cortext.store.files.workspace import WorkspaceStore

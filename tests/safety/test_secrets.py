@@ -18,7 +18,7 @@ from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message, Pa
 from cortext.safety.secrets import checks as check
 from cortext.safety.secrets import masking as secrets
 from cortext.safety.secrets.rules import RULES, Rule
-from cortext.services.text.masking import mask_message
+from cortext.services.text.message_masking import mask_message
 from cortext.testing.table import every_row
 from tests.safety.planted import KINDS, harmless, planted
 from tests.safety.scripts import corpus, lookalikes, missed

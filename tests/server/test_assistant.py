@@ -13,8 +13,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.server.store import PostgresStore
 from cortext.store.assistant import Fact
-from cortext.store.claims import Claim
-from cortext.store.server_capabilities import Hit
+from cortext.store.server_capabilities import Claim, ServerHit
 from tests.agents.alfred.conftest import Desk
 from tests.agents.alfred.kit import Parrot, environment
 from tests.support import postgres
@@ -197,7 +196,7 @@ def test_a_search_on_the_phone_without_the_server_says_what_is_missing(
         desk = Desk(home)
         desk.say("herons at dawn")
 
-        def unanswered(*_: object, **__: object) -> list[Hit]:
+        def unanswered(*_: object, **__: object) -> list[ServerHit]:
             raise StoreUnreachable("no answer from db.example")
 
         patched.setattr(PostgresStore, "find", unanswered)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cortext.distribution import install_command
 from cortext.errors import ConfigError, CortextError, StoreUnreachable
 from cortext.model.session import Session
-from cortext.safety.addresses import is_ambiguous, masked
+from cortext.safety.credentials import is_ambiguous, mask_address
 from cortext.server import admin
 from cortext.server import schema as postgres_schema
 from cortext.server.store import PostgresStore
@@ -182,13 +182,13 @@ SECRET = "s3cr3t!"
     ],
 )
 def test_an_address_is_shown_without_its_secrets(address: str, shown: str) -> None:
-    assert masked(address) == shown
+    assert mask_address(address) == shown
 
 
 @given(st.text(max_size=20))
 def test_no_password_is_ever_shown(password: str) -> None:
-    assert "hunter2" not in masked(f"postgresql://me:hunter2{password}hunter2@db/team")
-    assert "hunter2" not in masked(f"postgresql://me@db/team?password={quote(f'hunter2{password}hunter2')}")
+    assert "hunter2" not in mask_address(f"postgresql://me:hunter2{password}hunter2@db/team")
+    assert "hunter2" not in mask_address(f"postgresql://me@db/team?password={quote(f'hunter2{password}hunter2')}")
 
 
 @pytest.mark.req("STORE-14")

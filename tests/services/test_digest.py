@@ -19,7 +19,7 @@ from cortext.services.digest.asks import decisions, open_steps, standing
 from cortext.services.digest.calls import calls_in, simple_commands, status_of
 from cortext.services.digest.digest import digest
 from cortext.services.digest.files_and_names import ranked, used_files
-from cortext.services.text.decision_words import sounds_decided, states_decision
+from cortext.services.text.decisions import sounds_decided, states_decision
 from cortext.testing.table import every_row
 
 pytestmark = pytest.mark.req("SESS-003c", "TOOL-11")

@@ -8,7 +8,7 @@ import pytest
 
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.services.origin.edits import Edit, edits_in
-from cortext.services.origin.lines import is_distinctive, normalised
+from cortext.services.origin.history import is_distinctive, normalised
 from cortext.testing.table import every_row
 
 PATH = "/work/pond/src/heron.py"

@@ -12,7 +12,7 @@ import pytest
 
 from cortext.config import folders
 from cortext.model import clock
-from cortext.model.first_turn import FirstTurn
+from cortext.model.session import FirstTurn
 from cortext.services.capture import first_turns
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import OWN, carry_out, make_plan, take_back

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message, Part
-from cortext.services.text.masking import mask_message, mask_messages
+from cortext.services.text.message_masking import mask_message, mask_messages
 from tests.safety.planted import harmless, planted
 
 

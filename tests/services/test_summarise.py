@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_RESULT, USER, Message, Part
 from cortext.services.text.sentences import sentences
-from cortext.services.text.summarise import stopping_point, summarise
-from cortext.services.text.titles import title
+from cortext.services.text.summaries import stopping_point, summarise, title
 from cortext.services.workspace import demo
 from cortext.testing.table import every_row
 

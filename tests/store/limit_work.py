@@ -17,7 +17,7 @@ from cortext.io.jsonl import MAX_LINE
 from cortext.model.message import Message, Part
 from cortext.model.session import Change
 from cortext.store import base
-from cortext.store.files import journal, lines, log, seek
+from cortext.store.files import journal, lines, log
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
@@ -73,7 +73,7 @@ def read_and_append(store: FileStore) -> dict[str, Any]:
 
 def repair_long_lines(store: FileStore) -> dict[str, Any]:
     """Repair with a line limit of 4 MiB instead of 256: a repair writes the whole log to the disk again."""
-    for module in (lines, log, seek, journal, sys.modules["cortext.io.jsonl"]):
+    for module in (lines, log, journal, sys.modules["cortext.io.jsonl"]):
         vars(module)["MAX_LINE"] = 4 << 20
     report = store.repair(ID)
     second = store.repair(ID)

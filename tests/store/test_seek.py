@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.io.jsonl import BLOCK
-from cortext.store.files.seek import offset_of
+from cortext.store.files.journal import offset_of
 
 pytestmark = pytest.mark.req("TOOL-10")
 

@@ -24,7 +24,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import Request, urlopen
 
 from cortext import distribution
-from cortext.services.cost.prices import Prices, Source
+from cortext.services.cost.prices import Prices, PriceSource
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PRICES_VALID = timedelta(days=60)  # vendors change prices every few months
@@ -63,7 +63,7 @@ def problems(version: str, changelog: str, urls: dict[str, str]) -> list[str]:
     return found
 
 
-def old_prices(sources: list[Source], today: date) -> list[str]:
+def old_prices(sources: list[PriceSource], today: date) -> list[str]:
     """Return the vendors whose prices are too old for a release."""
     oldest = (today - PRICES_VALID).isoformat()
     return [

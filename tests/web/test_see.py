@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.services.cost.prices import Prices
-from cortext.services.cost.report import Entry, Ledger, money, report
+from cortext.services.cost.report import CostSum, Ledger, money, report
 from cortext.web import see
 from cortext.web.app import application
 from cortext.web.library import Library
@@ -93,9 +93,9 @@ def test_costs_are_drawn_with_a_table_behind_each_chart(served: Served) -> None:
 def test_the_rest_of_a_long_table_is_one_row() -> None:
     from cortext.web.see import _rows
 
-    entries = [Entry(name=f"m{number}", calls=1, cost=1.0) for number in range(13)]
+    entries = [CostSum(name=f"m{number}", calls=1, cost=1.0) for number in range(13)]
     assert len(_rows(entries, str)) == 13
-    rows = _rows([*entries, Entry(name="x", calls=1, unpriced=1)], str)
+    rows = _rows([*entries, CostSum(name="x", calls=1, unpriced=1)], str)
     assert len(rows) == 13 and rows[-1][:2] == ("2 others", "$1.00 + unknown")
 
 

@@ -10,16 +10,17 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.agents.llm.base import Event, Model, Note, Request
+from cortext.agents.llm.base import Event, Model, Request
 from cortext.agents.llm.connection import Limits
 from cortext.config import folders
 from cortext.config.schema import Settings
 from cortext.distribution import install_command, install_hint
 from cortext.errors import NoModel, UsageError
 from cortext.extensions import MODELS
+from cortext.model.answer import AnswerNote
 from cortext.model.message import Message
-from cortext.safety.secrets.masking import Finding, mask
-from cortext.services.text.masking import mask_message
+from cortext.safety.secrets.masking import Secret, mask
+from cortext.services.text.message_masking import mask_message
 from cortext.wiring import tools
 
 SETUP_GUIDE = """\
@@ -177,7 +178,7 @@ class Masked:
         self._model = model
         self.name, self.context, self.takes_tools = model.name, model.context, model.takes_tools
         # The messages of the last request, original and masked, so that each turn only scans the new ones.
-        self._known: dict[str | int, tuple[Message, Message, list[Finding]]] = {}
+        self._known: dict[str | int, tuple[Message, Message, list[Secret]]] = {}
         self._reported: set[tuple[str, str]] = set()
 
     def stream(self, request: Request) -> Iterator[Event]:
@@ -197,9 +198,9 @@ class Masked:
         """Import heavy libraries in advance."""
         self._model.warm()
 
-    def _masked(self, request: Request) -> tuple[Request, list[Finding]]:
-        known: dict[str | int, tuple[Message, Message, list[Finding]]] = {}
-        findings: list[Finding] = []
+    def _masked(self, request: Request) -> tuple[Request, list[Secret]]:
+        known: dict[str | int, tuple[Message, Message, list[Secret]]] = {}
+        findings: list[Secret] = []
         messages = []
         for message in request.messages:
             key = message.id or id(message)
@@ -214,7 +215,7 @@ class Masked:
         return msgspec.structs.replace(request, messages=messages, system=system.text), findings + system.findings
 
 
-def masked_notice(findings: list[Finding]) -> str:
+def masked_notice(findings: list[Secret]) -> str:
     """Return a line that says how many secrets of each kind were masked."""
     kinds = Counter(kind for kind, _ in {(found.kind, found.mark) for found in findings})
     listed = ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
@@ -223,7 +224,7 @@ def masked_notice(findings: list[Finding]) -> str:
 
 def _with_note(text: str, events: Iterator[Event]) -> Iterator[Event]:
     try:
-        yield Note(text)
+        yield AnswerNote(text)
         yield from events
     finally:
         close = getattr(events, "close", None)

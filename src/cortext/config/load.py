@@ -17,7 +17,7 @@ from cortext.config.folders import checked_workspace_file, user_file, workspace_
 from cortext.config.schema import REMOVED, SETTINGS, Setting, Settings, Value
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import durable
-from cortext.safety.addresses import is_address
+from cortext.safety.credentials import is_address
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS transcript (
 ) WITHOUT ROWID;
 -- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
--- `asked` is 1 for a chat that only ran our own commands (`model/asking`); `project` is the folder that it was held in,
+-- `asked` is 1 for a chat that only ran our own commands (`model.message`); `project` is the folder it was held in,
 -- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks; `starred` and `archived`
 -- are 0 or 1; `parent` is the id of the session that it was forked from, or empty.
 CREATE TABLE IF NOT EXISTS session (

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from cortext.errors import CortextError, UnsafePath
 from cortext.io import durable
 from cortext.io.inside import inside
-from cortext.model import asking
 from cortext.model.ids import is_id
+from cortext.model.message import ASKING_COMMANDS, LONGEST_ASKING, only_asks
 from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.files import layout_paths
-from cortext.store.files.folders import Folders
+from cortext.store.files.layout_paths import Folders
 
 if TYPE_CHECKING:
     from cortext.store.files.safety_copies import SafetyCopies
@@ -230,9 +230,9 @@ class Refresh:
 
     def _only_asks(self, session: Session) -> int:
         """Return 1 for a chat in which only our own commands were used."""
-        if session.agent_config.command not in asking.COMMANDS or session.message_count > asking.LONGEST:
+        if session.agent_config.command not in ASKING_COMMANDS or session.message_count > LONGEST_ASKING:
             return 0
-        return int(self.source.kind == "home" and asking.only_asks(self.source.store.read(session.id)))
+        return int(self.source.kind == "home" and only_asks(self.source.store.read(session.id)))
 
     def _put(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
         """Store one batch in one transaction, with the number that tells search what is new."""

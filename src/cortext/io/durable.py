@@ -15,7 +15,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
 from cortext.errors import UnsafePath, WriteFailed
@@ -25,7 +24,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FILE_MODE = 0o600
-ATTEMPTS = 3  # to make a temporary folder
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 17  # larger blocks are slower: they do not fit into the processor's cache
 SMALL_FILE = 16 << 20  # upper limit for our settings, lists and notes
@@ -369,7 +367,7 @@ def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None
     descriptor = -1
     try:
         descriptor = open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        _lock(descriptor)  # it is ours as long as we run: see `sweep`
+        take_lock(descriptor)  # it is ours as long as we run: see `sweep`
         calls.fchmod(descriptor, FILE_MODE)
         for piece in pieces:
             write_all(descriptor, piece)
@@ -419,7 +417,7 @@ def sweep(folder: str) -> None:
         except (OSError, UnsafePath):
             continue
         try:
-            if _lock(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino:
+            if take_lock(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino:
                 calls.unlink(path)
         except OSError:
             pass  # another process was faster
@@ -429,7 +427,7 @@ def sweep(folder: str) -> None:
 
 def _is_dead(name: str) -> bool:
     """Whether this is the name of a temporary file of a process that no longer exists."""
-    process = _process_of(name)
+    process = process_of(name)
     if not process:
         return False
     try:
@@ -441,7 +439,7 @@ def _is_dead(name: str) -> bool:
     return False
 
 
-def _process_of(name: str) -> str:
+def process_of(name: str) -> str:
     """Return the process in the name of a temporary file; empty if this is none."""
     parts = name.rsplit(".", 3)
     if not (name.startswith(".") and name.endswith(".tmp") and len(parts) == 4):
@@ -450,7 +448,7 @@ def _process_of(name: str) -> str:
     return process if process.isdecimal() and process.isascii() and number.isalnum() else ""
 
 
-def _lock(descriptor: int) -> bool:
+def take_lock(descriptor: int) -> bool:
     """Take the lock of an open file if it is free."""
     try:
         calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -505,61 +503,6 @@ def move(source: str, target: str, later: Callable[[str], None] | None = None) -
         sync_folder(os.path.dirname(source))
     except OSError as error:
         raise write_failed(error, target, "every file, under its old or its new name") from error
-
-
-@contextmanager
-def whole_folder(path: str) -> Iterator[str]:
-    """Give a new folder beside a path, which gets that name when the block ends: a reader sees all files or none.
-
-    What is at the path must be missing or an empty folder. A failed block leaves nothing; what a killed process left
-    is removed by the next one.
-    """
-    parent, name = os.path.split(path)
-    ensure_folder(parent)
-    _sweep_folders(parent, f".{name}.")
-    temporary, descriptor = "", -1
-    try:
-        for _ in range(ATTEMPTS):  # another process may take it for a leftover before it is locked
-            temporary = os.path.join(parent, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
-            calls.mkdir(temporary, FOLDER_MODE)
-            descriptor = calls.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
-            _lock(descriptor)  # it is ours as long as we run
-            if os.path.isdir(temporary):
-                break
-            close_file(descriptor)
-            descriptor = -1
-        calls.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode) if os.path.isdir(path) else FOLDER_MODE)
-        yield temporary
-        calls.rename(temporary, path)
-    except BaseException as error:
-        remove_tree(temporary)
-        if isinstance(error, OSError):
-            raise write_failed(error, path, "it is unchanged") from error
-        raise
-    finally:
-        if descriptor >= 0:
-            close_file(descriptor)
-    sync_folder(parent)
-
-
-def _sweep_folders(folder: str, beginning: str) -> None:
-    """Remove the unfinished folders of processes that were killed: nobody holds their locks.
-
-    Whether the process exists says nothing: it may not have been waited for, or its number may be another's by now.
-    """
-    for name in os.listdir(folder):
-        if not (name.startswith(beginning) and _process_of(name)):
-            continue
-        path = os.path.join(folder, name)
-        try:
-            descriptor = calls.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            if _lock(descriptor):
-                remove_tree(path)
-        finally:
-            close_file(descriptor)
 
 
 def remove(path: str) -> None:

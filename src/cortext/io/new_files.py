@@ -1,14 +1,21 @@
-"""New files and copies that are written now and flushed together later. Nothing relies on them before the flush."""
+"""New files and copies that are written now and flushed together later, and new folders that appear as a whole.
+
+Nothing relies on such files before the flush.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from threading import RLock
 
 from cortext.io import durable
 
+ATTEMPTS = 3  # to make a temporary folder
 MOST_OPEN = 8  # files of one session that stay open until their flush; some systems allow only 256 in all
 # The errors by which the kernel says that it cannot copy between these two files.
 _CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
@@ -206,3 +213,60 @@ def _is_continued(reading: int, copied: int, size: int) -> bool:
     return size <= os.fstat(reading).st_size and all(
         os.pread(reading, length, start) == os.pread(copied, length, start) for start in (0, size - length)
     )
+
+
+@contextmanager
+def whole_folder(path: str) -> Iterator[str]:
+    """Give a new folder beside a path, which gets that name when the block ends: a reader sees all files or none.
+
+    What is at the path must be missing or an empty folder. A failed block leaves nothing; what a killed process left
+    is removed by the next one.
+    """
+    parent, name = os.path.split(path)
+    durable.ensure_folder(parent)
+    _sweep_folders(parent, f".{name}.")
+    temporary, descriptor = "", -1
+    try:
+        for _ in range(ATTEMPTS):  # another process may take it for a leftover before it is locked
+            temporary = os.path.join(parent, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+            durable.calls.mkdir(temporary, durable.FOLDER_MODE)
+            descriptor = durable.calls.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+            durable.take_lock(descriptor)  # it is ours as long as we run
+            if os.path.isdir(temporary):
+                break
+            durable.close_file(descriptor)
+            descriptor = -1
+        durable.calls.fchmod(
+            descriptor, stat.S_IMODE(os.stat(path).st_mode) if os.path.isdir(path) else durable.FOLDER_MODE
+        )
+        yield temporary
+        durable.calls.rename(temporary, path)
+    except BaseException as error:
+        durable.remove_tree(temporary)
+        if isinstance(error, OSError):
+            raise durable.write_failed(error, path, "it is unchanged") from error
+        raise
+    finally:
+        if descriptor >= 0:
+            durable.close_file(descriptor)
+    durable.sync_folder(parent)
+
+
+def _sweep_folders(folder: str, beginning: str) -> None:
+    """Remove the unfinished folders of processes that were killed: nobody holds their locks.
+
+    Whether the process exists says nothing: it may not have been waited for, or its number may be another's by now.
+    """
+    for name in os.listdir(folder):
+        if not (name.startswith(beginning) and durable.process_of(name)):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            descriptor = durable.calls.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if durable.take_lock(descriptor):
+                durable.remove_tree(path)
+        finally:
+            durable.close_file(descriptor)

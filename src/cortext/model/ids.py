@@ -1,4 +1,8 @@
-"""Ids of sessions (safe as file names) and of messages (unique, ordered by time)."""
+"""Ids of sessions (safe as file names) and of messages (unique, ordered by time), and names that become paths.
+
+The checks are made before any path is built. They cannot see the disk: a folder that is a symlink passes here; stores
+open each component of a path without following links.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from cortext.errors import InvalidId
+from cortext.errors import InvalidId, UnsafePath
 
 ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
 _ID = re.compile(ID_PATTERN)
@@ -22,6 +26,8 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
 )
+
+_RESERVED = frozenset({"", ".", ".."})
 
 
 def is_id(text: str) -> bool:
@@ -138,3 +144,23 @@ def _common(one: str, other: str) -> int:
             break
         size += 1
     return size
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether the text is a single name in a folder: no separator, no NUL, not `.` or `..`."""
+    return (
+        name not in _RESERVED
+        and not any(character in name for character in "/\\\0")
+        and len(name.encode("utf-8", "surrogatepass")) <= 255
+    )
+
+
+def check_plain_name(name: str) -> str:
+    """Return the name itself, or raise UnsafePath."""
+    if not is_plain_name(name):
+        raise UnsafePath(
+            f"invalid file name {ascii(name)[:120]}",
+            kept="nothing was touched",
+            hint="use a name without / or \\ that is not . or ..",
+        )
+    return name

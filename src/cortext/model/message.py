@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -34,6 +34,12 @@ INSTRUCTIONS = "instructions"
 REPLACES = "replaces"  # in the `extra` of a user's message: the id of an earlier one, which the user edited into it
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
+
+OWN_COMMANDS = ("resume", "stop-conversation", "related")  # of commands that are not conversation types
+ASKING_COMMANDS = tuple(f"/workspace.{name}" for name in OWN_COMMANDS)
+LONGEST_ASKING = 40  # messages; a chat that only asks is never longer
+# As each tool spells them.
+_SPELLED = (*ASKING_COMMANDS, *(command.replace("/workspace.", "$workspace-") for command in ASKING_COMMANDS))
 
 
 class Part(msgspec.Struct, omit_defaults=True):
@@ -285,3 +291,44 @@ def replaced_in(messages: Iterable[Outline]) -> set[str]:
             if is_replaced and message.id:
                 replaced.add(message.id)
     return replaced
+
+
+def characters_in(message: Message) -> int:
+    """Return about how many characters a message holds in memory: its text, its results, the texts of its calls."""
+    size = len(message.content)
+    for part in message.parts or ():
+        size += len(part.output)
+        if isinstance(part.input, dict):
+            for value in part.input.values():
+                if isinstance(value, str):
+                    size += len(value)
+    return size
+
+
+def batches(messages: Iterable[Message], *, most: int, characters: int) -> Iterator[list[Message]]:
+    """Yield batches that end after `most` messages or when they have at least this many characters.
+
+    If reading fails, the messages read before that are yielded first.
+    """
+    batch: list[Message] = []
+    size = 0
+    failure: Exception | None = None
+    try:
+        for message in messages:
+            batch.append(message)
+            size += characters_in(message)
+            if len(batch) >= most or size >= characters:
+                yield batch
+                batch, size = [], 0
+    except Exception as error:  # noqa: BLE001 (raised below)
+        failure = error
+    if batch:
+        yield batch
+    if failure is not None:
+        raise failure
+
+
+def only_asks(messages: Iterable[Message]) -> bool:
+    """Whether everything that the user said is a command that asks for a conversation or stops one."""
+    said = [message.content.split(None, 1)[:1] for message in messages if message.role == USER and not message.aside]
+    return bool(said) and all(words and words[0] in _SPELLED for words in said)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from cortext.errors import ConfigError
-from cortext.safety.addresses import masked
+from cortext.safety.credentials import mask_address
 from cortext.server import schema as postgres_schema
 from cortext.server.driver import CHANGEABLE, GRANTS, Connection, as_error, psycopg
 
@@ -54,7 +54,7 @@ def connected(url: str) -> Iterator[Connection]:
         ) as connection:
             yield connection
     except psycopg.Error as error:
-        raise as_error(error, masked(url)) from error
+        raise as_error(error, mask_address(url)) from error
 
 
 def migrate(
@@ -64,7 +64,7 @@ def migrate(
     with connected(url) as connection:
         _refuse_pooler(connection, url)
         who = owner or connection.info.user
-        found = postgres_schema.migrate(connection, masked(url), owner=who, finish=finish, report=report)
+        found = postgres_schema.migrate(connection, mask_address(url), owner=who, finish=finish, report=report)
         _complete(connection)
         return found
 
@@ -103,13 +103,13 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[list[
         tables = _tables(connection)
         if "shares" not in tables:
             raise ConfigError(
-                f"the tables on {masked(url)} have no owners yet",
+                f"the tables on {mask_address(url)} have no owners yet",
                 kept="nothing was changed",
                 hint="run `cortext store migrate` first",
             )
         if not remove and postgres_schema.is_distributed(connection):
             raise ConfigError(
-                f"the tables on {masked(url)} are distributed by Citus, which has no policies with subqueries",
+                f"the tables on {mask_address(url)} are distributed by Citus, which has no policies with subqueries",
                 kept="nothing was changed; every statement of cortext still filters by the owner",
                 hint="use PostgreSQL without Citus if people have roles of their own and could send SQL themselves",
             )
@@ -142,7 +142,7 @@ def _refuse_pooler(connection: Connection, url: str) -> None:
     row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
     if row is not None and row[0] != connection.info.backend_pid:  # a pooler invents the one that it tells its clients
         raise ConfigError(
-            f"there is a pooler between this command and {masked(url)}",
+            f"there is a pooler between this command and {mask_address(url)}",
             kept="nothing was changed",
             hint="name the server itself: cortext store migrate postgresql://admin@host/database",
         )

@@ -23,8 +23,8 @@ from cortext.server.connection import Connections
 from cortext.server.driver import Connection
 from cortext.server.lease import ServerClaims, lock_claim
 from cortext.store.assistant import Fact, PendingUpdate, identity
-from cortext.store.claims import Claim
 from cortext.store.files.lines import decode_value, encode
+from cortext.store.server_capabilities import Claim
 
 
 class ServerChats:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from cortext.errors import ConfigError
-from cortext.safety.addresses import SCHEMES, is_ambiguous, masked
+from cortext.safety.credentials import SCHEMES, is_ambiguous, mask_address
 from cortext.server import schema as postgres_schema
 from cortext.server.driver import (
     Connection,
@@ -65,7 +65,7 @@ class Connections:
                 "ambiguous server address",
                 hint="write @ / : in a user or password as %40 %2F %3A",
             )
-        self.name = masked(url)
+        self.name = mask_address(url)
         self.limits = limits
         self._owner = owner
         # The server gives up waiting for a lock, and ends a transaction that this process left open while suspended.

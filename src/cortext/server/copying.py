@@ -14,8 +14,7 @@ import msgspec
 
 from cortext.errors import CortextError, SessionNotFound
 from cortext.model import clock
-from cortext.model.batches import batches
-from cortext.model.message import Message, plain
+from cortext.model.message import Message, batches, plain
 from cortext.model.session import Change, Session
 from cortext.model.status import PAUSED, STORED
 from cortext.store.base import Store, Writer

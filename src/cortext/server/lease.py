@@ -21,7 +21,7 @@ from cortext.model import clock
 from cortext.server.connection import Connections
 from cortext.server.driver import Connection
 from cortext.server.scope import HELD, LISTED, LIVE, WRITABLE, Own
-from cortext.store.claims import Claim
+from cortext.store.server_capabilities import Claim
 
 Result = TypeVar("Result")
 

@@ -21,9 +21,9 @@ from cortext.server.rows import MESSAGE, SESSION, MessageRow, columns_of, from_r
 from cortext.server.schema import has_vectors
 from cortext.server.scope import HELD, LIVE, WRITABLE, Own, note
 from cortext.store.base import UNREADABLE, Damage
-from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine, decode_value, encode, encode_annotation
 from cortext.store.files.log import complete, is_repeat
+from cortext.store.server_capabilities import Claim
 
 PAGE = 200
 

@@ -20,7 +20,7 @@ from cortext.server.rows import hour_of
 from cortext.server.scope import Own, Shared, note
 from cortext.server.store import HeldSession, PostgresStore, Transform
 from cortext.store.base import RepairReport, Trashed
-from cortext.store.server_capabilities import Hit
+from cortext.store.server_capabilities import ServerHit
 
 SPACE = "shared"
 
@@ -71,12 +71,12 @@ class SharedStore(PostgresStore):
         self._saw(session_id)
         return super().annotations(session_id)
 
-    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[ServerHit]:
         return self._seen_in(super().find(text, limit, where))
 
     def find_similar(
         self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
-    ) -> list[Hit]:
+    ) -> list[ServerHit]:
         return self._seen_in(super().find_similar(vector, model, limit, where))
 
     def miscounted(self, since: str = "") -> Iterator[str]:
@@ -145,7 +145,7 @@ class SharedStore(PostgresStore):
         self._life(session_id)  # SessionNotFound
         self.scope.check_write(session_id)
 
-    def _seen_in(self, hits: list[Hit]) -> list[Hit]:
+    def _seen_in(self, hits: list[ServerHit]) -> list[ServerHit]:
         for session_id in dict.fromkeys(hit.session.id for hit in hits):
             self._saw(session_id)
         return hits

@@ -31,9 +31,8 @@ from cortext.server.rows import SESSION, columns_of, from_row, hour_of, session_
 from cortext.server.scope import LISTED, LIVE, Own
 from cortext.server.shares import ServerShares
 from cortext.store.base import Damage, RepairReport, Trashed
-from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine
-from cortext.store.server_capabilities import Hit, ServerState
+from cortext.store.server_capabilities import Claim, ServerHit, ServerState
 
 LOCK_TIMEOUT = 5.0
 LEASE = 10.0
@@ -213,9 +212,9 @@ class PostgresStore:
             found.sort(key=attrgetter(order, "id"), reverse=True)
         return found
 
-    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[ServerHit]:
         rows = search.find(self.scope, text, limit, where)
-        return [Hit(self._session(row), message, score) for row, message, score in search.readable(rows)]
+        return [ServerHit(self._session(row), message, score) for row, message, score in search.readable(rows)]
 
     def has_vectors(self) -> bool:
         return self.connections.run(self.changes.has_vectors)
@@ -231,11 +230,11 @@ class PostgresStore:
 
     def find_similar(
         self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
-    ) -> list[Hit]:
+    ) -> list[ServerHit]:
         if not self.has_vectors():
             return []
         rows = search.find_similar(self.scope, vector, model, limit, where)
-        return [Hit(self._session(row), message, score) for row, message, score in search.readable(rows)]
+        return [ServerHit(self._session(row), message, score) for row, message, score in search.readable(rows)]
 
     def miscounted(self, since: str = "") -> Iterator[str]:
         return search.miscounted(self.scope, since)

@@ -19,7 +19,7 @@ from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.safety.addresses import SCHEMES, is_address, masked
+from cortext.safety.credentials import SCHEMES, is_address, mask_address
 from cortext.server.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
 from cortext.wiring.stores import CHAT, HOME, SPAWN, WORKSPACE, Location, Stores, server_location
@@ -223,7 +223,7 @@ def _find(stores: Stores, name: str, kind: str) -> Location:
         if wanted not in (HOME, SPAWN, CHAT):  # the # may be part of a password
             address, wanted = name, ""
         wanted = wanted or (HOME if kind in ("", WORKSPACE) else kind)
-        return server_location(address, wanted, masked(address))
+        return server_location(address, wanted, mask_address(address))
     layout, colon, folder = name.partition(":")
     if colon and layout in (WORKSPACE, HOME, SPAWN, CHAT):
         return Location(layout, os.path.abspath(os.path.expanduser(folder)), folder)

@@ -1,4 +1,9 @@
-"""What a store on a server supports beyond the base protocol: its state, listing and search by the server, shares."""
+"""What a store on a server supports beyond the base protocol: its state, listing and search there, shares, claims.
+
+A claim is on work that exactly one of many workers should do: it expires, and carries a fencing number. A worker
+claims a task (a chat with waiting updates, a session that needs a summary), does it, and marks it finished. If the
+worker dies, the claim expires and another worker takes over. Finished work is not handed out again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,30 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.assistant import Chats, Facts, SharedUpdates
 from cortext.store.base import Store
-from cortext.store.claims import Claims
+
+
+class Claim(NamedTuple):
+    """A claimed task; valid as long as the stored fencing number still equals `fence`."""
+
+    key: str
+    topic: str
+    fence: int
+
+
+class Claims(Protocol):
+    """Which worker does which task, across processes and hosts."""
+
+    def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
+        """Claim a task for `seconds`; None if another worker holds it or it is finished up to this version (if > 0)."""
+
+    def finished(self, topic: str, keys: Sequence[str]) -> dict[str, int]:
+        """Return up to which version each of these tasks is finished; those that are not known are left out."""
+
+    def renew(self, claim: Claim, seconds: float) -> bool:
+        """Extend the claim by `seconds` from now; False if it was lost."""
+
+    def finish(self, claim: Claim, *, version: int = 0) -> bool:
+        """Release the claim and record up to which version the task is finished; False if the claim was lost."""
 
 
 class ServerState(msgspec.Struct, kw_only=True):
@@ -55,7 +83,7 @@ class ServerState(msgspec.Struct, kw_only=True):
         return found
 
 
-class Hit(NamedTuple):
+class ServerHit(NamedTuple):
     """A matching message with its session and a score between 0 and 1."""
 
     session: Session
@@ -154,7 +182,7 @@ class ServerQueries(Protocol):
         type or summary), other_tool (from any tool but this).
         """
 
-    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[Hit]:
+    def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[ServerHit]:
         """Return the messages that contain these words, best first; no text is invalid as a query.
 
         `where` are (name, value) filters: type, status, tool and agent of the session; role, after and before of the
@@ -169,7 +197,7 @@ class ServerQueries(Protocol):
 
     def find_similar(
         self, vector: Sequence[float], model: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()
-    ) -> list[Hit]:
+    ) -> list[ServerHit]:
         """Return the messages with the nearest vectors of this model, nearest first; empty without vectors."""
 
     def claims(self) -> Claims:

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from cortext.model.answer import Done, Note, Text, Thinking
-from cortext.model.headless import Failure, Question
+from cortext.model.answer import AnswerNote, AnswerText, Done, HeadlessPrompt, ProgramFailure, Thinking
 from cortext.services.events.hooks import handle
 from cortext.testing.reading import Conformance
 from cortext.testing.table import table
@@ -125,7 +124,7 @@ class HeadlessConformance(Conformance):
         scratch.mkdir(exist_ok=True)
         name = f"cli/{headless.name}"
         return headless.ask(
-            Question(name=name, system=system, prompt="the question", folder=str(folder), scratch=str(scratch))
+            HeadlessPrompt(name=name, system=system, prompt="the question", folder=str(folder), scratch=str(scratch))
         )
 
     @pytest.mark.parametrize("times", [1, 20_000])
@@ -143,7 +142,7 @@ class HeadlessConformance(Conformance):
 
         events = [event for line in self.samples.answer_lines for event in run.read(dict(line))]
 
-        assert "".join(event.text for event in events if isinstance(event, Text)) == self.samples.answer != ""
+        assert "".join(event.text for event in events if isinstance(event, AnswerText)) == self.samples.answer != ""
         assert isinstance(events[-1], Done)
         assert sum(isinstance(event, Done) for event in events) == 1
 
@@ -151,11 +150,11 @@ class HeadlessConformance(Conformance):
         assert self.samples.failure_lines
         for line in self.samples.failure_lines:
             *_, last = self.ask(headless, tmp_path).read(dict(line))
-            assert isinstance(last, Failure)
+            assert isinstance(last, ProgramFailure)
 
     def test_malformed_lines_are_tolerated(self, headless: Headless, tmp_path: Path) -> None:
         run = self.ask(headless, tmp_path)
         for line in (*self.samples.answer_lines, *self.samples.failure_lines):
             for name, wrong in itertools.product([*line, "more"], WRONG_VALUES):
                 for event in run.read({**line, name: wrong}):
-                    assert isinstance(event, Text | Thinking | Note | Done | Failure)
+                    assert isinstance(event, AnswerText | Thinking | AnswerNote | Done | ProgramFailure)

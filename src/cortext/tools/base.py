@@ -11,7 +11,7 @@ are optional, and services ask with `isinstance`:
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
     Hooks          interprets the events that the tool reports while it runs
     UserHooks      runs hooks only from the user's own settings: init asks before it changes them
-    Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
+    Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.answer`)
     Purges         deletes its own conversations after a time: rescue, doctor, tools
     Watched        keeps its conversations where their changes can be noticed: watch
     NamesLeftovers says what in its store `transcripts` does not list, and why: import, doctor, tools
@@ -30,7 +30,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.io.new_files import Later
-from cortext.model.headless import Headless
+from cortext.model.answer import Headless
 from cortext.model.message import Message
 from cortext.model.turns import Turns
 

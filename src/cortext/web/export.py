@@ -17,7 +17,7 @@ from cortext.errors import CortextError, DamagedData, NotFound, StoreUnreachable
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.output import note, report_missing
 from cortext.faces.terminal.progress import Progress
-from cortext.io import durable
+from cortext.io import durable, new_files
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
@@ -27,7 +27,7 @@ from cortext.services.library.export import mask_lazily
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
-from cortext.services.text.masking import mask_session
+from cortext.services.text.message_masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
 from cortext.web.command import require_libraries
@@ -111,7 +111,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
             damaged[row.id] = problem
         return Exported(found, options, kinds, redaction)
 
-    with durable.whole_folder(folder) as building:
+    with new_files.whole_folder(folder) as building:
         left_out = _write_site(building, rows, exported, options)
     print(terminal.line(os.path.join(folder, FIRST)))
     _report(redaction)

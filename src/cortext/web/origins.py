@@ -16,9 +16,9 @@ from cortext.safety import terminal
 from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
+from cortext.services.origin.session_edits import EditSource as Origins
 from cortext.services.origin.touched import Touch, touched
-from cortext.services.origin.why import NOT_KNOWN, Origin, Why
-from cortext.services.origin.written import Library as Origins
+from cortext.services.origin.why import NOT_KNOWN, Attribution, Why
 from cortext.services.projects.repository import is_below, top_of
 from cortext.web.home import short_path
 from cortext.web.library import Library
@@ -139,7 +139,7 @@ def _at(row: Row, seq: int) -> str:
     return f"{address(row, at=seq)}#m{seq}" if seq >= 0 else address(row)
 
 
-def _origin(origin: Origin) -> dict[str, Any]:
+def _origin(origin: Attribution) -> dict[str, Any]:
     row, reason = origin.row, origin.reason
     assert row is not None
     sure = f"{origin.confidence} confidence: it wrote {origin.matched} of {origin.lines} lines"
@@ -148,7 +148,7 @@ def _origin(origin: Origin) -> dict[str, Any]:
     return {**session, "sure": sure, "quotes": quotes, "resume": address(row, "continue")}
 
 
-def _quotes(origin: Origin) -> Iterator[tuple[str, str, str]]:
+def _quotes(origin: Attribution) -> Iterator[tuple[str, str, str]]:
     """Yield what led to an edit: a label, the address of the message (empty: none of its own), and the words."""
     row, reason = origin.row, origin.reason
     assert row is not None and reason is not None

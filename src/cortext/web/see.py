@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from cortext.errors import UsageError
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.cost.report import DAY, UNKNOWN, Entry, Ledger, Priced, Report, money, report
+from cortext.services.cost.report import DAY, UNKNOWN, CostReport, CostSum, Ledger, Priced, money, report
 from cortext.services.library.activity import FileWork, Work, work
 from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
 from cortext.web.home import short_path
@@ -128,7 +128,7 @@ LABELS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def costs(reports: Mapping[str, Report], prices_of: str) -> dict[str, Any]:
+def costs(reports: Mapping[str, CostReport], prices_of: str) -> dict[str, Any]:
     """Return what the template shows of these reports, by day, model, tool, project and session."""
     by_day = {entry.name: entry for entry in reports["day"].entries}
     today = datetime.now(UTC).date()
@@ -152,7 +152,7 @@ def costs(reports: Mapping[str, Report], prices_of: str) -> dict[str, Any]:
     }
 
 
-def _rows(entries: list[Entry], label: Callable[[str], str]) -> list[tuple[str, str, str, Any]]:
+def _rows(entries: list[CostSum], label: Callable[[str], str]) -> list[tuple[str, str, str, Any]]:
     most = max((entry.cost or 0 for entry in entries), default=0)
     # One that is left out would only be replaced by a row that says so.
     listed = entries if len(entries) <= MOST_COSTS + 1 else [*entries[:MOST_COSTS], _others(entries[MOST_COSTS:])]
@@ -167,9 +167,9 @@ def _rows(entries: list[Entry], label: Callable[[str], str]) -> list[tuple[str, 
     ]
 
 
-def _others(entries: list[Entry]) -> Entry:
+def _others(entries: list[CostSum]) -> CostSum:
     """Return the sum of the entries that have no row of their own."""
-    total = Entry(name=amount(len(entries), "other"))
+    total = CostSum(name=amount(len(entries), "other"))
     for entry in entries:
         total.calls += entry.calls
         total.tokens = total.tokens.plus(entry.tokens)
@@ -194,7 +194,7 @@ class Seen(NamedTuple):
     """What is read from the messages of all conversations."""
 
     work: Work
-    reports: Mapping[str, Report]
+    reports: Mapping[str, CostReport]
     prices_of: str  # the days of the price table
 
 

@@ -10,7 +10,7 @@ from cortext.config import folders
 from cortext.config.load import server_address
 from cortext.config.trust import settings_of
 from cortext.extensions import STORES
-from cortext.safety.addresses import masked
+from cortext.safety.credentials import mask_address
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.projects.workspaces import check_folder, find_workspace, known_workspaces, no_workspace
 from cortext.store.base import Store
@@ -63,7 +63,7 @@ def _workspace_location(root: str) -> Location:
 
 def server_location(address: str, kind: str, label: str) -> Location:
     """Return the location of a store on a server; its `root` does not contain the password."""
-    return Location(kind, f"{masked(address)}#{kind}", label, address)
+    return Location(kind, f"{mask_address(address)}#{kind}", label, address)
 
 
 class Stores:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.llm.base import Call, Done, Event, Note, Request, Text, Thinking, ToolSpec, Usage
+from cortext.agents.llm.base import Call, Event, Request, ToolSpec
 from cortext.agents.talk.context import UNANSWERED, View
 from cortext.agents.talk.turn import ROUNDS, Result, Talk, Tick
 from cortext.errors import InvalidMessage, ModelBusy, ModelCut, WriteFailed
+from cortext.model.answer import AnswerNote, AnswerText, Done, Thinking, Usage
 from cortext.model.message import TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.store.base import Writer
@@ -77,8 +78,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.mark.req("SPAWN-03", "MODEL-02")
 def test_message_and_answer_are_stored_and_sent_with_the_next_request(desk: Desk) -> None:
     talk, model = desk.talk(
-        [Thinking("hm"), Text("He"), Note("slow"), Text("llo"), Done(usage=Usage(7, 3), model="big")],
-        [Text("again"), Done()],
+        [Thinking("hm"), AnswerText("He"), AnswerNote("slow"), AnswerText("llo"), Done(usage=Usage(7, 3), model="big")],
+        [AnswerText("again"), Done()],
     )
     talk.warm()
     talk.say("hi")
@@ -98,7 +99,7 @@ def test_message_and_answer_are_stored_and_sent_with_the_next_request(desk: Desk
 @pytest.mark.req("SPAWN-10")
 def test_a_stop_from_another_thread_keeps_the_partial_reply_out_of_the_context(desk: Desk) -> None:
     begun = threading.Event()
-    talk, model = desk.talk([Text("half "), begun], [Text("whole"), Done()])
+    talk, model = desk.talk([AnswerText("half "), begun], [AnswerText("whole"), Done()])
     talk.say("one")
 
     def stop() -> None:
@@ -117,19 +118,21 @@ def test_a_stop_from_another_thread_keeps_the_partial_reply_out_of_the_context(d
 
 
 @pytest.mark.req("SPAWN-10", "MODEL-02")
-@pytest.mark.parametrize("script", [[], [Text("some")], [Text("some"), Text(" more")], [Thinking("hm")]])
+@pytest.mark.parametrize(
+    "script", [[], [AnswerText("some")], [AnswerText("some"), AnswerText(" more")], [Thinking("hm")]]
+)
 def test_an_error_is_raised_after_the_partial_reply_was_stored(desk: Desk, script: Script) -> None:
     talk, _ = desk.talk([*script, ModelCut("the line broke")])
     talk.say("one")
     with pytest.raises(ModelCut):
         list(talk.answer())
-    text = "".join(item.text for item in script if isinstance(item, Text))
+    text = "".join(item.text for item in script if isinstance(item, AnswerText))
     assert desk.stored()[1:] == ([("assistant", text, True)] if script else [])
     assert talk.view.turns == 1 and talk.view.awaits_answer
 
 
 def test_a_stream_without_its_last_event_is_a_partial_reply(desk: Desk) -> None:
-    talk, _ = desk.talk([Text("and th")])
+    talk, _ = desk.talk([AnswerText("and th")])
     talk.say("one")
     with pytest.raises(ModelCut, match="broke off"):
         list(talk.answer())
@@ -137,10 +140,10 @@ def test_a_stream_without_its_last_event_is_a_partial_reply(desk: Desk) -> None:
 
 
 def test_closing_the_iterator_stops_the_model_and_keeps_the_partial_reply(desk: Desk) -> None:
-    talk, model = desk.talk([Text("first"), threading.Event()])
+    talk, model = desk.talk([AnswerText("first"), threading.Event()])
     talk.say("one")
     answer = talk.answer()
-    assert next(answer) == Text("first")
+    assert next(answer) == AnswerText("first")
     answer.close()
     assert model.cancelled.is_set() and desk.stored()[1] == ("assistant", "first", True)
 
@@ -149,7 +152,7 @@ def test_closing_the_iterator_stops_the_model_and_keeps_the_partial_reply(desk: 
 def test_a_reply_that_cannot_be_written_is_stored_before_the_next_message(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk, model = desk.talk([Text("A long reply."), Done()], [Text("Good."), Done()])
+    talk, model = desk.talk([AnswerText("A long reply."), Done()], [AnswerText("Good."), Done()])
     talk.say("one")
 
     class Full:
@@ -185,7 +188,7 @@ class Adder:
 @pytest.mark.req("MODEL-02")
 def test_tools_run_and_their_results_are_stored_and_sent_until_there_is_an_answer(desk: Desk) -> None:
     call = Call("c1", "add", {"numbers": [1, 2]})
-    talk, model = desk.talk([Text("Let me see."), call, Done("tools")], [Text("It is 3."), Done()])
+    talk, model = desk.talk([AnswerText("Let me see."), call, Done("tools")], [AnswerText("It is 3."), Done()])
     talk.tools = Adder()
     talk.say("1 + 2?")
     events = list(talk.answer())
@@ -210,7 +213,7 @@ def test_a_reply_that_cannot_be_encoded_is_refused_once(desk: Desk) -> None:
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"deeper": deep}
-    talk, _ = desk.talk([Call("c", "add", deep), Done("tools")], [Text("Better."), Done()])
+    talk, _ = desk.talk([Call("c", "add", deep), Done("tools")], [AnswerText("Better."), Done()])
     talk.say("one")
     with pytest.raises(InvalidMessage):
         list(talk.answer())
@@ -220,16 +223,16 @@ def test_a_reply_that_cannot_be_encoded_is_refused_once(desk: Desk) -> None:
 
 
 def test_a_stop_before_the_model_is_asked_stops_the_turn_once(desk: Desk) -> None:
-    talk, model = desk.talk([Text("never"), Done()])
+    talk, model = desk.talk([AnswerText("never"), Done()])
     talk.say("one")
     talk.stop()
     assert list(talk.answer()) == [] and talk.stopped and model.asked == []
-    assert Text("never") in list(talk.answer()), "the stop applies to one turn only"
+    assert AnswerText("never") in list(talk.answer()), "the stop applies to one turn only"
 
 
 @pytest.mark.parametrize(("stop", "reason"), [("end", ""), ("length", "limit"), ("filtered", "filter")])
 def test_an_empty_answer_is_an_error_and_the_question_stays_unanswered(desk: Desk, stop: str, reason: str) -> None:
-    talk, _ = desk.talk([Thinking("hm"), Done(stop)], [Text("half"), Done(stop)])
+    talk, _ = desk.talk([Thinking("hm"), Done(stop)], [AnswerText("half"), Done(stop)])
     talk.say("one")
     with pytest.raises(ModelCut, match=f"empty answer.*{reason}"):
         list(talk.answer())

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from cortext.agents.llm.anthropic_api import AnthropicModel
-from cortext.agents.llm.base import Call, Done, Event, Note, Request, Text, Thinking, ToolSpec
+from cortext.agents.llm.base import Call, Event, Request, ToolSpec
 from cortext.agents.llm.connection import Limits
 from cortext.agents.llm.gemini_api import GeminiModel
 from cortext.agents.llm.ollama_api import OllamaModel
 from cortext.agents.llm.openai_api import OpenAIModel
 from cortext.agents.llm.provider import Provider
 from cortext.errors import ModelError
+from cortext.model.answer import AnswerNote, AnswerText, Done, Thinking
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from tests.support.model_server import ModelServer
 
@@ -70,7 +71,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.events if isinstance(event, Text))
+        return "".join(event.text for event in self.events if isinstance(event, AnswerText))
 
     @property
     def thinking(self) -> str:
@@ -78,7 +79,7 @@ class Outcome:
 
     @property
     def notes(self) -> list[str]:
-        return [event.text for event in self.events if isinstance(event, Note)]
+        return [event.text for event in self.events if isinstance(event, AnswerNote)]
 
     @property
     def calls(self) -> list[Call]:
@@ -92,7 +93,7 @@ class Outcome:
     @property
     def said(self) -> list[Event]:
         """What the model said: everything except notes and the end."""
-        return [event for event in self.events if isinstance(event, Text | Thinking | Call)]
+        return [event for event in self.events if isinstance(event, AnswerText | Thinking | Call)]
 
 
 def called(call: Call, text: str = "") -> Message:

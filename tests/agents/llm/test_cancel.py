@@ -7,8 +7,8 @@ import threading
 import pytest
 from msgspec.structs import replace
 
-from cortext.agents.llm.base import Text
 from cortext.errors import ModelCut
+from cortext.model.answer import AnswerText
 from tests.agents.llm.kit import PROVIDERS, QUICK, Outcome, ask, model
 from tests.support.model_server import ModelServer, Reply
 
@@ -46,7 +46,7 @@ def test_closing_the_iterator_breaks_the_connection(provider: str, server: Model
     server.push(Reply(text=LONG, hold=threading.Event(), hold_at=4))
     events = asked.stream(ask("Go"))
 
-    assert isinstance(next(events), Text)
+    assert isinstance(next(events), AnswerText)
     events.close()  # type: ignore[attr-defined]
 
     server.wait_for_hang_up()

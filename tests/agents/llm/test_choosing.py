@@ -11,12 +11,13 @@ import pytest
 
 from cortext.agents.choosing import SETUP_GUIDE, Masked, choose_model
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
-from cortext.agents.llm.base import Done, Event, Note, Request, Text
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.provider import DEFAULT, context_of
 from cortext.config.load import load
 from cortext.distribution import install_command
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.io.http import is_loopback
+from cortext.model.answer import AnswerNote, AnswerText, Done
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
 from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
@@ -205,7 +206,7 @@ class Listener:
 
     def _answer(self) -> Iterator[Event]:
         try:
-            yield Text("yes")
+            yield AnswerText("yes")
             yield Done()
         finally:
             self.closed += 1
@@ -233,17 +234,17 @@ def test_secrets_are_masked_before_sending_and_reported_once() -> None:
     assert all(SECRET not in str(heard) and OTHER not in str(heard) for heard in listener.heard)
     assert "[masked anthropic-key " in listener.heard[0].messages[0].content
     assert SECRET in talk[0].content, "the stored message is unchanged"
-    (note,) = [event for event in first if isinstance(event, Note)]
+    (note,) = [event for event in first if isinstance(event, AnswerNote)]
     assert "anthropic-key" in note.text and "github" in note.text and SECRET not in note.text
-    assert [type(event) for event in second] == [Text, Done], "the same secret is reported once"
+    assert [type(event) for event in second] == [AnswerText, Done], "the same secret is reported once"
     assert listener.heard[1].messages[1] is talk[1], "a message without secrets is sent unchanged"
 
 
 def test_closing_a_masked_stream_closes_the_model() -> None:
     listener = Listener()
     events = Masked(listener).stream(Request(messages=[Message(role=USER, content=SECRET)]))
-    assert isinstance(next(events), Note)
-    assert next(events) == Text("yes")
+    assert isinstance(next(events), AnswerNote)
+    assert next(events) == AnswerText("yes")
 
     events.close()  # type: ignore[attr-defined]
 

@@ -9,11 +9,22 @@ from typing import Any
 
 import pytest
 
-from cortext.agents.llm.base import Done, Note, Request, Text, Thinking, Usage
+from cortext.agents.llm.base import Request
 from cortext.agents.llm.cli import CliModel, prompt
 from cortext.agents.llm.connection import Limits
 from cortext.errors import ModelBusy, ModelError, ModelRefused, ModelUnreachable
-from cortext.model.headless import Failure, Headless, Question, Run, Said
+from cortext.model.answer import (
+    AnswerNote,
+    AnswerPiece,
+    AnswerText,
+    Done,
+    Headless,
+    HeadlessPrompt,
+    ProgramFailure,
+    Run,
+    Thinking,
+    Usage,
+)
 from cortext.model.message import ASSISTANT, IMAGE, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.headless import ClaudeAnswer
@@ -31,16 +42,16 @@ pytestmark = pytest.mark.req("MODEL-02")
 TOOLS: list[Headless] = [ClaudeCode(environ={}), GeminiCli(environ={}), OpenCode(environ={}), Codex(environ={})]
 
 
-def read(kind: type[Reader], *records: dict[str, Any]) -> tuple[list[Said], Said | None]:
+def read(kind: type[Reader], *records: dict[str, Any]) -> tuple[list[AnswerPiece], AnswerPiece | None]:
     reader = kind("cli/x")
     events = [event for record in records for event in reader.read(record)]
-    last = events.pop() if events and isinstance(events[-1], Done | Failure) else None
+    last = events.pop() if events and isinstance(events[-1], Done | ProgramFailure) else None
     return events, last
 
 
 def asked(tool: Headless, scratch: Path, **more: Any) -> Run:
     fields = {"system": "s", "prompt": "Go", "folder": "/folder", **more}
-    return tool.ask(Question(name=f"cli/{tool.name}", scratch=str(scratch), **fields))
+    return tool.ask(HeadlessPrompt(name=f"cli/{tool.name}", scratch=str(scratch), **fields))
 
 
 def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -81,10 +92,10 @@ def test_claude_code_streams_text_and_names_its_tool_calls() -> None:
 
     assert events == [
         Thinking("hm"),
-        Text("Let "),
-        Text("me @see."),
-        Note("cli/x uses Read"),
-        Text("\n\nDone."),
+        AnswerText("Let "),
+        AnswerText("me @see."),
+        AnswerNote("cli/x uses Read"),
+        AnswerText("\n\nDone."),
     ]
     assert done == Done("end", Usage(23, 10), "claude-x")
 
@@ -94,9 +105,9 @@ def test_a_retry_of_claude_code_repeats_no_text() -> None:
     abandoned = streamed({"type": "message_stop"}, abandoned_blocks={"from_block_index": 0})
 
     events, _ = read(ClaudeAnswer, retry, START, abandoned, START, TEXT_BLOCK, delta(text="Once."))
-    assert [type(event) for event in events] == [Note, Text]
+    assert [type(event) for event in events] == [AnswerNote, AnswerText]
     for again in (retry, abandoned):
-        assert read(ClaudeAnswer, START, TEXT_BLOCK, delta(text="Half"), again)[1] == Failure(broke_off=True)
+        assert read(ClaudeAnswer, START, TEXT_BLOCK, delta(text="Half"), again)[1] == ProgramFailure(broke_off=True)
 
 
 CLAUDE_ERROR = {"type": "result", "is_error": True}
@@ -125,7 +136,7 @@ def test_a_failure_of_a_program_is_mapped_to_its_error(
 
     _, failure = read(kind, record)
 
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, ProgramFailure)
     failed = model._failed(failure)
     assert type(failed.error) is error
     assert failed.error.hint
@@ -149,7 +160,12 @@ def test_events_of_the_other_programs_are_read() -> None:
         },
     ]
     events, done = read(GeminiAnswer, *gemini)
-    assert events == [Text("One "), Text("two."), Note("cli/x uses read_file"), Text("\n\nThree.")]
+    assert events == [
+        AnswerText("One "),
+        AnswerText("two."),
+        AnswerNote("cli/x uses read_file"),
+        AnswerText("\n\nThree."),
+    ]
     assert done == Done("end", Usage(3, 4), "large")
 
     opencode: list[dict[str, Any]] = [
@@ -160,7 +176,7 @@ def test_events_of_the_other_programs_are_read() -> None:
         {"type": "step_finish", "part": {"reason": "length", "tokens": {"input": 12, "output": 6}}},
     ]
     events, done = read(OpenCodeAnswer, *opencode)
-    assert events == [Thinking("hm"), Text("One."), Text("\n\nTwo.")]
+    assert events == [Thinking("hm"), AnswerText("One."), AnswerText("\n\nTwo.")]
     assert done == Done("length", Usage(12, 6), "")
 
     codex: list[dict[str, Any]] = [
@@ -171,7 +187,7 @@ def test_events_of_the_other_programs_are_read() -> None:
         {"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 2}},
     ]
     events, done = read(CodexAnswer, *codex)
-    assert events == [Thinking("hm"), Note("cli/x runs cat x"), Text("One.")]
+    assert events == [Thinking("hm"), AnswerNote("cli/x runs cat x"), AnswerText("One.")]
     assert done == Done("end", Usage(1, 2), "")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cortext.agents.llm.base import Request, ToolSpec, Usage
+from cortext.agents.llm.base import Request, ToolSpec
+from cortext.model.answer import Usage
 from cortext.model.message import ASSISTANT, IMAGE, SYSTEM, TEXT, THINKING, TOOL_CALL, USER, Message, Part
 from tests.agents.llm.kit import LOOK_UP, PROVIDERS, QUICK, Outcome, answered, ask, called, model
 from tests.support.model_rules import broken_rules

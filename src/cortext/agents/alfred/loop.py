@@ -10,8 +10,9 @@ from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, Hit, created_notice
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import missing_setup, unanswered_calls
+from cortext.agents.llm.base import Call, Model
 from cortext.agents.talk.slash import Choice
-from cortext.agents.talk.turn import Call, Model, Talk, cut_error
+from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, print_json

@@ -24,12 +24,12 @@ from cortext.model.order import tag_name
 from cortext.model.query import Query
 from cortext.model.session import Change
 from cortext.model.status import shown
+from cortext.model.tokens import clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row, incomplete_line
 from cortext.services.library.recall import masked_match
-from cortext.services.text.clip import clip
 from cortext.store.assistant import FACT, KINDS
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")

@@ -16,14 +16,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cortext.agents.assistant.memory import Memory
-from cortext.agents.llm.base import Model, Request, Text
+from cortext.agents.llm.base import Model, Request
 from cortext.agents.talk.context import View
 from cortext.model import clock, tokens
+from cortext.model.answer import AnswerText
 from cortext.model.message import USER, Message, thread
 from cortext.model.session import BY_OTHER, Change, Session
+from cortext.model.tokens import clip
 from cortext.safety import framing
 from cortext.safety.framing import disarmed, fence, field
-from cortext.services.text.clip import clip
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts, KeepsWorking
 
@@ -136,7 +137,7 @@ class Summary(NamedTuple):
 
 def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
     """Return a new summary without storing it; None if the existing one covers every message."""
-    from cortext.services.text.summarise import summarise
+    from cortext.services.text.summaries import summarise
 
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:
@@ -165,7 +166,7 @@ def store_summary(store: Store, session: Session, summary: Summary) -> bool:
             return False
         change = Change(summary=summary.text, summary_covers=summary.covers, summary_by=summary.by)
         if not session.title:
-            from cortext.services.text.titles import title
+            from cortext.services.text.summaries import title
 
             change.title = title(thread(store.read(session.id)))
         writer.update(change)
@@ -253,7 +254,7 @@ def _ask(model: Model, previous: str, conversation: str) -> str:
     messages = [Message(role=USER, content=f"{content}\n\nWrite the summary now.")]
     for _ in range(2):
         request = Request(messages=messages, system=prompt("summary"), max_tokens=_MAX_TOKENS)
-        text = "".join(event.text for event in model.stream(request) if isinstance(event, Text)).strip()
+        text = "".join(event.text for event in model.stream(request) if isinstance(event, AnswerText)).strip()
         missing = missing_headings(text)
         if not missing:
             return text

@@ -273,7 +273,7 @@ def adopt(store: Store, found: Found, chat: str = "") -> str:
 
     A messenger's `chat` gets a copy of its own, which no other chat continues.
     """
-    from cortext.services.text.titles import title
+    from cortext.services.text.summaries import title
 
     source = found.session
     messages = [_text_only(message) for message in thread(found.store.read(source.id)) if _is_copied(message)]
@@ -332,7 +332,7 @@ def _compact(store: Store, source: Session, session_id: str, messages: list[Mess
     count = len(messages) - _KEPT
     if count <= 0 or not isinstance(store, Compacts):
         return
-    from cortext.services.text.summarise import summarise
+    from cortext.services.text.summaries import summarise
 
     existing = source.summary.strip()
     extracted = summarise([replace(message, seq=index) for index, message in enumerate(messages[:count])])

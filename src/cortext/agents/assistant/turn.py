@@ -160,7 +160,7 @@ class Assistant:
         settle(self.store, session_id)
 
         def work() -> None:
-            from cortext.services.text.titles import title
+            from cortext.services.text.summaries import title
 
             embed(self.store, session_id, self.embedder(), new_messages)
             if not self.store.peek(session_id).title:

@@ -24,8 +24,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.store.base import Store
-from cortext.store.claims import Claim, Claims
-from cortext.store.server_capabilities import Chores
+from cortext.store.server_capabilities import Chores, Claim, Claims
 
 SUMMARY_CLAIM = 300.0  # seconds that a summary may take before another worker tries
 EMBEDDING_CLAIM = 60.0  # seconds that the vectors of a session may take before another worker tries

@@ -12,10 +12,11 @@ import msgspec
 
 from cortext.agents.aur.sessions import resolve
 from cortext.agents.choosing import choose_model
+from cortext.agents.llm.base import Model
 from cortext.agents.talk import sessions as spawn
 from cortext.agents.talk.agents import Agent, Agents, find_agents
 from cortext.agents.talk.context import View
-from cortext.agents.talk.turn import Model, Talk
+from cortext.agents.talk.turn import Talk
 from cortext.agents.terminal.interrupt import answer_to
 from cortext.agents.terminal.prompt import ask_which
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError

@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm.base import Done, Event, Request, Text, Thinking, Usage
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
 from cortext.agents.llm.provider import (
@@ -22,6 +22,7 @@ from cortext.agents.llm.provider import (
     need_key,
     word,
 )
+from cortext.model.answer import AnswerText, Done, Thinking, Usage
 from cortext.model.turns import tool_name, whole_characters
 
 KEY = "ANTHROPIC_API_KEY"
@@ -120,7 +121,7 @@ class AnthropicModel(Provider):
                 elif kind == "content_block_delta":
                     delta = field(chunk, "delta")
                     if text := word(delta, "text"):
-                        yield Text(text)
+                        yield AnswerText(text)
                     if thought := word(delta, "thinking"):
                         yield Thinking(thought)
                     if piece := word(delta, "partial_json"):
@@ -204,7 +205,7 @@ def _begun(calls: Calls, index: Any, block: Any) -> Iterator[Event]:
         given = field(block, "input")
         calls.add(str(index), word(block, "id"), word(block, "name"), given if isinstance(given, dict) else "")
     if text := word(block, "text"):
-        yield Text(text)
+        yield AnswerText(text)
     if thought := word(block, "thinking"):
         yield Thinking(thought)
 

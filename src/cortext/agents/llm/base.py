@@ -16,10 +16,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.model.answer import CUT, Done, Note, Text, Thinking, Usage
+from cortext.model.answer import AnswerNote, AnswerText, Done, Thinking
 from cortext.model.message import Message
-
-__all__ = ["CUT", "Call", "Done", "Event", "Model", "Note", "Request", "Text", "Thinking", "ToolSpec", "Usage"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -48,7 +46,7 @@ class Call(msgspec.Struct, frozen=True):
     broken: str = ""
 
 
-Event = Text | Thinking | Call | Note | Done
+Event = AnswerText | Thinking | Call | AnswerNote | Done
 
 
 class Model(Protocol):

@@ -17,16 +17,16 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm.base import Done, Event, Note, Request
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits
 from cortext.agents.llm.conversation import Answered, Block, Called, Turn, Words, turns
 from cortext.agents.llm.provider import Asking
 from cortext.errors import NoModel, UsageError
 from cortext.io import durable
-from cortext.model.headless import Failure, Headless, Question, Run
+from cortext.model.answer import AnswerNote, Done, Headless, HeadlessPrompt, ProgramFailure, Run
 from cortext.model.message import ASSISTANT
 from cortext.model.turns import whole_characters
-from cortext.safety.environment import for_child
+from cortext.safety.credentials import for_child
 from cortext.safety.framing import fence, label
 
 _SILENCE_FACTOR = 5  # times the silence that an API is allowed: some programs print nothing before the end
@@ -88,10 +88,10 @@ class CliModel:
         try:
             for record in run.records(self._path, start, self._folder, self._environ, silence):
                 for event in start.read(record):
-                    if isinstance(event, Failure):
+                    if isinstance(event, ProgramFailure):
                         raise self._failed(event)
-                    if isinstance(event, Note):
-                        event = Note(self._fault.words(event.text))
+                    if isinstance(event, AnswerNote):
+                        event = AnswerNote(self._fault.words(event.text))
                     else:
                         has_answer = True
                     yield event
@@ -112,7 +112,7 @@ class CliModel:
     def _start(self, request: Request) -> Run:
         durable.ensure_folder(self._scratch)
         return self._program.ask(
-            Question(
+            HeadlessPrompt(
                 name=self.name,
                 system=whole_characters(request.system).replace("\0", ""),
                 prompt=prompt(request).replace("\0", ""),
@@ -123,7 +123,7 @@ class CliModel:
             )
         )
 
-    def _failed(self, failure: Failure) -> Failed:
+    def _failed(self, failure: ProgramFailure) -> Failed:
         if failure.broke_off:
             return self._fault.unfinished()
         return self._fault.program(failure.text, failure.status)

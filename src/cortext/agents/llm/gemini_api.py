@@ -7,7 +7,7 @@ from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from cortext.agents.llm.base import Done, Event, Request, Text, Thinking, Usage
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
 from cortext.agents.llm.provider import (
@@ -22,6 +22,7 @@ from cortext.agents.llm.provider import (
     need_key,
     word,
 )
+from cortext.model.answer import AnswerText, Done, Thinking, Usage
 from cortext.model.turns import tool_name, whole_characters
 
 KEY = "GEMINI_API_KEY"
@@ -100,7 +101,7 @@ class GeminiModel(Provider):
                 for candidate in entries(chunk, "candidates")[:1]:
                     for part in entries(field(candidate, "content"), "parts"):
                         if text := word(part, "text"):
-                            yield Thinking(text) if field(part, "thought") else Text(text)
+                            yield Thinking(text) if field(part, "thought") else AnswerText(text)
                         if call := field(part, "function_call"):
                             number += 1
                             calls.add(number, word(call, "id"), word(call, "name"), field(call, "args") or {})

@@ -8,11 +8,12 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm import connection, provider
-from cortext.agents.llm.base import Done, Event, Request, Text, Thinking, Usage
+from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits
 from cortext.agents.llm.conversation import Turn, as_chat, tool_names
 from cortext.agents.llm.provider import Calls, Provider, context_of, count, field, http_failed, library, word
 from cortext.model import tokens
+from cortext.model.answer import AnswerText, Done, Thinking, Usage
 from cortext.model.turns import tool_name
 
 HOST = "OLLAMA_HOST"
@@ -101,7 +102,7 @@ class OllamaModel(Provider):
             if thought := word(message, "thinking"):
                 yield Thinking(thought)
             if text := word(message, "content"):
-                yield Text(text)
+                yield AnswerText(text)
             for call in field(message, "tool_calls") or ():
                 number += 1
                 function = field(call, "function")

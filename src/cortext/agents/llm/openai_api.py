@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm import provider
-from cortext.agents.llm.base import Call, Done, Event, Request, Text, Thinking, Usage
+from cortext.agents.llm.base import Call, Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
 from cortext.agents.llm.conversation import Image, Turn, as_chat, tool_names
 from cortext.agents.llm.provider import (
@@ -24,6 +24,7 @@ from cortext.agents.llm.provider import (
     need_key,
     word,
 )
+from cortext.model.answer import AnswerText, Done, Thinking, Usage
 from cortext.model.turns import tool_name
 
 KEY = "OPENAI_API_KEY"
@@ -113,7 +114,7 @@ class OpenAIModel(Provider):
                     if thought := word(delta, "reasoning_content") or word(delta, "reasoning"):
                         yield Thinking(thought)
                     if text := word(delta, "content") or word(delta, "refusal"):
-                        yield Text(text)
+                        yield AnswerText(text)
                     for number, piece in enumerate(entries(delta, "tool_calls")):
                         index, function = field(piece, "index"), field(piece, "function")
                         calls.add(

@@ -18,11 +18,12 @@ from typing import Any, NoReturn
 import msgspec
 
 from cortext.agents.llm import connection
-from cortext.agents.llm.base import Call, Event, Note, Request
+from cortext.agents.llm.base import Call, Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits, Wire
 from cortext.distribution import install_hint
 from cortext.errors import CortextError, ModelCut, NoModel
 from cortext.io.http import opener
+from cortext.model.answer import AnswerNote
 
 # What a library may raise on an unexpected response, besides its own errors.
 _STRANGE = (ValueError, TypeError, AttributeError, LookupError, RecursionError, AssertionError)
@@ -119,7 +120,9 @@ class Provider:
                 continue
             wait = self._wait(trouble, attempt)
             attempt += 1
-            yield Note(f"{trouble.error.message}: trying again in {wait:.0f} s ({attempt} of {self._limits.retries})")
+            yield AnswerNote(
+                f"{trouble.error.message}: trying again in {wait:.0f} s ({attempt} of {self._limits.retries})"
+            )
             if asking.stopped.wait(wait):
                 raise self._fault.stopped()
 

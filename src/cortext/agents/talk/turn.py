@@ -26,14 +26,13 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.agents.llm.base import CUT, Call, Done, Event, Model, Note, Request, Text, Thinking, ToolSpec
+from cortext.agents.llm.base import Call, Event, Model, Request, ToolSpec
 from cortext.agents.talk.context import STOP, View, cut_reason_of
 from cortext.errors import CortextError, InvalidMessage, ModelCut
 from cortext.model import clock, ids
+from cortext.model.answer import CUT, AnswerText, Done, Thinking
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, USER, Message, Part
 from cortext.store.base import Writer
-
-__all__ = ["Call", "Done", "Model", "Note", "Result", "Talk", "Text", "Thinking", "Tick", "Tools", "cut_error"]
 
 TICK = 0.1  # seconds between two Tick events while the model is silent
 ROUNDS = 16  # how many times a model may call tools before it has to answer
@@ -270,7 +269,7 @@ class _Draft:
         self.done: Done | None = None
 
     def add(self, event: Event) -> None:
-        if isinstance(event, Text):
+        if isinstance(event, AnswerText):
             self.text.append(event.text)
         elif isinstance(event, Thinking):
             self.thinking.append(event.text)

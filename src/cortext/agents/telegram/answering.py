@@ -14,10 +14,11 @@ import msgspec
 from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.agents.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.agents.talk.context import REMARK, cut_reason_of
-from cortext.agents.talk.turn import Note, Talk, Text, cut_error
+from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.agents.telegram.withheld import error_text
 from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
+from cortext.model.answer import AnswerNote, AnswerText
 from cortext.model.message import (
     ASSISTANT,
     ATTACHED,
@@ -265,10 +266,10 @@ class Answering:
         masked: list[str] = []
         try:
             for event in talk.answer():
-                if isinstance(event, Text):
+                if isinstance(event, AnswerText):
                     said.append(event.text)
                     grown("".join(said))
-                elif isinstance(event, Note):
+                elif isinstance(event, AnswerNote):
                     masked += [f"_({event.text})_"] if event.text.startswith("masked") else []
                 elif said and not said[-1].endswith("\n\n") and talk.reply is not None:
                     said.append("\n\n")  # between the text before a tool call and the text after it

@@ -12,9 +12,8 @@ import re
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeGuard
 
-from cortext.model.ids import chat_name, is_id
+from cortext.model.ids import chat_name, is_id, is_plain_name
 from cortext.safety import terminal
-from cortext.safety.paths import is_plain_name
 
 # The kinds of updates that we request from Telegram.
 ASKED = ("message", "edited_message", "deleted_business_messages", "callback_query")

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TextIO
 
+from cortext.agents.llm.base import Call
 from cortext.agents.talk.slash import Choice
-from cortext.agents.talk.turn import Call, Note, Result, Talk, Text, Thinking, Tick, cut_error
+from cortext.agents.talk.turn import Result, Talk, Tick, cut_error
 from cortext.agents.terminal.interrupt import interrupts_deferred, interrupts_raised, on_interrupt
 from cortext.agents.terminal.prompt import History, Prompt
 from cortext.config import folders
@@ -24,6 +25,7 @@ from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import coloured, columns, paint
+from cortext.model.answer import AnswerNote, AnswerText, Thinking
 from cortext.safety import terminal
 
 
@@ -48,10 +50,10 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
                 if isinstance(event, Thinking):
                     continue  # stored but not shown; the spinner shows that work is going on
                 spinner.clear()
-                if isinstance(event, Text):
+                if isinstance(event, AnswerText):
                     printer.feed(event.text)
                     out.flush()
-                elif isinstance(event, Note):
+                elif isinstance(event, AnswerNote):
                     print(paint(terminal.line(event.text), "dim", stream=sys.stderr), file=sys.stderr)
                 elif isinstance(event, Call):
                     printer.end()

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import FRAME, Json, cost
 from cortext.model.amounts import amount
+from cortext.model.tokens import clip
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
-from cortext.services.text.clip import clip
 
 # Fields of a session that are of no use to a model.
 OMITTED = ("path", "project", "repository", "token_count", "damage")

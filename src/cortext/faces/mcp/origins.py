@@ -10,11 +10,10 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import on_one_line, session_data, session_line
 from cortext.faces.mcp.pages import Json, ToolAnswer, cursor_at, fenced, fit, index_of
 from cortext.services.library.recall import without_secrets
-from cortext.services.origin.history import History, locate_inside
-from cortext.services.origin.json_views import commit_json, origin_json, touch_json
-from cortext.services.origin.touched import Touch, touched
-from cortext.services.origin.why import NOT_KNOWN, Origin, Why
-from cortext.services.origin.written import Library
+from cortext.services.origin.history import GitHistory, locate_inside
+from cortext.services.origin.session_edits import EditSource
+from cortext.services.origin.touched import Touch, touch_json, touched
+from cortext.services.origin.why import NOT_KNOWN, Attribution, Why, commit_json, origin_json
 
 READ_ON = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
 
@@ -61,16 +60,16 @@ def touched_file(context: Context, given: calls.TouchedFile) -> ToolAnswer:
     )
 
 
-def _library(context: Context) -> Library:
-    return Library(context.listing, context.search)
+def _library(context: Context) -> EditSource:
+    return EditSource(context.listing, context.search)
 
 
-def _inside(context: Context, file: str) -> tuple[History, str]:
+def _inside(context: Context, file: str) -> tuple[GitHistory, str]:
     """Return the history and the path of a file. A model may ask only about the project that the server runs in."""
     return locate_inside(context.stores.folder, file)
 
 
-def _origin_entry(origin: Origin) -> tuple[str, Json]:
+def _origin_entry(origin: Attribution) -> tuple[str, Json]:
     assert origin.row is not None
     row, turn = without_secrets(origin.row), origin.reason
     lines = [

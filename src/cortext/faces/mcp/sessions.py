@@ -17,6 +17,7 @@ from cortext.model.amounts import amount
 from cortext.model.message import Message, marks_of
 from cortext.model.session import Change, Session
 from cortext.model.status import COMPLETED
+from cortext.model.tokens import clip
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
@@ -29,8 +30,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
-from cortext.services.text.clip import clip
-from cortext.services.text.masking import mask_session
+from cortext.services.text.message_masking import mask_session
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.lifecycle import SaveResult, active, pause, save
 from cortext.services.workspace.registry import command_text

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import width
-from cortext.safety.environment import for_child
+from cortext.safety.credentials import for_child
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -16,10 +16,9 @@ from cortext.io.jsonl import BLOCK
 from cortext.model.message import Message
 from cortext.store.files import layout_paths
 from cortext.store.files.archive import ArchivedReading
-from cortext.store.files.folders import Folders
-from cortext.store.files.journal import JournalReading
+from cortext.store.files.journal import JournalReading, offset_of
+from cortext.store.files.layout_paths import Folders
 from cortext.store.files.lines import BadLine, decode_line
-from cortext.store.files.seek import offset_of
 
 AT_A_TIME = 500  # messages per batch from a store without files
 PIECE = 1 << 16  # bytes of a log that are read at once to find a message

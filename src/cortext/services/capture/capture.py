@@ -20,10 +20,9 @@ from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
 from cortext.index.database import is_unwritable
 from cortext.io import new_files
 from cortext.model import clock
-from cortext.model.first_turn import FIRST_TURN, first_turn_of
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
-from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
+from cortext.model.session import FIRST_TURN, TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session, first_turn_of
 from cortext.model.status import ACTIVE
 from cortext.services.capture import copies, first_turns
 from cortext.services.capture.first_reading import (
@@ -38,7 +37,7 @@ from cortext.services.capture.first_reading import (
 )
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.projects.projects import Projects, held_in_workspace, project_of
-from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
+from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct
 from cortext.store.base import Store
 from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import NATIVE

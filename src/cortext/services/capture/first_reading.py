@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.index.catalogue import Entry
-from cortext.model import asking
-from cortext.model.batches import batches
 from cortext.model.clock import normalise
-from cortext.model.message import ROLES, TOOL_CALL, Message, is_empty_message
+from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, Message, batches, is_empty_message
 from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
@@ -126,12 +124,12 @@ def _type_of(about: About) -> str:
     """Return the type of a conversation that began with one of our commands, else an empty string."""
     name = about.command.removeprefix("/")
     kind = name.removeprefix("workspace.") if name.startswith("workspace.") else ""
-    return "" if kind in asking.NAMES else kind
+    return "" if kind in OWN_COMMANDS else kind
 
 
 def title_of(messages: Iterable[Message]) -> str:
     """Return a title made from the user's first words."""
-    from cortext.services.text.titles import title  # its patterns take 20 ms, and few hooks need a title
+    from cortext.services.text.summaries import title  # its patterns take 20 ms, and few hooks need a title
 
     return title(messages)
 

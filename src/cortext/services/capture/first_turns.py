@@ -21,8 +21,8 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.first_turn import FirstTurn
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.session import FirstTurn
 from cortext.store.files.layout_paths import NATIVE
 from cortext.tools.base import NativeWriter, Rewinds, Transcript, TranscriptSource
 

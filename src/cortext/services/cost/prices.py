@@ -96,7 +96,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     per_tokens: int = 1_000_000
 
 
-class Source(msgspec.Struct, frozen=True):
+class PriceSource(msgspec.Struct, frozen=True):
     """Where the prices of a vendor come from, and of which day they are.
 
     `recorded_by` is the record that they were copied from, if they were not read on the vendor's page.
@@ -117,7 +117,7 @@ class Prices:
         self.date, self.own = table.date, own
         self.assumed = table.assumed | mine.assumed
         self.sources = [
-            Source(name, vendor.source, vendor.as_of, vendor.recorded_by) for name, vendor in table.vendors.items()
+            PriceSource(name, vendor.source, vendor.as_of, vendor.recorded_by) for name, vendor in table.vendors.items()
         ]
         self._aliases, self._own_aliases = _aliases(table), _aliases(mine)
         self._prices, self._own = _prices(table), _prices(mine)

@@ -1,7 +1,14 @@
-"""Costs by day, week, five-hour window, model, tool, project or session: the sums that every face shows."""
+"""Costs by day, week, five-hour window, model, tool, project or session: the sums that every face shows.
+
+The windows are those in which the limits of subscriptions are counted: five hours, and a week. Where a tool records
+when its limits are reset (Codex), its windows are those. Otherwise a window of five hours begins with the full hour
+of a tool's first call after the one before, and a week at a time that the user knows. All calls of a tool decide
+where its windows begin, so that a filter moves none.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,9 +22,14 @@ from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.usage import Tokens
-from cortext.services.cost import windows
 from cortext.services.cost.prices import Prices
 from cortext.services.library.listing import Listing, Row
+
+HOUR = 3_600
+FIVE_HOURS = 5 * HOUR
+WEEK = 7 * 24 * HOUR
+MONDAY = 4 * 24 * HOUR  # 1970 began on a Thursday
+SAME_END = 600  # seconds by which the recorded ends of one window may differ
 
 DAY = 86_400
 UNKNOWN = "unknown"
@@ -29,6 +41,48 @@ KINDS = (*TIMES, "model", "tool", "project", "session")
 Progress = Callable[[int, int], None]
 
 
+class WindowUse(NamedTuple):
+    """A call: its tool, when it was (in seconds since 1970), and when its window ends, if that was recorded, or 0."""
+
+    tool: str
+    at: int
+    end: int
+
+
+class LimitWindows:
+    """The windows of some calls. `week_from` is a moment at which a week begins; None for windows of five hours."""
+
+    def __init__(self, uses: Iterable[WindowUse], week_from: int | None = None) -> None:
+        self.length = FIVE_HOURS if week_from is None else WEEK
+        self._week_from = week_from
+        uses = list(uses)
+        self._recorded: dict[str, list[int]] = {}
+        for end, tool in sorted((use.end, use.tool) for use in uses if use.end):
+            starts = self._recorded.setdefault(tool, [])
+            if not starts or end - self.length - starts[-1] > SAME_END:
+                starts.append(end - self.length)
+        self._begun: dict[str, list[int]] = {}
+        for at, tool in sorted((use.at, use.tool) for use in uses if use.at):
+            starts = self._begun.setdefault(tool, [])
+            if self._in(self._recorded.get(tool, ()), at) is None and self._in(starts, at) is None:
+                starts.append(at // HOUR * HOUR)
+
+    def start(self, tool: str, at: int) -> int:
+        """Return when the window of one of these calls begins."""
+        recorded = self._in(self._recorded.get(tool, ()), at)
+        if recorded is not None:
+            return recorded
+        if self._week_from is not None:
+            return at - (at - self._week_from) % WEEK
+        begun = self._in(self._begun.get(tool, ()), at)
+        return at // HOUR * HOUR if begun is None else begun
+
+    def _in(self, starts: list[int] | tuple[()], at: int) -> int | None:
+        """Return the beginning of the window that contains a time; None if there is none."""
+        index = bisect_right(starts, at) - 1
+        return starts[index] if index >= 0 and at < starts[index] + self.length else None
+
+
 class Priced(NamedTuple):
     """A call with its session, the tool that made it, and its price; None if that is unknown."""
 
@@ -38,7 +92,7 @@ class Priced(NamedTuple):
     cost: float | None
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class CostSum(msgspec.Struct, kw_only=True):
     """The sum of some calls. `cost` covers those with a known price, and is None if there is none.
 
     `unpriced` counts the calls of models without a price; they are part of the tokens.
@@ -74,12 +128,12 @@ class Entry(msgspec.Struct, kw_only=True):
         return fields
 
 
-class Report(msgspec.Struct, kw_only=True):
+class CostReport(msgspec.Struct, kw_only=True):
     """The entries of one kind, their sum, the models, and those without a price with how often they were called."""
 
     by: str
-    entries: list[Entry]
-    total: Entry
+    entries: list[CostSum]
+    total: CostSum
     models: list[str]
     unpriced: dict[str, int]
 
@@ -110,13 +164,13 @@ class Ledger:
             tool = call.tool or row.tool or _own_program(row)
             yield Priced(row, call, tool, self._prices.cost(call.model, call.tokens, call.at, call.cost))
 
-    def by_session(self, rows: Iterable[Row] | None = None) -> dict[tuple[str, str], Entry]:
+    def by_session(self, rows: Iterable[Row] | None = None) -> dict[tuple[str, str], CostSum]:
         """Return the sum of each session that made a call, by store and id."""
-        sums: dict[tuple[str, str], Entry] = {}
+        sums: dict[tuple[str, str], CostSum] = {}
         for row, call, _, cost in self.calls(rows):
             entry = sums.get((row.root, row.id))
             if entry is None:
-                entry = sums[row.root, row.id] = Entry(name=row.name, row=row)
+                entry = sums[row.root, row.id] = CostSum(name=row.name, row=row)
             entry.add(call.tokens, cost)
         return sums
 
@@ -127,8 +181,8 @@ class SessionCost(NamedTuple):
     Lists and reports count that part for the older one. It is known of conversations that were read for a report.
     """
 
-    total: Entry
-    copied: Entry
+    total: CostSum
+    copied: CostSum
 
     @property
     def text(self) -> str:
@@ -159,7 +213,7 @@ def row_cost(listing: Listing, row: Row, prices: Prices, *, most: int) -> Sessio
 
 def _summed(listing: Listing, key: tuple[str, str, str], calls: dict[int, Call], prices: Prices) -> SessionCost | None:
     copied = CallIndex(listing.index.database).copied(calls, *key)
-    found = SessionCost(Entry(name="total"), Entry(name="copied"))
+    found = SessionCost(CostSum(name="total"), CostSum(name="copied"))
     for number, call in calls.items():
         cost = prices.cost(call.model, call.tokens, call.at, call.cost)
         for entry in found if number in copied else found[:1]:
@@ -174,8 +228,8 @@ def report(
     tool: str = "",
     model: str = "",
     everything: Iterable[Priced] | None = None,
-    week_from: int = windows.MONDAY,
-) -> Report:
+    week_from: int = MONDAY,
+) -> CostReport:
     """Return the sums of these calls by day, model and so on; `tool` (or several) and `model` leave out all others.
 
     `everything` are the calls that decide where windows begin (None: these calls); `week_from` is a moment at which the
@@ -189,7 +243,7 @@ def report(
         for priced in calls
         if (not tool or priced.tool in several(tool)) and (not model or priced.call.model == model)
     ]
-    total = Entry(name="total")
+    total = CostSum(name="total")
     unpriced: dict[str, int] = {}
     for _, call, _, cost in wanted:
         total.add(call.tokens, cost)
@@ -201,17 +255,17 @@ def report(
         entries = _grouped(wanted, by)
     ranked = dict(sorted(unpriced.items(), key=lambda pair: (-pair[1], pair[0])))
     models = sorted({priced.call.model for priced in wanted})
-    return Report(by=by, entries=entries, total=total, models=models, unpriced=ranked)
+    return CostReport(by=by, entries=entries, total=total, models=models, unpriced=ranked)
 
 
-def _grouped(calls: Iterable[Priced], by: str) -> list[Entry]:
-    entries: dict[object, Entry] = {}
+def _grouped(calls: Iterable[Priced], by: str) -> list[CostSum]:
+    entries: dict[object, CostSum] = {}
     for priced in calls:
         key, name, start, end = _place(priced, by)
         entry = entries.get(key)
         if entry is None:
             row = priced.row if by == "session" else None
-            entry = entries[key] = Entry(name=name, row=row, start=start, end=end)
+            entry = entries[key] = CostSum(name=name, row=row, start=start, end=end)
         entry.add(priced.call.tokens, priced.cost)
     if by in TIMES:
         return sorted(entries.values(), key=lambda entry: entry.name)
@@ -238,16 +292,16 @@ def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
     return name, name, start, start + (7 * DAY if by == "week" else DAY)
 
 
-def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: int | None) -> list[Entry]:
+def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: int | None) -> list[CostSum]:
     """Return the five-hour windows of each tool that these calls are in; with `week_from`, the weekly ones."""
-    begun = windows.Windows(
+    begun = LimitWindows(
         (
-            windows.Use(tool, call.at, call.window_end if week_from is None else call.week_end)
+            WindowUse(tool, call.at, call.window_end if week_from is None else call.week_end)
             for _, call, tool, _ in everything
         ),
         week_from,
     )
-    entries: dict[tuple[int, str], Entry] = {}
+    entries: dict[tuple[int, str], CostSum] = {}
     for priced in calls:
         if not priced.call.at:
             continue
@@ -255,7 +309,7 @@ def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: i
         entry = entries.get((start, priced.tool))
         if entry is None:
             name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {priced.tool or UNKNOWN}"
-            entry = entries[start, priced.tool] = Entry(name=name, start=start, end=start + begun.length)
+            entry = entries[start, priced.tool] = CostSum(name=name, start=start, end=start + begun.length)
         entry.add(priced.call.tokens, priced.cost)
     return [entries[key] for key in sorted(entries)]
 

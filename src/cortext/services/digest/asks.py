@@ -15,9 +15,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from cortext.model.message import ASSISTANT, ATTACHMENT, USER, Message
+from cortext.model.tokens import clip
 from cortext.services.digest.calls import ToolCall
-from cortext.services.text.clip import clip
-from cortext.services.text.decision_words import DECIDING, states_decision
+from cortext.services.text.decisions import DECIDING, states_decision
 from cortext.services.text.sentences import COMMAND, MARKUP, sentences, terms, text_of
 
 SHORT = 3  # significant words: an ask with fewer only says how to go on with what was asked before

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable
 from cortext.errors import CortextError
 from cortext.model.message import Message
 from cortext.model.query import Query
+from cortext.model.tokens import clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of
 from cortext.services.library.recall import scrubbed
 from cortext.services.library.search import Search, SessionHit
-from cortext.services.text.clip import clip
 from cortext.services.text.sentences import COMMAND, terms
 
 MOST = 3

@@ -8,17 +8,15 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from cortext.model.batches import batches
-from cortext.model.first_turn import FIRST_TURN, first_turn_of
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
-from cortext.model.session import Session
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, batches
+from cortext.model.session import FIRST_TURN, Session, first_turn_of
 from cortext.safety import terminal
 from cortext.safety.languages import markdown
 from cortext.services.library.damage import problem_of
 from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.listing import placed
 from cortext.services.library.stores import Found
-from cortext.services.text.masking import mask_messages, mask_session, mask_value
+from cortext.services.text.message_masking import mask_messages, mask_session, mask_value
 
 BATCH_MESSAGES = 500  # messages that are masked together,
 BATCH_CHARACTERS = 1 << 20  # or characters of them

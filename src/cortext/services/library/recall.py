@@ -18,14 +18,14 @@ from cortext.index.search.intent import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
 from cortext.model.query import Query
+from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Key, Resolver
 from cortext.services.library.search import Answer, Match, Search, SessionHit
-from cortext.services.text.clip import clip
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
-from cortext.services.text.masking import mask_message, mask_messages
+from cortext.services.text.message_masking import mask_message, mask_messages
 from cortext.services.text.render import body
 
 SUMMARY = 300  # characters of a summary

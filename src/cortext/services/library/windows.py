@@ -17,7 +17,7 @@ from cortext.model.message import TOOL, TOOL_CALL, USER, Message
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.branches import Branch, Threads
 from cortext.services.library.listing import Listing, Row
-from cortext.services.text.masking import mask_message
+from cortext.services.text.message_masking import mask_message
 from cortext.store.capabilities import Outlines
 
 TOGETHER = 40  # messages that a window may grow by, so that calls are shown with their results

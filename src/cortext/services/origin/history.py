@@ -1,26 +1,67 @@
-"""What git knows of a file: who changed each line last, and which commits added a line before."""
+"""What git knows of a file: who changed each line last, and which commits added a line before.
+
+Lines are compared without white space, and are evidence only if few other places would have them.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from cortext.errors import NotFound, UsageError
 from cortext.io import durable
-from cortext.services.origin.lines import normalised
 from cortext.services.projects.git import Git
 from cortext.services.projects.repository import is_below, top_of
+
+LEAST_CHARACTERS = 12  # letters and digits of a line that says something
+LEAST_WORDS = 2
+_LONG_WORD = re.compile(r"[^\W\d_]{3,}")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Words that lines of any program consist of.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "and any args assert async await bool break case catch char class code console const continue data "
+        "def default defer del dict double elif else end enum err error errors except exec export extends "
+        "extern false finally float fmt for from func function get global goto http https if impl import in "
+        "include init int interface is item items key kwargs lambda len let list log long map match mod "
+        "module mut name new nil none not null number object of okay or override package pass print private "
+        "protected pub public raise range require res result ret return self set short static std str string "
+        "struct super switch test then this throw throws true try type typeof undefined unless until use "
+        "using val value values var void when where while with yield div span",
+    )
+)
 
 _FIELDS = "%x01%H%x02%ct%x02%at%x02%an%x02%P%x02%s"
 _PATCH = ("--no-color", "--no-ext-diff", "--no-textconv", "-p", "-U0", "-w", f"--format={_FIELDS}")
 _BLAMED = re.compile(rb"([0-9a-f]{40,64}) (\d+) (\d+)")
-_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
+_FILE_AND_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9})(?::\d+)?:?")
 _HUNK = re.compile(rb"@@ -\S+ \+(\d+)")
 LONGEST_LINE = 2_000  # characters of a line that are compared
 LARGEST = 32 << 20  # bytes of a file that git does not know
+
+
+def normalised(line: str) -> str:
+    """Return a line without white space: formatters change that."""
+    return "".join(line.split())
+
+
+def is_distinctive(line: str) -> bool:
+    """Whether a line is evidence by itself: `}` and `return None` are in every file."""
+    if sum(map(str.isalnum, line)) < LEAST_CHARACTERS:
+        return False
+    words = {word.lower() for word in _LONG_WORD.findall(_CAMEL.sub(" ", line))} - _COMMON
+    # A script without spaces has one long word per phrase.
+    return len(words) >= LEAST_WORDS or (not line.isascii() and bool(words))
+
+
+def lines_of(text: str) -> Counter[str]:
+    """Return how often each line occurs in a text, without white space and empty lines."""
+    return Counter(filter(None, map(normalised, text.splitlines())))
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +75,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     parents: int = 1
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class BlamedLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a file as it is now, and the commit that it comes from; None if it is not committed yet."""
 
     number: int
@@ -52,20 +93,20 @@ class Addition(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class History:
+class GitHistory:
     """The history of the repository that a path is in."""
 
     def __init__(self, top: str) -> None:
         self.top = top
         self._git = Git(top)
 
-    def blame(self, path: str, first: int = 0, last: int = 0) -> list[Line]:
+    def blame(self, path: str, first: int = 0, last: int = 0) -> list[BlamedLine]:
         """Return the lines of a file in the work tree from number `first` to `last` (0: all)."""
         between = ("-L", f"{first},{last}") if first else ()
         shown = self._git.reading("blame", "--porcelain", "-w", "-M", "--no-textconv", *between, "--", path)
         return list(_blamed(shown)) if shown is not None else self._uncommitted(path, first, last)
 
-    def _uncommitted(self, path: str, first: int, last: int) -> list[Line]:
+    def _uncommitted(self, path: str, first: int, last: int) -> list[BlamedLine]:
         """Return the lines of a file that git does not know."""
         try:
             lines = durable.read_file(os.path.join(self.top, path), LARGEST).decode("utf-8", "replace").splitlines()
@@ -75,7 +116,7 @@ class History:
             ) from error
         except OSError as error:
             raise NotFound(f"{path} cannot be read: {error.strerror}") from error
-        found = [Line(number=number, text=text, path=path) for number, text in enumerate(lines, 1)]
+        found = [BlamedLine(number=number, text=text, path=path) for number, text in enumerate(lines, 1)]
         return found[first - 1 : last] if first else found
 
     def names(self, path: str) -> list[str]:
@@ -103,7 +144,7 @@ class History:
         return commit, list(_added(shown))
 
 
-def locate(path: str) -> tuple[History, str]:
+def locate(path: str) -> tuple[GitHistory, str]:
     """Return the history of the repository that a file or folder is in, and its path there.
 
     Raises NotFound if it is in none.
@@ -113,10 +154,10 @@ def locate(path: str) -> tuple[History, str]:
     top = top_of(whole)
     if not top:
         raise NotFound(f"{path} is in no git repository", hint="`cortext touched` also works without one")
-    return History(top), os.path.relpath(whole, top)
+    return GitHistory(top), os.path.relpath(whole, top)
 
 
-def locate_inside(folder: str, file: str) -> tuple[History, str]:
+def locate_inside(folder: str, file: str) -> tuple[GitHistory, str]:
     """Return the same for a file of the project that a folder is in. Raises UsageError if it is outside of that."""
     folder = os.path.realpath(folder)
     history, path = locate(os.path.join(folder, file))
@@ -127,7 +168,7 @@ def locate_inside(folder: str, file: str) -> tuple[History, str]:
 
 def line_of(text: str, folder: str = "") -> tuple[str, int]:
     """Split `FILE:LINE`, as compilers and grep print it, of a file in a folder; the line is 0 if there is none."""
-    found = _LINE.fullmatch(text)
+    found = _FILE_AND_LINE.fullmatch(text)
     if found is None or os.path.lexists(os.path.join(folder, text)):
         return text, 0
     if not int(found["line"]):
@@ -152,14 +193,14 @@ def _commit(raw: bytes) -> Commit:
     )
 
 
-def _blamed(shown: bytes) -> Iterator[Line]:
+def _blamed(shown: bytes) -> Iterator[BlamedLine]:
     known: dict[bytes, dict[bytes, bytes]] = {}
     sha, number = b"", 0
     for raw in shown.split(b"\n"):
         if raw.startswith(b"\t"):
             facts = known[sha]
             committed = sha.strip(b"0")
-            yield Line(
+            yield BlamedLine(
                 number=number,
                 text=_text(raw[1:]),
                 path=facts.get(b"filename", b"").decode("utf-8", "surrogateescape"),

@@ -10,10 +10,11 @@ import msgspec
 from cortext.errors import NotFound
 from cortext.model.amounts import times
 from cortext.services.digest.calls import CHANGED, CREATED, READ, calls_in
+from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Row
 from cortext.services.origin.edits import edits_in
 from cortext.services.origin.history import locate
-from cortext.services.origin.written import MOST_SESSIONS, OTHER, SAME, Library
+from cortext.services.origin.session_edits import MOST_SESSIONS, OTHER, SAME, EditSource
 from cortext.services.projects.projects import Projects
 
 
@@ -37,7 +38,7 @@ class Touch(msgspec.Struct, kw_only=True):
         return [f"{what} it {times(often)}" for what, often in done.items() if often]
 
 
-def touched(library: Library, path: str) -> list[Touch]:
+def touched(library: EditSource, path: str) -> list[Touch]:
     """Return the sessions that used a file, the one that used it last first. The file need not exist any more."""
     top, names = _place(path)
     here = Projects().repository(top)
@@ -60,7 +61,9 @@ def _place(path: str) -> tuple[str, list[str]]:
         return os.path.dirname(whole), [os.path.basename(whole)]
 
 
-def _touch(library: Library, row: Row, relation: int, top: str, names: Sequence[str], bases: set[str]) -> Touch | None:
+def _touch(
+    library: EditSource, row: Row, relation: int, top: str, names: Sequence[str], bases: set[str]
+) -> Touch | None:
     messages = library.messages(row)
     uses = [(call.at, use.path, use.state) for call in calls_in(messages, bases) for use in call.files]
     # Here-documents, and the answers of tools without calls.
@@ -82,3 +85,9 @@ def _touch(library: Library, row: Row, relation: int, top: str, names: Sequence[
         timestamp=last.timestamp,
         is_sure=any(match == SAME for _, match in sure.values()),
     )
+
+
+def touch_json(touch: Touch) -> Json:
+    """Return what a session did with a file."""
+    fields = {"changed": touch.changed, "read": touch.read, "seq": touch.seq, "timestamp": touch.timestamp}
+    return {"session": session_json(touch.row), **fields, "sure": touch.is_sure}

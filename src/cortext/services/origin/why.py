@@ -1,8 +1,13 @@
-"""Why a line exists: the conversation, the ask and the decision behind it, or that none is known."""
+"""Why a line exists: the conversation, the turn and the decision behind it, or that none is known.
+
+The turn is the user's words that led to an edit, what the model said, and what was decided. The JSON of all this has
+the same field names on the command line and for agents.
+"""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,12 +15,21 @@ from typing import NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
+from cortext.model import clock
 from cortext.model.amounts import amount
+from cortext.model.message import ASSISTANT, Message
+from cortext.model.tokens import clip
+from cortext.safety.secrets.masking import mask
+from cortext.services.digest.asks import answered_before, turns
+from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Row
-from cortext.services.origin.history import Addition, Commit, History, Line
-from cortext.services.origin.lines import is_distinctive, normalised
-from cortext.services.origin.turns import Reason, reason_for
-from cortext.services.origin.written import Library, Replay, Written
+from cortext.services.origin.history import Addition, BlamedLine, Commit, GitHistory, is_distinctive, normalised
+from cortext.services.origin.session_edits import EditSource, Replay, SessionEdit
+from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.text.sentences import sentences
+
+LONGEST_QUOTE = 400  # characters of each quotation
+BEFORE = 12  # messages before a turn in which a decision may have been made
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 NEAR = 30  # lines before and after one that are looked at together with it
@@ -28,7 +42,66 @@ NO_EDIT = "no stored conversation wrote it before it was committed"
 EARLIER = "an agent wrote the same line, but an earlier commit accounts for that"
 
 
-class Origin(msgspec.Struct, kw_only=True):
+class Reason(msgspec.Struct, kw_only=True):
+    """The message of an edit and its time, and quotations without secrets, each with the number of its message."""
+
+    seq: int
+    timestamp: str
+    call: str  # the name of the tool call
+    path: str  # as the tool named it
+    ask: str = ""
+    ask_seq: int = -1
+    answers: str = ""  # what a short ask ("yes") agrees with
+    said: str = ""
+    decision: str = ""
+    decision_seq: int = -1
+
+
+def reason_for(messages: Sequence[Message], written: SessionEdit) -> Reason:
+    """Return the turn of an edit."""
+    at = next((index for index, message in enumerate(messages) if message.seq == written.seq), 0)
+    message = messages[at] if messages else None
+    reason = Reason(
+        seq=written.seq,
+        timestamp=message.timestamp if message is not None else "",
+        call=_quoted(written.edit.name, 60),
+        path=_quoted(written.edit.path),
+    )
+    asked = turns(messages)
+    index = bisect_right([turn.start for turn in asked], at) - 1
+    start = 0
+    if index >= 0:
+        turn = asked[index]
+        start = turn.start
+        reason.ask, reason.ask_seq = _quoted(turn.ask), messages[start].seq
+        if turn.is_short:
+            reason.answers = _quoted(answered_before(messages, turn))
+    reason.said = _last_sentence(messages[start : at + 1])
+    near = messages[max(0, start - BEFORE) : at + 1]
+    words = topic_words(f"{written.edit.path.rpartition('/')[2]} {reason.ask}")
+    decided = decisions_in(near, words, [written.seq, reason.ask_seq])
+    if decided:
+        best = max(decided, key=lambda decision: (decision.score, decision.seq))
+        reason.decision, reason.decision_seq = _quoted(best.text), best.seq
+    return reason
+
+
+def _last_sentence(messages: Sequence[Message]) -> str:
+    """Return the last sentence of the model before an edit."""
+    for message in reversed(messages):
+        if message.role == ASSISTANT and message.content.strip():
+            found = sentences(message.content)
+            if found:
+                return _quoted(found[-1])
+    return ""
+
+
+def _quoted(text: str, longest: int = LONGEST_QUOTE) -> str:
+    """Return a text as it may be shown: masked before it is cut, because half a secret cannot be recognised."""
+    return clip(mask(text).text, longest)
+
+
+class Attribution(msgspec.Struct, kw_only=True):
     """Where something comes from. Without a session it is not known, and `why_not` says why."""
 
     row: Row | None = None
@@ -42,8 +115,8 @@ class Origin(msgspec.Struct, kw_only=True):
 class LineOrigin(msgspec.Struct, kw_only=True):
     """A line and where it comes from."""
 
-    line: Line
-    origin: Origin
+    line: BlamedLine
+    origin: Attribution
 
 
 class FileOrigins(msgspec.Struct, kw_only=True):
@@ -52,7 +125,7 @@ class FileOrigins(msgspec.Struct, kw_only=True):
     path: str
     lines: int
     unknown: int  # lines of no known session, and lines that are too common to tell
-    origins: list[Origin]
+    origins: list[Attribution]
 
 
 class CommitOrigins(msgspec.Struct, kw_only=True):
@@ -61,20 +134,20 @@ class CommitOrigins(msgspec.Struct, kw_only=True):
     commit: Commit
     files: int
     lines: int  # distinctive lines
-    origins: list[Origin]
+    origins: list[Attribution]
 
 
-class _Judged(NamedTuple):
+class _Verdict(NamedTuple):
     """The edit that wrote a line, if it counts, and whether one did not count because of an earlier commit."""
 
-    written: Written | None
+    written: SessionEdit | None
     is_earlier: bool = False
 
 
 class Why:
     """Answers for the files of one repository."""
 
-    def __init__(self, library: Library, history: History) -> None:
+    def __init__(self, library: EditSource, history: GitHistory) -> None:
         self._library, self._history = library, history
 
     def line(self, path: str, number: int) -> LineOrigin:
@@ -91,7 +164,7 @@ class Why:
         """Return where each line of a file comes from, without the turns that led to them."""
         return [found for found, _ in self._lines(path)]
 
-    def _lines(self, path: str) -> list[tuple[LineOrigin, Written | None]]:
+    def _lines(self, path: str) -> list[tuple[LineOrigin, SessionEdit | None]]:
         lines = self._history.blame(path)
         judged = self._judge(path, lines)
         return [
@@ -106,7 +179,7 @@ class Why:
         """Return the sessions that wrote the lines of a file as it is now."""
         found = self._lines(path)
         counts: Counter[tuple[str, str]] = Counter()
-        best: dict[tuple[str, str], tuple[Origin, Written | None]] = {}
+        best: dict[tuple[str, str], tuple[Attribution, SessionEdit | None]] = {}
         for item, written in found:
             origin = item.origin
             if origin.row is None or origin.confidence == LOW:
@@ -129,11 +202,11 @@ class Why:
             if is_distinctive(addition.text):
                 by_path.setdefault(addition.path, []).append(addition)
         counts: Counter[tuple[str, str]] = Counter()
-        first: dict[tuple[str, str], Written] = {}
+        first: dict[tuple[str, str], SessionEdit] = {}
         files: dict[tuple[str, str], set[str]] = {}
         self._library.expect(by_path)
         for path, added in by_path.items():
-            lines = [Line(number=one.number, text=one.text, path=path, commit=commit) for one in added]
+            lines = [BlamedLine(number=one.number, text=one.text, path=path, commit=commit) for one in added]
             for found in self._judge(path, lines, commit.sha, [path]).values():
                 if found.written is not None:
                     key = (found.written.row.root, found.written.row.id)
@@ -145,24 +218,24 @@ class Why:
         for key, count in counts.most_common():
             confidence = _confidence(count, total, is_sure=first[key].is_sure)
             if confidence != LOW:
-                origin = Origin(row=first[key].row, confidence=confidence, matched=count, lines=total)
+                origin = Attribution(row=first[key].row, confidence=confidence, matched=count, lines=total)
                 origins.append(self._explained(origin, first[key]))
         return CommitOrigins(commit=commit, files=len(by_path), lines=total, origins=origins)
 
     def _judge(
-        self, path: str, lines: Sequence[Line], revision: str = "HEAD", names: Sequence[str] = ()
-    ) -> dict[int, _Judged]:
+        self, path: str, lines: Sequence[BlamedLine], revision: str = "HEAD", names: Sequence[str] = ()
+    ) -> dict[int, _Verdict]:
         """Return, by the number of each line, the edit that it comes from."""
         names = names or self._history.names(path)
         written = self._library.written(self._history.top, names, [line.text for line in lines])
         if not written:
-            return {line.number: _Judged(None) for line in lines}
+            return {line.number: _Verdict(None) for line in lines}
         wanted = {text for line in lines if (text := normalised(line.text))}
         added: dict[str, list[Commit]] = {}
         for addition in self._history.additions(names, revision):
             if (text := normalised(addition.text)) in wanted:
                 added.setdefault(text, []).append(addition.commit)
-        judged: dict[int, _Judged] = {}
+        judged: dict[int, _Verdict] = {}
         # An edit after a commit was made first can only be in it if the commit was amended.
         for moment in (_time, _made):
             replay, applied = Replay(), 0
@@ -175,10 +248,10 @@ class Why:
                 origin = replay.origin(text) if text else None
                 if origin is not None:
                     is_earlier = _committed_before(origin, line.commit, added.get(text, ()))
-                    judged[line.number] = _Judged(None if is_earlier else origin, is_earlier)
-        return {line.number: judged.get(line.number, _Judged(None)) for line in lines}
+                    judged[line.number] = _Verdict(None if is_earlier else origin, is_earlier)
+        return {line.number: judged.get(line.number, _Verdict(None)) for line in lines}
 
-    def _explained(self, origin: Origin, written: Written | None) -> Origin:
+    def _explained(self, origin: Attribution, written: SessionEdit | None) -> Attribution:
         """Return an origin with the turn that led to it."""
         if origin.row is None or written is None:
             return origin
@@ -186,19 +259,21 @@ class Why:
         return msgspec.structs.replace(origin, reason=reason)
 
 
-def _near(lines: Sequence[Line], index: int) -> list[Line]:
+def _near(lines: Sequence[BlamedLine], index: int) -> list[BlamedLine]:
     """Return the lines around one that come from the same commit, itself included."""
     around = lines[max(0, index - NEAR) : index + NEAR + 1]
     return [line for line in around if _sha(line.commit) == _sha(lines[index].commit)]
 
 
-def _line_origin(target: Line, near: Iterable[Line], judged: dict[int, _Judged]) -> Origin:
+def _line_origin(target: BlamedLine, near: Iterable[BlamedLine], judged: dict[int, _Verdict]) -> Attribution:
     """Return where a line comes from, by its own edit and by what else of the same commit that session wrote."""
     found = judged[target.number]
     distinctive = [line for line in near if is_distinctive(line.text)]
     if found.written is None:
         blank = not is_distinctive(target.text)
-        return Origin(lines=len(distinctive), why_not=EARLIER if found.is_earlier else TOO_COMMON if blank else NO_EDIT)
+        return Attribution(
+            lines=len(distinctive), why_not=EARLIER if found.is_earlier else TOO_COMMON if blank else NO_EDIT
+        )
     row = found.written.row
     matched = 0
     for line in distinctive:
@@ -206,8 +281,8 @@ def _line_origin(target: Line, near: Iterable[Line], judged: dict[int, _Judged])
         matched += other is not None and (other.row.root, other.row.id) == (row.root, row.id)
     confidence = _confidence(matched, len(distinctive), is_sure=found.written.is_sure)
     if not confidence:
-        return Origin(lines=len(distinctive), why_not=TOO_COMMON)
-    return Origin(row=row, confidence=confidence, matched=matched, lines=len(distinctive))
+        return Attribution(lines=len(distinctive), why_not=TOO_COMMON)
+    return Attribution(row=row, confidence=confidence, matched=matched, lines=len(distinctive))
 
 
 def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
@@ -219,7 +294,7 @@ def _confidence(matched: int, lines: int, *, is_sure: bool) -> str:
     return MEDIUM if matched > 1 or (is_sure and lines <= ENOUGH) else LOW
 
 
-def _committed_before(written: Written, commit: Commit | None, added: Iterable[Commit]) -> bool:
+def _committed_before(written: SessionEdit, commit: Commit | None, added: Iterable[Commit]) -> bool:
     """Whether another commit, between the edit and this one, added the same line: then the edit is that one's origin.
 
     A commit that was picked onto another branch is the same one: it keeps its author's time.
@@ -237,3 +312,55 @@ def _made(commit: Commit | None) -> float:
 
 def _sha(commit: Commit | None) -> str:
     return commit.sha if commit is not None else ""
+
+
+def line_json(path: str, found: LineOrigin) -> Json:
+    """Return where a line comes from."""
+    return {
+        "file": path,
+        "line": found.line.number,
+        "text": found.line.text,
+        "commit": commit_json(found.line.commit),
+        **origin_json(found.origin),
+    }
+
+
+def file_json(found: FileOrigins) -> Json:
+    """Return where the lines of a file come from."""
+    return {
+        "file": found.path,
+        "lines": found.lines,
+        "unknown_lines": found.unknown,
+        "origins": [origin_json(origin) for origin in found.origins],
+    }
+
+
+def commit_origins_json(found: CommitOrigins) -> Json:
+    """Return where a commit comes from."""
+    return {
+        "commit": commit_json(found.commit),
+        "files": found.files,
+        "lines": found.lines,
+        "origins": [origin_json(origin) for origin in found.origins],
+    }
+
+
+def origin_json(origin: Attribution) -> Json:
+    """Return an origin; `session` is null if none is known."""
+    return {
+        "session": session_json(origin.row) if origin.row is not None else None,
+        "confidence": origin.confidence or None,
+        "matched_lines": origin.matched,
+        "compared_lines": origin.lines,
+        "why_not": origin.why_not,
+        "turn": msgspec.to_builtins(origin.reason) if origin.reason is not None else None,
+        "resume": f"cortext resume {origin.row.id}" if origin.row is not None else "",
+    }
+
+
+def commit_json(commit: Commit | None) -> Json | None:
+    """Return a commit; None for lines that are not committed."""
+    if commit is None:
+        return None
+    date = clock.from_epoch(commit.time)
+    return {"sha": commit.sha, "author": commit.author, "date": date, "subject": commit.subject}

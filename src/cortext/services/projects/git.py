@@ -19,7 +19,7 @@ import msgspec
 
 from cortext.io import durable
 from cortext.model import clock
-from cortext.safety.environment import for_child
+from cortext.safety.credentials import for_child
 from cortext.services.projects.repository import top_of
 
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while

@@ -16,7 +16,7 @@ import msgspec
 from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
-from cortext.safety.environment import HELD_BACK, for_child, held_back
+from cortext.safety.credentials import HELD_BACK, for_child, held_back
 
 _LARGEST = 1 << 20
 

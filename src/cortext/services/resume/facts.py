@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cortext.model.batches import batches
-from cortext.model.message import Message
+from cortext.model.message import Message, batches
 from cortext.services.digest.asks import ask_of
 from cortext.services.digest.digest import digest
 from cortext.services.resume.history import History
-from cortext.services.text.masking import cut_texts, mask_messages
+from cortext.services.text.message_masking import cut_texts, mask_messages
 
 DIGEST_OF = 300  # the facts are taken from this many of the newest messages
 LEAST_BEFORE = 100  # and from at least this many that are not handed over

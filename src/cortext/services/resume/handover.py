@@ -32,9 +32,8 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import REPLACED, Receipt, begun_block, context_block, count_notes
 from cortext.services.resume.pictures import TOKENS, with_pictures
-from cortext.services.text.masking import disarm, disarm_control, mask_messages
-from cortext.services.text.render import body
-from cortext.services.text.results import SHORTENED
+from cortext.services.text.message_masking import disarm, disarm_control, mask_messages
+from cortext.services.text.render import SHORTENED, body
 from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written, user_speaks_first
 
 OWN = "its own session, as it is"

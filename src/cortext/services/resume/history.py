@@ -9,11 +9,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cortext.model import tokens
-from cortext.model.batches import characters_in
-from cortext.model.message import TOOL, TOOL_RESULT, Message, Outline, Part, replaced_in, thread
+from cortext.model.message import TOOL, TOOL_RESULT, Message, Outline, Part, characters_in, replaced_in, thread
 from cortext.model.session import Session
-from cortext.services.text.render import body
-from cortext.services.text.results import shorten
+from cortext.services.text.render import body, shorten
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines
 

@@ -14,10 +14,12 @@ from typing import NamedTuple
 
 from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound, StoreUnreachable
 from cortext.index.sessions import Row
-from cortext.model import asking, clock, tokens
+from cortext.model import clock, tokens
+from cortext.model.message import LONGEST_ASKING, only_asks
 from cortext.model.query import Query
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
+from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture
@@ -27,7 +29,6 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
-from cortext.services.text.clip import clip
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.lifecycle import session_to_continue
 from cortext.services.workspace.registry import command_text
@@ -127,9 +128,9 @@ class ChatResumer:
         return (row for row in rows if not self._only_asked(row))
 
     def _only_asked(self, row: Row) -> bool:
-        if row.root != self.capture.home.root or row.message_count > asking.LONGEST:
+        if row.root != self.capture.home.root or row.message_count > LONGEST_ASKING:
             return False
-        return asking.only_asks(self.listing.messages(row))
+        return only_asks(self.listing.messages(row))
 
     def choose(self, wanted: str, see: str = "this list") -> Row:
         """Return the conversation that is meant; numbers are those of the last list in this chat."""

@@ -18,14 +18,13 @@ from cortext.model import clock, tokens
 from cortext.model.amounts import amount
 from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import TOOL_NOTES, Session
+from cortext.model.tokens import clip_lines
 from cortext.model.turns import Change
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
 from cortext.services.resume.history import History
-from cortext.services.text.clip import clip_lines
-from cortext.services.text.render import body, heading
-from cortext.services.text.results import SHORTENED
+from cortext.services.text.render import SHORTENED, body, heading
 
 NOTES = "note of the tool to its model (memory files, reminders, texts of hooks)"
 REPLACED = "message that was edited later, or answered the one that was"

@@ -29,8 +29,8 @@ from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.packet import Receipt
 from cortext.services.resume.pictures import with_pictures
-from cortext.services.text.masking import disarm, mask_messages
-from cortext.services.text.results import SHORTENED
+from cortext.services.text.message_masking import disarm, mask_messages
+from cortext.services.text.render import SHORTENED
 from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"

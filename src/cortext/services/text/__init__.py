@@ -1,1 +1,1 @@
-"""Text derived from messages without a model: titles, summaries, digests, decisions, masked and rendered messages."""
+"""Text derived from messages without a model: titles, summaries, decisions, edits, and what may leave a store."""

@@ -23,18 +23,18 @@ _WRITES = re.compile(r"write|create", re.IGNORECASE)
 _HEADER = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$|^\+\+\+ (?:b/)?(.+)$")
 
 
-class Line(NamedTuple):
+class DiffLine(NamedTuple):
     """A line of a diff; `sign` says whether it was added, removed, kept, or stands for lines that are left out."""
 
     sign: str
     text: str
 
 
-class Edit(NamedTuple):
+class FileDiff(NamedTuple):
     """The changes to one file."""
 
     path: str
-    lines: list[Line]
+    lines: list[DiffLine]
 
     @property
     def added(self) -> int:
@@ -47,7 +47,7 @@ class Edit(NamedTuple):
         return sum(line.sign == REMOVED for line in self.lines)
 
 
-def edits_of(call: Part) -> list[Edit]:
+def edits_of(call: Part) -> list[FileDiff]:
     """Return the edits that a tool call made; empty if it is not an edit."""
     if isinstance(call.input, str):
         return list(_patched(call.input))
@@ -66,58 +66,58 @@ def edits_of(call: Part) -> list[Edit]:
             return edits
     whole = _text(fields, _WHOLE)
     if path and whole and (_WRITES.search(call.name) or fields.get("command") == "create"):
-        return [Edit(path, [Line(ADDED, text) for text in whole.splitlines()])]
+        return [FileDiff(path, [DiffLine(ADDED, text) for text in whole.splitlines()])]
     return []
 
 
-def _edit(path: str, fields: Mapping[str, Any]) -> Edit | None:
+def _edit(path: str, fields: Mapping[str, Any]) -> FileDiff | None:
     if not any(name in fields for name in _OLD) or not any(name in fields for name in _NEW):
         return None
-    return Edit(_text(fields, _PATHS) or path, difference(_text(fields, _OLD), _text(fields, _NEW)))
+    return FileDiff(_text(fields, _PATHS) or path, difference(_text(fields, _OLD), _text(fields, _NEW)))
 
 
 def _text(fields: Mapping[str, Any], names: tuple[str, ...]) -> str:
     return next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
 
 
-def difference(old: str, new: str) -> list[Line]:
+def difference(old: str, new: str) -> list[DiffLine]:
     """Return the lines of both texts as a diff."""
     before, after = old.splitlines(), new.splitlines()
     if max(len(before), len(after)) > MOST_LINES:
-        return [*(Line(REMOVED, text) for text in before), *(Line(ADDED, text) for text in after)]
-    lines: list[Line] = []
+        return [*(DiffLine(REMOVED, text) for text in before), *(DiffLine(ADDED, text) for text in after)]
+    lines: list[DiffLine] = []
     groups = list(SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(CONTEXT))
     for group, following in pairwise([*groups, None]):
         for kind, start, end, new_start, new_end in group or ():
             if kind == "equal":
-                lines += [Line(SAME, text) for text in before[start:end]]
+                lines += [DiffLine(SAME, text) for text in before[start:end]]
                 continue
-            lines += [Line(REMOVED, text) for text in before[start:end]]
-            lines += [Line(ADDED, text) for text in after[new_start:new_end]]
+            lines += [DiffLine(REMOVED, text) for text in before[start:end]]
+            lines += [DiffLine(ADDED, text) for text in after[new_start:new_end]]
         if following is not None:
-            lines.append(Line(SKIPPED, ""))
+            lines.append(DiffLine(SKIPPED, ""))
     return lines
 
 
-def _patched(patch: str) -> Iterator[Edit]:
+def _patched(patch: str) -> Iterator[FileDiff]:
     """Yield the edits of a patch, unified or as Codex writes it."""
-    path, lines = "", list[Line]()
+    path, lines = "", list[DiffLine]()
     inside = False
     for text in patch.splitlines():
         header = _HEADER.match(text)
         if header:
             if path and lines:
-                yield Edit(path, lines)
+                yield FileDiff(path, lines)
             path, lines, inside = (header[1] or header[2]).strip(), [], header[1] is not None
         elif text.startswith(("*** ", "--- ", "diff --git ", "index ")):
             inside = False if text.startswith("*** End") else inside
         elif text.startswith("@@"):
             inside = True
             if lines:
-                lines.append(Line(SKIPPED, text[2:].strip(" @")))
+                lines.append(DiffLine(SKIPPED, text[2:].strip(" @")))
         elif path and inside and text[:1] in (ADDED, REMOVED, SAME):
-            lines.append(Line(text[:1], text[1:]))
+            lines.append(DiffLine(text[:1], text[1:]))
         elif path and inside and not text:
-            lines.append(Line(SAME, ""))
+            lines.append(DiffLine(SAME, ""))
     if path and lines:
-        yield Edit(path, lines)
+        yield FileDiff(path, lines)

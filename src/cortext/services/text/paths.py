@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from cortext.model.message import Message, Part
 from cortext.model.turns import parts_of
-from cortext.services.text.masking import change_texts
+from cortext.services.text.message_masking import change_texts
 
 # What may not stand before a path: a name that it continues. The end of an option (-I/work), of an escape (\n in JSON,
 # a colour on a terminal), of `file://`, an @ that names a file and the sign of a changed line are no such names.

@@ -17,7 +17,7 @@ from cortext.errors import UsageError
 from cortext.model.ids import slug
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.text.masking import change_struct
+from cortext.services.text.message_masking import change_struct
 
 PATHS, NAMES = "paths", "names"
 LEAST = 3  # characters of a word: shorter ones are part of too many others

@@ -20,7 +20,7 @@ from cortext.safety.languages import git_subject
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import TIMEOUT, CommitResult, Git
-from cortext.services.text.masking import mask_session, mask_value
+from cortext.services.text.message_masking import mask_session, mask_value
 from cortext.store.base import Store
 from cortext.store.capabilities import Rewrites
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE

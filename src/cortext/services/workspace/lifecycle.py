@@ -23,9 +23,8 @@ from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
 from cortext.services.projects.git import CommitResult, Git
-from cortext.services.text.summarise import ENDING, stopping_point, summarise
+from cortext.services.text.summaries import ENDING, stopping_point, summarise, title
 from cortext.services.text.threads import StoredThread
-from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.committing import count_masked
 from cortext.services.workspace.numbering import last_number, reserve_number

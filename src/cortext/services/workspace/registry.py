@@ -9,8 +9,8 @@ import msgspec
 
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import inside
+from cortext.model.ids import is_plain_name
 from cortext.safety.framing import disarmed, field
-from cortext.safety.paths import is_plain_name
 
 
 class ConversationType(msgspec.Struct, kw_only=True):

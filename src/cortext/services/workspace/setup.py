@@ -16,7 +16,7 @@ import msgspec
 from cortext import __version__
 from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.io import durable, inside, locks
-from cortext.safety.paths import is_plain_name
+from cortext.model.ids import is_plain_name
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import Git, set_merge_driver, unset_merge_driver
 from cortext.services.workspace import mcp_sdk, numbering, registry, types

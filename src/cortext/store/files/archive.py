@@ -17,10 +17,9 @@ from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model.message import Message
 from cortext.store.base import Damage
-from cortext.store.files.journal import JournalReading
+from cortext.store.files.journal import JournalReading, offset_of, plain_messages, tail
 from cortext.store.files.lines import BadLine, StoredMessage, coerce, decode_line, decode_value, derived_id, encode
 from cortext.store.files.log import OpenLog
-from cortext.store.files.seek import offset_of, plain_messages, tail
 
 BATCH = 1 << 20
 

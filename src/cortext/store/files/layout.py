@@ -21,15 +21,14 @@ from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import TORN, Damage, Reading
-from cortext.store.files import archive, conflicts, quarantine
-from cortext.store.files.folders import Folders
-from cortext.store.files.journal import JournalReading
-from cortext.store.files.layout_paths import CHANGES, SessionFiles, control_folder, lock_file
+from cortext.store.files import archive
+from cortext.store.files.journal import TAIL_BLOCK, JournalReading, offset_of
+from cortext.store.files.layout_paths import CHANGES, Folders, SessionFiles, control_folder, lock_file
 from cortext.store.files.lines import BadLine, decode_line, encode_message
-from cortext.store.files.log import OpenLog, Position
+from cortext.store.files.log import OpenLog, Position, keep_in_quarantine
+from cortext.store.files.merge import is_pointer
 from cortext.store.files.metadata import Metadata
-from cortext.store.files.rewrite import Transform
-from cortext.store.files.seek import TAIL_BLOCK, offset_of
+from cortext.store.files.repair import Transform
 
 LOCK_TIMEOUT = 5.0
 LFS = "a pointer of Git LFS, whose content was not fetched"
@@ -236,7 +235,7 @@ class FileLayout:
             return
         descriptor = durable.open_file(path, os.O_RDONLY)
         try:
-            quarantine.keep(files.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
+            keep_in_quarantine(files.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
         finally:
             os.close(descriptor)
 
@@ -253,7 +252,7 @@ class FileLayout:
 
     def pointers(self, files: SessionFiles) -> list[str]:
         """Return the files of a session that Git LFS has not fetched."""
-        return [path for path in (files.log, files.metadata, files.archive) if path and conflicts.is_pointer(path)]
+        return [path for path in (files.log, files.metadata, files.archive) if path and is_pointer(path)]
 
     def refuse_pointers(self, files: SessionFiles) -> None:
         """Raise DamagedData if Git LFS has not fetched a file: writing to it would replace its content in git."""

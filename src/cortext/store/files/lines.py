@@ -14,8 +14,8 @@ import msgspec
 
 from cortext.errors import InvalidMessage
 from cortext.io.jsonl import MAX_LINE, finite, no_number
-from cortext.model import tokens as tokens_
 from cortext.model.message import ROLES, TEXT, Message, Part
+from cortext.model.tokens import MOST, counted
 
 MESSAGE_TYPES = frozenset({"", "turn", "message"})
 # Decoders refuse JSON that is nested about as deep as Python's stack. What we write stays far below, so that it can be
@@ -32,7 +32,7 @@ _NESTING = "nested too deeply"
 
 
 # A line with an impossible count is decoded leniently, without the count, and reported as damage.
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=tokens_.MOST)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 
 
 class StoredMessage(Message, kw_only=True, omit_defaults=True):
@@ -273,7 +273,7 @@ def coerce(value: Any) -> StoredMessage:
         role=role,
         content=_plain_text(content),
         timestamp=_string(value.get("timestamp")),
-        tokens=tokens_.counted(value.get("tokens")),
+        tokens=counted(value.get("tokens")),
         id=_string(value.get("id")),
         seq=_number(value.get("seq")),
         idx=_number(value.get("idx")),
@@ -296,7 +296,7 @@ def impossible_numbers(raw: bytes) -> list[str]:
     if not isinstance(value, dict):
         return []
     count, seq = value.get("tokens"), value.get("seq")
-    found = ["tokens"] if count is not None and tokens_.counted(count) is None else []
+    found = ["tokens"] if count is not None and counted(count) is None else []
     if isinstance(seq, int | float) and seq != -1 and _number(seq) < 0:
         found.append("seq")
     return found

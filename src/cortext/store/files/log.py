@@ -1,23 +1,84 @@
-"""Append to a journal: one file, opened under the session's lock, that only grows at its end."""
+"""Append to a journal: one file, opened under the session's lock, that only grows at its end.
+
+What is unreadable at its end is kept beside it before it is cut off. `<log>.quarantine` is JSON Lines: {"found_at",
+"file", "offset", "length", "reason", "sha256", "base64"}. A long range takes several lines. Nothing is written twice,
+so an interrupted repair can simply be run again.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from cortext.errors import InvalidMessage
 from cortext.io import durable
-from cortext.io.jsonl import MAX_LINE
+from cortext.io.jsonl import MAX_LINE, blocks, split_lines
 from cortext.model import clock, ids, tokens
 from cortext.model.message import Message, plain
-from cortext.store.files import quarantine
-from cortext.store.files.lines import BadLine, check_role, decode_line, salvage
-from cortext.store.files.seek import line_start, tail
+from cortext.store.files.journal import line_start, tail
+from cortext.store.files.lines import BadLine, check_role, decode_line, decode_value, encode, salvage
+
+CHUNK = 1 << 20
 
 # Returns the line of a message: layouts differ in the first keys.
 EncodeLine = Callable[[Message], bytes]
+
+
+def quarantine_path(log: str) -> str:
+    """Return the path of a log's quarantine file."""
+    return f"{log}.quarantine"
+
+
+def keep_in_quarantine(log: str, descriptor: int, ranges: Iterable[tuple[int, int, str]], name: str = "") -> int:
+    """Copy ranges (offset, length, reason) of an open file into the log's quarantine; return the number of bytes.
+
+    The open file is the log itself, or the file `name` beside it. The copy is durable when this returns.
+    """
+    target = quarantine_path(log)
+    known = _known(target)
+    total = 0
+    for offset, length, reason in ranges:
+        for start in range(offset, offset + length, CHUNK):
+            data = os.pread(descriptor, min(CHUNK, offset + length - start), start)
+            digest = hashlib.sha256(data).hexdigest()
+            total += len(data)
+            if (start, digest) in known:
+                continue
+            record = {
+                "found_at": clock.now(),
+                "file": name or os.path.basename(log),
+                "offset": start,
+                "length": len(data),
+                "reason": reason,
+                "sha256": digest,
+                "base64": base64.b64encode(data).decode("ascii"),
+            }
+            durable.append_once(target, encode(record) + b"\n")
+    return total
+
+
+def _known(target: str) -> set[tuple[int, str]]:
+    """Return the offset and hash of everything in the quarantine. A torn line there is ignored."""
+    known: set[tuple[int, str]] = set()
+    try:
+        descriptor = durable.open_file(target, os.O_RDONLY)
+    except FileNotFoundError:
+        return known
+    try:
+        for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            for line in split_lines(block or b""):
+                try:
+                    record = decode_value(line)
+                    known.add((record["offset"], record["sha256"]))
+                except (BadLine, KeyError, TypeError):
+                    continue
+    finally:
+        os.close(descriptor)
+    return known
 
 
 class Position:
@@ -151,7 +212,7 @@ class OpenLog:
             if has_record:
                 self._file.append(b"\n")
                 return
-        quarantine.keep(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
+        keep_in_quarantine(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
         self._file.cut(start)
 
 

@@ -4,6 +4,9 @@ Used as a git merge driver, on one file at a time: the common ancestor, ours and
 stay as they are, and those that only theirs has follow with new sequence numbers; the first of them names the message
 after which the sides diverged (`extra.forked_from`). Metadata is merged field by field; if both sides changed a field,
 the side that was active last wins.
+
+Also what git may put in the place of a session's file: both sides of a conflict between markers, which is split into
+the two sides and, where git shows it, their common ancestor; or a pointer of Git LFS.
 """
 
 from __future__ import annotations
@@ -19,8 +22,65 @@ from cortext.model.order import merged as merged_events
 from cortext.store.files.fields import number_field
 from cortext.store.files.lines import BadLine, coerce, decode_value, derived_id, encode, encode_pretty
 
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_LARGEST_POINTER = 1024
+CONFLICT_BEGIN = b"<<<<<<< "
+_OURS, _BASE, _THEIRS, _END = CONFLICT_BEGIN, b"||||||| ", b"=======", b">>>>>>> "
+
 _COUNTS = ("message_count", "token_count", "current_count", "archive_count")
 _INDIVISIBLE = ("continuation",)  # one side's tool with the other side's session id would be wrong
+
+
+def is_pointer(path: str) -> bool:
+    """Whether a file is a pointer of Git LFS, whose content was not fetched."""
+    try:
+        descriptor = durable.open_file(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        if os.fstat(descriptor).st_size > _LARGEST_POINTER:
+            return False
+        return os.pread(descriptor, len(_POINTER), 0) == _POINTER
+    finally:
+        os.close(descriptor)
+
+
+class Sides:
+    """The lines of each side; `base` holds what is known of the common ancestor, which git shows only on request."""
+
+    def __init__(self) -> None:
+        self.base: list[bytes] = []
+        self.ours: list[bytes] = []
+        self.theirs: list[bytes] = []
+        self.all = (self.base, self.ours, self.theirs)
+        self.at_end = False  # whether the file ends with the last marker
+
+
+def sides_of(raw: bytes) -> Sides | None:
+    """Return the sides of a file; None if it has no conflict markers, or not as git writes them."""
+    if _END not in raw:
+        return None
+    found = Sides()
+    targets: tuple[list[bytes], ...] = found.all
+    state, conflicts = b"", 0
+    for line in raw.splitlines(keepends=True):
+        found.at_end = line.startswith(_END)
+        marker = next((marker for marker in (_OURS, _BASE, _THEIRS, _END) if line.startswith(marker)), b"")
+        if marker == _OURS and state == b"":
+            state, targets = _OURS, (found.ours,)
+        elif marker == _BASE and state == _OURS:
+            state, targets = _BASE, (found.base,)
+        elif marker == _THEIRS and state in (_OURS, _BASE) and line.rstrip(b"\r\n") == _THEIRS:
+            state, targets = _THEIRS, (found.theirs,)
+        elif marker == _END and state == _THEIRS:
+            state, targets = b"", found.all
+            conflicts += 1
+        elif marker and marker != _THEIRS:
+            return None
+        else:
+            for side in targets:
+                side.append(line)
+    return found if conflicts and not state else None
 
 
 class Merged(NamedTuple):
@@ -31,7 +91,7 @@ class Merged(NamedTuple):
     forked_from: str
 
 
-class Line:
+class LogLine:
     """A line of a log with what a merge needs; `record` is None for anything but a message."""
 
     __slots__ = ("key", "raw", "record", "seq")
@@ -47,7 +107,7 @@ def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
     return merged.added, merged.forked_from
 
 
-def merge_lines(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line]) -> Merged:
+def merge_lines(base: Sequence[LogLine], ours: Sequence[LogLine], theirs: Sequence[LogLine]) -> Merged:
     """Merge two logs with a common ancestor: our lines, then those that only theirs added."""
     base_keys = {line.key for line in base}
     our_keys = {line.key for line in ours}
@@ -96,7 +156,7 @@ def restore_log(path: str, written: bytes) -> None:
     durable.replace_file(path, [written, *(line.raw for line in appended)])
 
 
-def lines_of(path: str) -> Iterator[Line]:
+def lines_of(path: str) -> Iterator[LogLine]:
     """Return the lines of a log; none if the file does not exist."""
     try:
         descriptor = durable.open_file(path, os.O_RDONLY)
@@ -109,7 +169,7 @@ def lines_of(path: str) -> Iterator[Line]:
         os.close(descriptor)
 
 
-def read_lines(raws: Iterable[bytes]) -> Iterator[Line]:
+def read_lines(raws: Iterable[bytes]) -> Iterator[LogLine]:
     """Return the lines of a log; the key of a message is its id, that of any other line is its bytes."""
     last = -1
     for raw in raws:
@@ -120,14 +180,14 @@ def read_lines(raws: Iterable[bytes]) -> Iterator[Line]:
             record = decode_value(raw)
             message = coerce(record)
         except BadLine:
-            yield Line(complete_line, complete_line.hex(), -1, None)
+            yield LogLine(complete_line, complete_line.hex(), -1, None)
             continue
         if not message.role:
-            yield Line(complete_line, complete_line.hex(), -1, None)
+            yield LogLine(complete_line, complete_line.hex(), -1, None)
             continue
         seq = message.seq if message.seq >= 0 else last + 1
         last = seq
-        yield Line(complete_line, message.id or derived_id(seq, complete_line), seq, record)
+        yield LogLine(complete_line, message.id or derived_id(seq, complete_line), seq, record)
 
 
 def merge_metadata(base: str, ours: str, theirs: str) -> None:

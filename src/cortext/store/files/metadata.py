@@ -13,7 +13,6 @@ from cortext.model import clock
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE
 from cortext.store.base import GIT_MARKS, METADATA, Damage
-from cortext.store.files import conflicts, merge
 from cortext.store.files.fields import (
     agent_config_fields,
     agent_config_of,
@@ -25,6 +24,7 @@ from cortext.store.files.fields import (
     without,
 )
 from cortext.store.files.lines import BadLine, decode_value, encode_pretty
+from cortext.store.files.merge import merge_fields, sides_of
 
 MAX_METADATA = 16 << 20
 COUNTS = ("message_count", "token_count", "summary_covers", "current_count", "archive_count")
@@ -127,7 +127,7 @@ def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
 
 def _merge_conflict(raw: bytes) -> dict[str, Any] | None:
     """Return the merged fields of a file with git conflict markers; None for any other file."""
-    found = conflicts.sides(raw)
+    found = sides_of(raw)
     if found is None:
         return None
     try:
@@ -141,7 +141,7 @@ def _merge_conflict(raw: bytes) -> dict[str, Any] | None:
     except BadLine:  # by default git does not show the ancestor
         base = None
     common = {name: value for name, value in ours.items() if theirs.get(name) == value}
-    return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
+    return merge_fields(base if isinstance(base, dict) else common, ours, theirs)
 
 
 def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:

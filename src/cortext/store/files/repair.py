@@ -1,16 +1,20 @@
-"""Repair a log: complete records stay, byte for byte where possible; the rest is quarantined."""
+"""Change a stored log: repair damage, mask what must not reach git, restore line ends that git changed.
+
+The file is replaced atomically. Complete records stay, byte for byte where possible; ids and sequence numbers stay, and
+what is unreadable is quarantined.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
 from cortext.io import durable
 from cortext.io.jsonl import blocks, split_lines
 from cortext.store.base import DISORDER, Damage
-from cortext.store.files import quarantine
 from cortext.store.files.journal import JournalReading
 from cortext.store.files.lines import (
     MAX_SEQ,
@@ -24,6 +28,70 @@ from cortext.store.files.lines import (
     is_message,
     salvage,
 )
+from cortext.store.files.log import keep_in_quarantine
+from cortext.store.files.merge import CONFLICT_BEGIN, merge_lines, read_lines, sides_of
+from cortext.store.files.metadata import load_fields, save_fields
+
+_ID_FIELDS = ("conversation_id", "session_id", "id")
+Transform = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def rewrite(path: str, transform: Transform) -> int:
+    """Apply `transform` to every record and return how many changed. If none did, nothing is written."""
+    if not os.path.lexists(path):
+        return 0
+    changed = sum(1 for _, new in _lines(path, transform) if new is not None)
+    if changed:
+        durable.replace_file(path, (raw if new is None else new for raw, new in _lines(path, transform)))
+    return changed
+
+
+def has_crlf(path: str) -> bool:
+    """Whether a line of a file ends as git writes it in a clone with `core.autocrlf`."""
+    return any(new != raw for raw, new in _line_feeds(path))
+
+
+def with_line_feeds(path: str) -> Iterator[bytes]:
+    """Yield the lines of a file, none of them with a carriage return at its end."""
+    yield from (new for _, new in _line_feeds(path))
+
+
+def _line_feeds(path: str) -> Iterator[tuple[bytes, bytes]]:
+    descriptor = durable.open_file(path, os.O_RDONLY)
+    try:
+        for start, block, length in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            lines = durable.read_blocks(descriptor, start, start + length) if block is None else split_lines(block)
+            yield from ((raw, raw[:-2] + b"\n" if raw.endswith(b"\r\n") else raw) for raw in lines)
+    finally:
+        os.close(descriptor)
+
+
+def _lines(path: str, transform: Transform) -> Iterator[tuple[bytes, bytes | None]]:
+    """Return each line, and the new line if it differs."""
+    descriptor = durable.open_file(path, os.O_RDONLY)
+    try:
+        for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            for raw in split_lines(block or b""):
+                try:
+                    record = decode_value(raw)
+                except BadLine:
+                    yield raw, None
+                    continue
+                new = transform(record) if isinstance(record, dict) else record
+                end = b"\n" if raw.endswith(b"\n") else b""
+                yield raw, None if new == record else encode(new) + end
+    finally:
+        os.close(descriptor)
+
+
+def rewrite_fields(path: str, transform: Transform) -> int:
+    """Apply `transform` to a metadata file and return how many changed. Ids stay; a damaged file is not written."""
+    fields, damage = load_fields(path)
+    new = {**transform(fields), **{name: fields[name] for name in _ID_FIELDS if name in fields}}
+    if damage or new == fields:
+        return 0
+    save_fields(path, new)
+    return 1
 
 
 class FileRepair(msgspec.Struct):
@@ -52,7 +120,7 @@ def repair_file(path: str, first_seq: int = 0, archive: str = "") -> FileRepair:
     descriptor = durable.open_file(path, os.O_RDONLY)
     try:
         ranges = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
-        found.quarantined = quarantine.keep(path, descriptor, ranges)
+        found.quarantined = keep_in_quarantine(path, descriptor, ranges)
         if _merge_conflict(path, found.damage):
             repair_file(path, first_seq, archive)  # there may be other damage
         else:
@@ -64,16 +132,14 @@ def repair_file(path: str, first_seq: int = 0, archive: str = "") -> FileRepair:
 
 def _merge_conflict(path: str, damage: list[Damage]) -> bool:
     """Merge the two sides of a git conflict in a log, as the merge driver does; return whether there was one."""
-    from cortext.store.files import conflicts, merge
-
     with open(path, "rb", opener=durable.plain_file) as file:
-        if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
+        if not any(os.pread(file.fileno(), 8, item.offset) == CONFLICT_BEGIN for item in damage):
             return False
-        found = conflicts.sides(file.read())
+        found = sides_of(file.read())
     # Both sides of a conflict append at the end of a log. Markers elsewhere are not a conflict: only they are removed.
     if found is None or not found.at_end:
         return False
-    merged = merge.merge_lines(*(list(merge.read_lines(side)) for side in found.all))
+    merged = merge_lines(*(list(read_lines(side)) for side in found.all))
     durable.replace_file(path, merged.lines)
     return True
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from cortext.errors import CortextError
 from cortext.io import durable, new_files
-from cortext.store.files.conflicts import is_pointer
 from cortext.store.files.layout_paths import (
     REPOSITORY,
     SESSION,
@@ -26,7 +25,8 @@ from cortext.store.files.layout_paths import (
     in_folder,
     is_workspace_session,
 )
-from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
+from cortext.store.files.merge import is_pointer
+from cortext.store.files.repair import Transform, rewrite, rewrite_fields
 
 ONLY_HERE = "only-here.jsonl"  # in the copy of a session: messages that the work tree no longer has
 OWNER = "work-tree"  # in the copy of a conversation: the workspace that it was last written in

@@ -20,10 +20,9 @@ from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import METADATA, Damage
-from cortext.store.files import quarantine
 from cortext.store.files.layout_paths import SessionFiles, session_ids, spawn_files
 from cortext.store.files.lines import BadLine, decode_value, encode, encode_message
-from cortext.store.files.log import complete
+from cortext.store.files.log import complete, quarantine_path
 from cortext.store.files.metadata import MAX_METADATA, Metadata, MetadataCodec
 from cortext.store.files.store import FileStore
 
@@ -85,7 +84,7 @@ class SpawnStore(FileStore):
         return _TURN
 
     def to_trash(self, files: SessionFiles) -> list[str]:
-        return [files.path, quarantine.path_of(files.log)]
+        return [files.path, quarantine_path(files.log)]
 
     def load(self, files: SessionFiles) -> Metadata:
         line = _first_line(files.log)

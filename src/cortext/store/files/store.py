@@ -26,15 +26,22 @@ from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import POINTER, Damage, Reading, RepairReport, Trashed, Writer
-from cortext.store.files import archive, quarantine
+from cortext.store.files import archive
 from cortext.store.files.fields import number_field
+from cortext.store.files.journal import tail
 from cortext.store.files.layout import LFS, LOCK_TIMEOUT, FileLayout
 from cortext.store.files.layout_paths import TRASH, SessionFiles
-from cortext.store.files.log import OpenLog
+from cortext.store.files.log import OpenLog, quarantine_path
 from cortext.store.files.metadata import save_fields
-from cortext.store.files.repair import repair_file, survey_file
-from cortext.store.files.rewrite import Transform, has_crlf, rewrite, rewrite_fields, with_line_feeds
-from cortext.store.files.seek import tail
+from cortext.store.files.repair import (
+    Transform,
+    has_crlf,
+    repair_file,
+    rewrite,
+    rewrite_fields,
+    survey_file,
+    with_line_feeds,
+)
 from cortext.store.files.trash import Trash
 from cortext.store.files.writer import OpenSession, SessionLock
 
@@ -275,12 +282,12 @@ class FileStore(FileLayout):
                 report.damage += found.damage
                 report.quarantined_bytes += found.quarantined
                 if found.quarantined and not report.quarantine:
-                    report.quarantine = quarantine.path_of(path)
+                    report.quarantine = quarantine_path(path)
                 first_seq, archived = archive.log_start(files.archive, files.log)
             metadata_bytes = sum(item.length for item in metadata.damage)
             if metadata_bytes:
                 report.quarantined_bytes += metadata_bytes
-                report.quarantine = quarantine.path_of(files.log)
+                report.quarantine = quarantine_path(files.log)
             if metadata.damage and not dry_run:
                 self.change_metadata(files, Change())
             report.kept_messages = self.survey(files).messages

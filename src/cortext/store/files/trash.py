@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from cortext.errors import UnsafePath, not_in_trash, session_exists_again
 from cortext.io import durable
 from cortext.model import clock
-from cortext.safety.paths import check_plain_name
+from cortext.model.ids import check_plain_name
 from cortext.store.base import Trashed
 from cortext.store.files.fields import text_field
-from cortext.store.files.folders import Folders
+from cortext.store.files.layout_paths import Folders
 from cortext.store.files.lines import encode_pretty
 from cortext.store.files.metadata import load_fields
 

@@ -27,7 +27,7 @@ from cortext.store.files.layout_paths import (
     workspace_files,
 )
 from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
-from cortext.store.files.rewrite import Transform
+from cortext.store.files.repair import Transform
 from cortext.store.files.safety_copies import SafetyCopies
 from cortext.store.files.store import FileStore
 

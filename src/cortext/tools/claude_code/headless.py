@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cortext.model.answer import Note, Text, Thinking, Usage
-from cortext.model.headless import Failure, Question, Run, Said
+from cortext.model.answer import (
+    AnswerNote,
+    AnswerPiece,
+    AnswerText,
+    HeadlessPrompt,
+    ProgramFailure,
+    Run,
+    Thinking,
+    Usage,
+)
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
 from cortext.tools.shared.parts import ToolPart
@@ -16,7 +24,7 @@ from cortext.tools.shared.values import count, field, word
 class ClaudeHeadless(ToolPart[ClaudeCode]):
     """Claude Code without its terminal interface."""
 
-    def ask(self, question: Question) -> Run:
+    def ask(self, question: HeadlessPrompt) -> Run:
         """Return how to run Claude Code for one answer: no session file, no hooks, no MCP servers, read-only tools."""
         arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
         arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
@@ -41,7 +49,7 @@ class ClaudeAnswer(Reader):
     _starts_block = False  # whether the next text begins a new text block
     _is_open = False  # whether text of an unfinished message was already passed on
 
-    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one line."""
         kind = record.get("type")
         if record.get("parent_tool_use_id"):
@@ -50,22 +58,22 @@ class ClaudeAnswer(Reader):
             yield from self._streamed(record.get("event"), bool(record.get("abandoned_blocks")))
         elif kind == "system" and record.get("subtype") == "api_retry":
             if self._is_open:
-                yield Failure(broke_off=True)
+                yield ProgramFailure(broke_off=True)
             elif record.get("error_status") in (401, 403):  # a retry cannot make a key valid
-                yield Failure(word(record, "error"), 401)
+                yield ProgramFailure(word(record, "error"), 401)
             else:
-                yield Note(f"{self.name}: {word(record, 'error') or 'request failed'}: retrying")
+                yield AnswerNote(f"{self.name}: {word(record, 'error') or 'request failed'}: retrying")
         elif kind == "result":
             if record.get("is_error"):
                 status = record.get("api_error_status")
-                yield Failure(word(record, "result"), status if isinstance(status, int) else 0)
+                yield ProgramFailure(word(record, "result"), status if isinstance(status, int) else 0)
                 return
             usage = record.get("usage")
             sent = count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
             stop = {"max_tokens": "length", "refusal": "filtered"}.get(word(record, "stop_reason"), "end")
             yield self._done(Usage(sent, count(usage, "output_tokens")), stop)
 
-    def _streamed(self, event: Any, abandoned: bool) -> Iterator[Said]:
+    def _streamed(self, event: Any, abandoned: bool) -> Iterator[AnswerPiece]:
         kind = field(event, "type")
         if kind == "message_start":
             self._model = word(field(event, "message"), "model") or self._model
@@ -73,16 +81,16 @@ class ClaudeAnswer(Reader):
             block = field(event, "content_block")
             self._starts_block = field(block, "type") == "text"
             if field(block, "type") == "tool_use":
-                yield Note(f"{self.name} uses {word(block, 'name')}")
+                yield AnswerNote(f"{self.name} uses {word(block, 'name')}")
         elif kind == "content_block_delta":
             delta = field(event, "delta")
             if thought := word(delta, "thinking"):
                 yield Thinking(thought)
             if text := with_file_names(word(delta, "text")):
-                yield Text(f"\n\n{text}" if self._starts_block and self._has_text else text)
+                yield AnswerText(f"\n\n{text}" if self._starts_block and self._has_text else text)
                 self._has_text, self._starts_block, self._is_open = True, False, True
         elif kind == "message_stop":
             if abandoned and self._is_open:
                 # Claude Code retries by itself: text that was already passed on would be repeated.
-                yield Failure(broke_off=True)
+                yield ProgramFailure(broke_off=True)
             self._is_open = False

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cortext.model.answer import Note, Thinking, Usage
-from cortext.model.headless import Failure, Question, Run, Said
+from cortext.model.answer import AnswerNote, AnswerPiece, HeadlessPrompt, ProgramFailure, Run, Thinking, Usage
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.shared.headless import Reader, instructions
 from cortext.tools.shared.parts import ToolPart
@@ -16,7 +15,7 @@ from cortext.tools.shared.values import count, field, word
 class CodexHeadless(ToolPart[Codex]):
     """Codex without its terminal interface."""
 
-    def ask(self, question: Question) -> Run:
+    def ask(self, question: HeadlessPrompt) -> Run:
         """Return how to run Codex for one answer: no rollout file, no writes."""
         arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
         arguments += ["-m", question.model] if question.model else []
@@ -28,7 +27,7 @@ class CodexHeadless(ToolPart[Codex]):
 class CodexAnswer(Reader):
     """Reads the items of an answer as Codex completes them."""
 
-    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one line."""
         kind, item = record.get("type"), record.get("item")
         if kind == "item.completed" and field(item, "type") == "agent_message":
@@ -36,9 +35,9 @@ class CodexAnswer(Reader):
         elif kind == "item.completed" and field(item, "type") == "reasoning":
             yield Thinking(word(item, "text"))
         elif kind == "item.started" and field(item, "type") == "command_execution":
-            yield Note(f"{self.name} runs {word(item, 'command')}")
+            yield AnswerNote(f"{self.name} runs {word(item, 'command')}")
         elif kind == "turn.completed":
             usage = record.get("usage")
             yield self._done(Usage(count(usage, "input_tokens"), count(usage, "output_tokens")))
         elif kind == "turn.failed":
-            yield Failure(word(record.get("error"), "message"))
+            yield ProgramFailure(word(record.get("error"), "message"))

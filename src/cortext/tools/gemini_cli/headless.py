@@ -11,8 +11,7 @@ from typing import Any
 
 from cortext.errors import CortextError
 from cortext.io import durable
-from cortext.model.answer import Note, Text, Usage
-from cortext.model.headless import Failure, Question, Run, Said
+from cortext.model.answer import AnswerNote, AnswerPiece, AnswerText, HeadlessPrompt, ProgramFailure, Run, Usage
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
 from cortext.tools.shared.parts import ToolPart
@@ -22,7 +21,7 @@ from cortext.tools.shared.values import count, field, word
 class GeminiHeadless(ToolPart[GeminiCli]):
     """Gemini CLI without its terminal interface."""
 
-    def ask(self, question: Question) -> Run:
+    def ask(self, question: HeadlessPrompt) -> Run:
         """Return how to run it for one answer: in a scratch folder that it may trust, with the user's folder."""
         key = str(uuid.uuid4())
         arguments = ["-o", "stream-json", "--skip-trust", "--session-id", key]
@@ -45,21 +44,21 @@ class GeminiAnswer(Reader):
 
     _new_paragraph = False
 
-    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one record."""
         kind = record.get("type")
         if kind == "message" and record.get("role") == "assistant":
             if text := with_file_names(word(record, "content")):
-                yield Text(f"\n\n{text}" if self._new_paragraph and self._has_text else text)
+                yield AnswerText(f"\n\n{text}" if self._new_paragraph and self._has_text else text)
                 self._has_text, self._new_paragraph = True, False
         elif kind == "tool_use":
             self._new_paragraph = True
-            yield Note(f"{self.name} uses {word(record, 'tool_name')}")
+            yield AnswerNote(f"{self.name} uses {word(record, 'tool_name')}")
         elif kind == "error":
-            yield Note(f"{self.name}: {word(record, 'message')}")
+            yield AnswerNote(f"{self.name}: {word(record, 'message')}")
         elif kind == "result":
             if record.get("status") != "success":
-                yield Failure(word(record.get("error"), "message"))
+                yield ProgramFailure(word(record.get("error"), "message"))
                 return
             stats = record.get("stats")
             # The model that used the most tokens gave the answer; the others did auxiliary work.

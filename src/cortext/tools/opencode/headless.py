@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from cortext.model.answer import Note, Thinking, Usage
-from cortext.model.headless import Failure, Question, Run, Said
+from cortext.model.answer import AnswerNote, AnswerPiece, HeadlessPrompt, ProgramFailure, Run, Thinking, Usage
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.shared.headless import LONGEST, Reader, instructions
 from cortext.tools.shared.parts import ToolPart
@@ -19,7 +18,7 @@ _AGENT = "cortext"
 class OpenCodeHeadless(ToolPart[OpenCode]):
     """OpenCode without its terminal interface."""
 
-    def ask(self, question: Question) -> Run:
+    def ask(self, question: HeadlessPrompt) -> Run:
         """Return how to run it for one answer; its database is kept in memory, so that nothing is stored."""
         system, prompt = question.system, question.prompt
         arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
@@ -50,7 +49,7 @@ class OpenCodeAnswer(Reader):
 
     _input = _output = -1
 
-    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one record."""
         kind, part = record.get("type"), record.get("part")
         if kind == "text":
@@ -58,10 +57,10 @@ class OpenCodeAnswer(Reader):
         elif kind == "reasoning":
             yield Thinking(word(part, "text"))
         elif kind == "tool_use":
-            yield Note(f"{self.name} uses {word(part, 'tool')}")
+            yield AnswerNote(f"{self.name} uses {word(part, 'tool')}")
         elif kind == "error":
             error = record.get("error")
-            yield Failure(word(field(error, "data"), "message") or word(error, "name") or str(error))
+            yield ProgramFailure(word(field(error, "data"), "message") or word(error, "name") or str(error))
         elif kind == "step_finish":
             tokens = field(part, "tokens")
             self._input = max(count(tokens, "input"), self._input)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext.io import durable
-from cortext.model.answer import Done, Text, Usage
-from cortext.model.headless import Said
+from cortext.model.answer import AnswerPiece, AnswerText, Done, Usage
 from cortext.safety.framing import fence
 
 LONGEST = 100_000  # bytes: the limit of Linux for an argument or a variable is 128 KiB
@@ -25,14 +24,14 @@ class Reader:
         self._has_text = False
         self._model = ""
 
-    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one line."""
         raise NotImplementedError
 
-    def _piece(self, text: str) -> Iterator[Said]:
+    def _piece(self, text: str) -> Iterator[AnswerPiece]:
         """Yield a complete message of the answer; a blank line separates it from the previous one."""
         if text.strip():
-            yield Text(f"\n\n{text}" if self._has_text else text)
+            yield AnswerText(f"\n\n{text}" if self._has_text else text)
             self._has_text = True
 
     def _done(self, usage: Usage, stop: str = "end") -> Done:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
-from cortext.safety.environment import for_child
+from cortext.safety.credentials import for_child
 from cortext.tools.base import Detected
 from cortext.tools.shared.jsonc import read_object
 

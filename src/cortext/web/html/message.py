@@ -31,7 +31,7 @@ from cortext.model.message import (
 )
 from cortext.safety import terminal
 from cortext.services.digest.calls import ToolCall, calls_in, status_of
-from cortext.services.text.edits import Edit, edits_of
+from cortext.services.text.edits import FileDiff, edits_of
 from cortext.web.html import bounded
 from cortext.web.html.rendering import MOST_LINES, render_edit, render_markdown, spans
 from cortext.web.html.templates import environment
@@ -333,7 +333,7 @@ def _json(value: object) -> str:
         return str(value)
 
 
-def _edits(call: Part) -> list[Edit]:
+def _edits(call: Part) -> list[FileDiff]:
     """Return the edits of a call; none if comparing the texts takes too long: it is shown as any other call."""
     try:
         return bounded.within(len(_json(call.input)), lambda: edits_of(call))

@@ -24,7 +24,7 @@ from pygments.util import ClassNotFound
 
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.text.edits import ADDED, REMOVED, SKIPPED, Edit, Line
+from cortext.services.text.edits import ADDED, REMOVED, SKIPPED, DiffLine, FileDiff
 from cortext.web.html import bounded
 
 MOST_CODE = 20_000  # characters; longer code is shown without colours, which would take longer than reading it
@@ -79,7 +79,7 @@ _CLASSES = {ADDED: "added", REMOVED: "removed", SKIPPED: "skipped"}
 _LABELS = {ADDED: "added: ", REMOVED: "removed: "}
 
 
-def render_edit(edit: Edit, *, lines: int = MOST_LINES, complete: bool = False) -> tuple[str, int]:
+def render_edit(edit: FileDiff, *, lines: int = MOST_LINES, complete: bool = False) -> tuple[str, int]:
     """Return the diff of one file, and how many characters of it are left out.
 
     Without `complete`, what is longer than so many lines, and the end of a very long line, is left out, and says so.
@@ -96,7 +96,7 @@ def render_edit(edit: Edit, *, lines: int = MOST_LINES, complete: bool = False) 
     return f'<pre class="diff" tabindex="0"><code>{"".join(rows)}</code></pre>', left
 
 
-def _row(line: Line, path: str, rest: int = 0) -> str:
+def _row(line: DiffLine, path: str, rest: int = 0) -> str:
     if line.sign == SKIPPED:
         return f'<span class="line skipped">⋯ {escape(terminal.line(line.text))}</span>'
     label = f'<span class="aloud">{_LABELS[line.sign]}</span>' if line.sign in _LABELS else ""

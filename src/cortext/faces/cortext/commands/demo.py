@@ -14,7 +14,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.style import paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.safety.environment import for_child
+from cortext.safety.credentials import for_child
 from cortext.safety.languages import typed
 from cortext.services.workspace import demo
 from cortext.services.workspace.setup import Setup

@@ -24,8 +24,7 @@ from cortext.model.amounts import amount
 from cortext.model.query import Query, timestamps
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
-from cortext.services.cost.report import KINDS, TIMES, Entry, Ledger, Report, money, report
-from cortext.services.cost.windows import MONDAY
+from cortext.services.cost.report import KINDS, MONDAY, TIMES, CostReport, CostSum, Ledger, money, report
 from cortext.services.library.activity import work
 from cortext.services.library.listing import Listing
 from cortext.services.library.stats import Stats, Tally, last_days, ranked
@@ -235,7 +234,7 @@ def prices_json(prices: Prices) -> dict[str, object]:
     return {"date": prices.date, "file": prices.own or None, "sources": msgspec.to_builtins(prices.sources)}
 
 
-def _table(costs: Report) -> str:
+def _table(costs: CostReport) -> str:
     """Return the sums as a table, the total last: on a screen as many columns as fit, elsewhere all, for `awk`."""
     entries = [*costs.entries, costs.total]
     screen = columns()
@@ -253,11 +252,11 @@ def _table(costs: Report) -> str:
     return "\n".join([*lines, paint(last, "bold")])
 
 
-def _name(entry: Entry) -> str:
+def _name(entry: CostSum) -> str:
     return f"{entry.row.id} {entry.name}" if entry.row is not None and entry.row.id != entry.name else entry.name
 
 
-def _cells(entry: Entry, separator: str) -> tuple[str, ...]:
+def _cells(entry: CostSum, separator: str) -> tuple[str, ...]:
     tokens = entry.tokens
     written = tokens.cache_write + tokens.cache_write_1h
     counts = (entry.calls, tokens.input, tokens.output, tokens.cache_read, written)
@@ -269,7 +268,7 @@ def _plain(cost: float | None) -> str:
     return "unknown" if cost is None else f"{cost:.6f}"
 
 
-def _print_notes(costs: Report, prices: Prices) -> None:
+def _print_notes(costs: CostReport, prices: Prices) -> None:
     """Print what the amounts do not cover, and where the prices come from."""
     sys.stdout.flush()
     notes = []

@@ -19,7 +19,7 @@ from cortext.safety import terminal
 
 if TYPE_CHECKING:
     from cortext.services.origin.history import Commit
-    from cortext.services.origin.why import Origin, Why
+    from cortext.services.origin.why import Attribution, Why
 
 
 def why_parser() -> ArgumentParser:
@@ -46,15 +46,15 @@ def run_why(arguments: list[str]) -> int:
     if bool(options.file) == bool(options.commit):
         raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
     from cortext.services.origin.history import line_of, locate
+    from cortext.services.origin.session_edits import EditSource
     from cortext.services.origin.why import Why
-    from cortext.services.origin.written import Library
 
     path, line = line_of(options.file or os.curdir)
     history, inside = locate(path)
     stores = stores_for()
     search = stores.search().reachable()
     bring_up_to_date(search, exact=True)
-    why = Why(Library(stores.listing(), lambda: search), history)
+    why = Why(EditSource(stores.listing(), lambda: search), history)
     if options.commit:
         code = _commit(why, options.commit, as_json=options.json)
     elif line:
@@ -65,8 +65,7 @@ def run_why(arguments: list[str]) -> int:
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
-    from cortext.services.origin.json_views import line_json
-    from cortext.services.origin.why import NOT_KNOWN
+    from cortext.services.origin.why import NOT_KNOWN, line_json
 
     answer = why.line(path, number)
     is_known = answer.origin.row is not None
@@ -84,8 +83,7 @@ def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
 
 
 def _file(why: Why, path: str, *, as_json: bool) -> int:
-    from cortext.services.origin.json_views import file_json
-    from cortext.services.origin.why import NOT_KNOWN
+    from cortext.services.origin.why import NOT_KNOWN, file_json
 
     answer = why.file(path)
     if as_json:
@@ -104,8 +102,7 @@ def _file(why: Why, path: str, *, as_json: bool) -> int:
 
 
 def _commit(why: Why, revision: str, *, as_json: bool) -> int:
-    from cortext.services.origin.json_views import commit_origins_json
-    from cortext.services.origin.why import NOT_KNOWN
+    from cortext.services.origin.why import NOT_KNOWN, commit_origins_json
 
     answer = why.commit(revision)
     if as_json:
@@ -126,7 +123,7 @@ def _commit_line(commit: Commit | None) -> str:
     return f"commit {commit.sha[:10]}  {clock.from_epoch(commit.time)[:10]}  {commit.subject} ({commit.author})"
 
 
-def _print_origin(origin: Origin, unit: str = "distinctive lines") -> None:
+def _print_origin(origin: Attribution, unit: str = "distinctive lines") -> None:
     row, reason = origin.row, origin.reason
     assert row is not None
     print(paint(folded(terminal.line(row.name), indent=3), "bold"))
@@ -168,14 +165,13 @@ def touched_parser() -> ArgumentParser:
 def run_touched(arguments: list[str]) -> int:
     """Print the conversations."""
     options = touched_parser().parse_args(arguments)
-    from cortext.services.origin.json_views import touch_json
-    from cortext.services.origin.touched import touched
-    from cortext.services.origin.written import Library
+    from cortext.services.origin.session_edits import EditSource
+    from cortext.services.origin.touched import touch_json, touched
 
     stores = stores_for()
     search = stores.search().reachable()
     bring_up_to_date(search, exact=True)
-    touches = touched(Library(stores.listing(), lambda: search), options.file)
+    touches = touched(EditSource(stores.listing(), lambda: search), options.file)
     touches = [touch for touch in touches if touch.changed or not options.changed][: options.limit]
     if options.json:
         print_json([touch_json(touch) for touch in touches])

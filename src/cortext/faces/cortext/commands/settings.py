@@ -15,7 +15,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
-from cortext.model.asking import NAMES
+from cortext.model.message import OWN_COMMANDS
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.projects.workspaces import PROGRAM
@@ -56,10 +56,10 @@ def run_type(arguments: list[str]) -> int:
         ]
         print(table(("TYPE", "COMMAND", "WHAT IT IS FOR"), rows, styles=("cyan",)))
         return 0
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in NAMES:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in OWN_COMMANDS:
         raise UsageError(
             f"invalid type name {options.name!r}",
-            hint=f"use one word of a-z, 0-9 and -, other than {', '.join(NAMES[:-1])} or {NAMES[-1]}",
+            hint=f"use one word of a-z, 0-9 and -, other than {', '.join(OWN_COMMANDS[:-1])} or {OWN_COMMANDS[-1]}",
         )
     files = add_type(root, options.name, options.description, sessions=not options.no_sessions)
     _install(root)

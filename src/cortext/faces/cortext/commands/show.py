@@ -16,9 +16,9 @@ from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.first_turn import first_turn_of
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
 from cortext.model.order import order_of
+from cortext.model.session import first_turn_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.damage import problem_of

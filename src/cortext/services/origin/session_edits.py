@@ -14,7 +14,7 @@ from cortext.model.message import Message
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Search
 from cortext.services.origin.edits import Edit, edits_in
-from cortext.services.origin.lines import is_distinctive, lines_of
+from cortext.services.origin.history import is_distinctive, lines_of
 from cortext.services.projects.projects import Projects
 from cortext.services.projects.repository import Repository, is_below, repository_of
 
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]{4,}")
 OTHER, ALIKE, SAME = range(3)
 
 
-class Written(NamedTuple):
+class SessionEdit(NamedTuple):
     """An edit, the session and the message that it is in, when it was made (0: unknown), and whether the path is sure.
 
     A path is not sure if the project of the session is in no folder of this machine and has no known remote.
@@ -39,7 +39,7 @@ class Written(NamedTuple):
     is_sure: bool
 
 
-class _Made(NamedTuple):
+class _TimedEdit(NamedTuple):
     """An edit of a session, whatever the file."""
 
     edit: Edit
@@ -48,13 +48,13 @@ class _Made(NamedTuple):
     time: float
 
 
-class Library:
+class EditSource:
     """The sessions, and the edits in those that were read."""
 
     def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
         self.listing, self._search = listing, search
         self._projects = Projects()
-        self._edits: dict[tuple[str, str], list[_Made]] = {}
+        self._edits: dict[tuple[str, str], list[_TimedEdit]] = {}
         self._names: frozenset[str] = frozenset()  # of the files whose edits these are
         self.sessions_read = 0
 
@@ -80,7 +80,7 @@ class Library:
         if not names <= self._names:
             self._names, self._edits = self._names | names, {}
 
-    def written(self, top: str, names: Sequence[str], lines: Sequence[str] = ()) -> list[Written]:
+    def written(self, top: str, names: Sequence[str], lines: Sequence[str] = ()) -> list[SessionEdit]:
         """Return the edits to a file of the repository in `top`, by time; `names` are the names it had.
 
         `lines` are those that matter: sessions with their words are read first, if there are very many.
@@ -89,12 +89,12 @@ class Library:
         here = self._projects.repository(top)
         related = [(self.relation(row, here), row) for row in self.naming(names, _words(lines))]
         related.sort(key=lambda item: item[0] == OTHER)  # another project's session may have changed a file here, too
-        found: dict[tuple[str, str, str], Written] = {}
+        found: dict[tuple[str, str, str], SessionEdit] = {}
         for relation, row in related[:MOST_SESSIONS]:
             for made in self._made(row):
                 match = self.match(made.edit.path, row, relation, top, names)
                 if match != OTHER:
-                    written = Written(row, made.seq, made.time, made.edit, match == SAME)
+                    written = SessionEdit(row, made.seq, made.time, made.edit, match == SAME)
                     # A fork, or a session that was resumed elsewhere, repeats the messages of the first one.
                     key = (made.message, made.edit.path, made.edit.new)
                     if key not in found or row.created_at < found[key].row.created_at:
@@ -130,13 +130,13 @@ class Library:
                 return relation
         return OTHER
 
-    def _made(self, row: Row) -> list[_Made]:
+    def _made(self, row: Row) -> list[_TimedEdit]:
         key = (row.root, row.id)
         if key not in self._edits:
             messages = self.messages(row)
             self.sessions_read += 1
             self._edits[key] = [
-                _Made(edit, message.id, message.seq, clock.to_epoch(message.timestamp) or 0.0)
+                _TimedEdit(edit, message.id, message.seq, clock.to_epoch(message.timestamp) or 0.0)
                 for edit in edits_in(messages, self._names)
                 for message in (messages[edit.at],)
             ]
@@ -150,9 +150,9 @@ class Replay:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[str, Written]] = {}
+        self._places: dict[str, dict[str, SessionEdit]] = {}
 
-    def apply(self, written: Written) -> None:
+    def apply(self, written: SessionEdit) -> None:
         """Apply an edit."""
         lines = self._places.setdefault(written.row.project or written.row.id, {})
         old, new = lines_of(written.edit.old), lines_of(written.edit.new)
@@ -169,7 +169,7 @@ class Replay:
             if count > old[line]:
                 lines[line] = written
 
-    def origin(self, line: str) -> Written | None:
+    def origin(self, line: str) -> SessionEdit | None:
         """Return the edit that wrote a line (without white space) last; None if there is none."""
         found = [lines[line] for lines in self._places.values() if line in lines]
         return max(found, key=lambda item: (item.time, item.seq), default=None)

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety import framing
-from cortext.safety.secrets.masking import Finding, find, mask, suspects
+from cortext.safety.secrets.masking import Secret, find, mask, suspects
 from cortext.safety.secrets.words import announces
 
 AnyStruct = TypeVar("AnyStruct", bound=msgspec.Struct)
 Change = Callable[[str, str], str]  # takes the key of a text (or "") and the text, and returns the new text
 
 
-def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Finding]]:
+def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Secret]]:
     """Return the messages without secrets, and the secrets found.
 
     All texts are first searched together, because most conversations contain no secret. A message is masked only if
@@ -41,7 +41,7 @@ def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Find
     for start, end in suspects("\n".join(texts)):
         suspicious.update(range(bisect_right(ends, start), bisect_right(ends, end) + 1))
     clean = list(messages)
-    findings: list[Finding] = []
+    findings: list[Secret] = []
     for index in sorted(suspicious):
         if index < len(clean):
             clean[index], found = mask_message(clean[index])
@@ -82,12 +82,12 @@ def _strings(message: Message) -> list[str]:
     return found
 
 
-def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tuple[Message, list[Finding]]:
+def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tuple[Message, list[Secret]]:
     """Return the message without secrets, and the secrets found; the same object if there are none.
 
     A secret that is in the content and also in a part is found twice, with the same kind and mark.
     """
-    findings: list[Finding] = []
+    findings: list[Secret] = []
     return _changed(message, _masking(allow, findings)), findings
 
 
@@ -153,7 +153,7 @@ def _ends(text: str, head: int, tail: int) -> str:
     return f"{start[:kept] if kept > head // 2 else start}\n{end[first:] if first < tail // 2 else end}"
 
 
-def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
+def _masking(allow: AbstractSet[str], findings: list[Secret]) -> Change:
     def change(name: str, text: str) -> str:
         return _mask_value(name, text, allow, findings) if name else _mask_text(text, allow, findings)
 
@@ -181,13 +181,13 @@ def _changed(struct: AnyStruct, change: Change) -> AnyStruct:
     return replace(struct, **new) if new else struct
 
 
-def _mask_text(text: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
+def _mask_text(text: str, allow: AbstractSet[str], findings: list[Secret]) -> str:
     masked = mask(text, allow)
     findings += masked.findings
     return masked.text
 
 
-def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
+def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Secret]) -> str:
     """Mask a value by itself and then together with its key, which may be all that makes it a secret."""
     value = _mask_text(value, allow, findings)
     before = f'"{key}": "'
