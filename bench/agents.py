@@ -29,7 +29,7 @@ from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.choosing import Masked
 from cortext.agents.llm.base import Event, Request
-from cortext.agents.llm.conversation import turns
+from cortext.agents.llm.conversation import turns_of_request
 from cortext.agents.talk.context import View
 from cortext.agents.talk.turn import Talk
 from cortext.model.answer import AnswerText, Done
@@ -283,7 +283,7 @@ class InstantModel:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Answer in one piece."""
-        turns(request)
+        turns_of_request(request)
         yield AnswerText("Three tries, then a clear error.")
         yield Done()
 

@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -88,27 +87,29 @@ def _module(path: Path) -> Module:
     return Module(path.relative_to(SOURCE).as_posix(), text.count("\n"), ast.parse(text))
 
 
-def local_imports(module: Module) -> list[ast.Import | ast.ImportFrom]:
-    """Return the imports inside functions."""
-    functions = [node for node in ast.walk(module.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    nodes = {node for function in functions for node in ast.walk(function)}
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+def imports(module: Module) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """Return every import, and whether it is inside a function."""
+    return list(_imports(module.tree, False))
+
+
+def _imports(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child, in_function
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _imports(child, in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def renamed_imports(module: Module) -> Iterator[str]:
     """Yield every module of ours that is imported under another name."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            names = [(alias.name, alias.asname) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [(f"{node.module}.{alias.name}", alias.asname) for alias in node.names]
-        else:
-            continue
-        for name, other in names:
-            if other and other != name.rpartition(".")[2] and is_module(name):
-                yield f"{module.name}: {name} as {other}"
+    for node, _ in imports(module):
+        parent = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names:
+            if alias.asname and alias.asname != alias.name and is_module(parent + alias.name):
+                yield f"{module.name}: {parent}{alias.name} as {alias.asname}"
 
 
+@cache
 def is_module(name: str) -> bool:
     """Return whether there is such a module of ours."""
     parts = name.split(".")
@@ -151,6 +152,7 @@ def _written(method: ast.FunctionDef) -> Iterator[str]:
                 yield target.attr
 
 
+@cache
 def figures() -> dict[str, float]:
     """Return the figures of this checkout."""
     counted = [module for module in modules() if not module.is_init]
@@ -164,7 +166,7 @@ def figures() -> dict[str, float]:
         "lines": sum(module.lines for module in modules()),
         "core: files": len(core),
         "core: lines": sum(module.lines for module in core),
-        "imports inside functions": sum(len(local_imports(module)) for module in modules()),
+        "imports inside functions": sum(is_local for module in modules() for _, is_local in imports(module)),
         "modules of ours under another name": sum(len(list(renamed_imports(module))) for module in modules()),
         "class names twice outside adapters": len(repeated_classes()),
         "public attributes of services written outside __init__": len(written_outside_init()),
@@ -218,8 +220,6 @@ def main() -> None:
     """Print the figures."""
     for name, value in figures().items():
         print(f"{value:>9,.0f}  {name}")
-    largest = Counter({module.name: module.lines for module in modules()}).most_common(5)
-    print("           largest: " + ", ".join(f"{name} {lines}" for name, lines in largest))
     if "--run" in sys.argv[1:]:
         with tempfile.TemporaryDirectory() as home:
             for name, count in entered(Path(home), Path(home) / "demo").items():

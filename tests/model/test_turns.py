@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from cortext.agents.llm.base import Request
-from cortext.agents.llm.conversation import turns as request_turns
+from cortext.agents.llm.conversation import turns_of_request
 from cortext.errors import UsageError
 from cortext.model.message import (
     ASSISTANT,
@@ -143,7 +143,7 @@ def test_every_renderer_carries_the_same_content(conversation: list[Message]) ->
             wanted.pop(Change.INPUT_WRAPPED, None)
         assert shared == wanted, renderer
     try:
-        asked = request_turns(Request(messages=conversation))
+        asked = turns_of_request(Request(messages=conversation))
     except UsageError:
         assert not normal.tool_calls
         return

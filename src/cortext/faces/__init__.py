@@ -1,0 +1,1 @@
+"""What people and programs see of the core: `cortext`, MCP, and what terminals share. Only faces and rooms print."""

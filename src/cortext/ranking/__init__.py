@@ -1,1 +1,1 @@
-"""The trees of the learned ranker, as data: `index/search/trees` evaluates them, `bench/train_ranker` trains them."""
+"""The trees of the ranker, as data; `python -m bench train_ranker` makes them."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from cortext.errors import ConfigError
 from cortext.safety.credentials import mask_address
-from cortext.server import schema as postgres_schema
+from cortext.server import schema
 from cortext.server.driver import CHANGEABLE, GRANTS, Connection, as_error, psycopg
 
 # Whether this name is a role of mine or a group that I am in. Not a list of my roles: each mention of a list is one
@@ -58,27 +58,27 @@ def connected(url: str) -> Iterator[Connection]:
 
 
 def migrate(
-    url: str, *, owner: str = "", finish: bool = False, report: Callable[[postgres_schema.Step], None]
-) -> postgres_schema.Versions:
+    url: str, *, owner: str = "", finish: bool = False, report: Callable[[schema.Step], None]
+) -> schema.Versions:
     """Bring the tables up to date: see schema.migrate. `owner` is who gets rows without one; by default this role."""
     with connected(url) as connection:
         _refuse_pooler(connection, url)
         who = owner or connection.info.user
-        found = postgres_schema.migrate(connection, mask_address(url), owner=who, finish=finish, report=report)
+        found = schema.migrate(connection, mask_address(url), owner=who, finish=finish, report=report)
         _complete(connection)
         return found
 
 
-def pending(url: str, *, finish: bool) -> list[postgres_schema.Step]:
+def pending(url: str, *, finish: bool) -> list[schema.Step]:
     """Return the statements that `migrate` would execute."""
     with connected(url) as connection:
-        found = postgres_schema.versions(connection)
+        found = schema.versions(connection)
         if found is None:
-            steps = postgres_schema.fresh()
+            steps = schema.fresh()
         else:
-            steps = [*postgres_schema.unfinished(connection, found), *postgres_schema.pending(found, finish=finish)]
+            steps = [*schema.unfinished(connection, found), *schema.pending(found, finish=finish)]
         last = max([found.applied if found else 0, *(step.migration for step in steps)])
-        return [*steps, *postgres_schema.spreading(connection, last)]
+        return [*steps, *schema.spreading(connection, last)]
 
 
 def grants(url: str, role: str) -> list[str]:
@@ -107,7 +107,7 @@ def policies(url: str, *, service: str = "", remove: bool = False) -> list[list[
                 kept="nothing was changed",
                 hint="run `cortext store migrate` first",
             )
-        if not remove and postgres_schema.is_distributed(connection):
+        if not remove and schema.is_distributed(connection):
             raise ConfigError(
                 f"the tables on {mask_address(url)} are distributed by Citus, which has no policies with subqueries",
                 kept="nothing was changed; every statement of cortext still filters by the owner",
@@ -134,7 +134,7 @@ def run(url: str, groups: list[list[str]]) -> None:
     with connected(url) as connection:
         _refuse_pooler(connection, url)
         for group in groups:
-            postgres_schema.together(connection, group)
+            schema.together(connection, group)
 
 
 def _refuse_pooler(connection: Connection, url: str) -> None:
@@ -158,7 +158,7 @@ def _complete(connection: Connection) -> None:
     if "vectors" in _tables(connection):
         groups += [[f"GRANT {GRANTS['vectors']} ON cortext.vectors TO {_name(role)}"] for role in _users(connection)]
     for group in groups:
-        postgres_schema.together(connection, group)
+        schema.together(connection, group)
 
 
 def _protection(table: str) -> list[str]:

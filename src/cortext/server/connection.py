@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from cortext.errors import ConfigError
 from cortext.safety.credentials import SCHEMES, is_ambiguous, mask_address
-from cortext.server import schema as postgres_schema
+from cortext.server import schema
 from cortext.server.driver import (
     Connection,
     ConnectionPool,
@@ -203,7 +203,7 @@ class _Opener:
     def check_again(self, connection: Connection) -> None:
         """From time to time, check that the tables still suit this release: an administrator may migrate them."""
         if time.monotonic() - self._checked > _CHECK_SECONDS:
-            postgres_schema.prepare(connection, self._name)
+            schema.prepare(connection, self._name)
             self._checked = time.monotonic()
 
     def found_pooler(self) -> None:
@@ -250,7 +250,7 @@ class _Opener:
             raise ConfigError("invalid server address", hint="use the form postgresql://user@host/database") from None
         try:
             self._set_up(connection)
-            postgres_schema.prepare(connection, self._name)
+            schema.prepare(connection, self._name)
             self.ready, self._checked = True, time.monotonic()
         except BaseException:
             connection.close()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
 from cortext.safety.languages import sql_like
-from cortext.server import schema as postgres_schema
+from cortext.server import schema
 from cortext.server.driver import Connection, psycopg
 from cortext.server.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, key_of, storable
 from cortext.server.scope import LISTED, Own
@@ -223,16 +223,16 @@ def state(scope: Own) -> ServerState:
         now = float(scalar("SELECT extract(epoch FROM clock_timestamp())"))
         end = time.time()
         counted = connection.execute(scope.sql(_COUNT).encode(), scope.all()).fetchone() or (0, 0)
-        found = postgres_schema.versions(connection)
+        found = schema.versions(connection)
         tables = connection.execute(_SECURITY).fetchall()
         protected = {name for name, has in tables if has}
         bound = scalar("SELECT row_security_active('cortext.sessions')")
-        distributed = postgres_schema.is_distributed(connection)
+        distributed = schema.is_distributed(connection)
         return ServerState(
             address=connections.name,
             version=str(scalar("SHOW server_version")),
             schema=found.applied if found else 0,
-            vectors=postgres_schema.has_vectors(connection),
+            vectors=schema.has_vectors(connection),
             round_trip_ms=round((end - begin) * 1000, 3),
             clock_ahead_s=round(now - (begin + end) / 2, 3),
             sessions=counted[0],

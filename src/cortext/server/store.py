@@ -20,8 +20,7 @@ from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.server import repair as postgres_repair
-from cortext.server import search
+from cortext.server import repair, search
 from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
 from cortext.server.connection import Connections, Limits
 from cortext.server.driver import Connection, psycopg
@@ -286,14 +285,14 @@ class PostgresStore:
     # ── maintenance of a session ─────────────────────────────────────────────────────────────────────
 
     def check(self, session_id: str) -> list[Damage]:
-        return postgres_repair.check(self.connections, session_id, self._life(session_id))
+        return repair.check(self.connections, session_id, self._life(session_id))
 
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         life = self._life(session_id)
         if dry_run:
-            return postgres_repair.repair(self.connections, session_id, life, dry_run=True)
+            return repair.repair(self.connections, session_id, life, dry_run=True)
         with self.open(session_id) as writer:
-            return postgres_repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
+            return repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
 
     def compact(self, session_id: str, before: int) -> int:
         """See capabilities.Compacts: no rows move, the messages are only marked as archived."""
@@ -302,7 +301,7 @@ class PostgresStore:
     def rewrite(self, session_id: str, transform: Transform) -> int:
         """See capabilities.Rewrites."""
         with self.open(session_id) as writer:
-            return postgres_repair.rewrite(self.connections, writer.lease, transform)
+            return repair.rewrite(self.connections, writer.lease, transform)
 
     # ── records about messages ───────────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,7 @@ from cortext.services.library.windows import Ask, Window, Windows
 from cortext.services.text.message_masking import mask_messages, mask_session
 from cortext.services.text.threads import StoredThread
 from cortext.web.home import short_path
-from cortext.web.html import message as messages
+from cortext.web.html import message
 from cortext.web.library import Library
 from cortext.web.live import mark_of, state_of
 from cortext.web.origins import link_to
@@ -73,10 +73,10 @@ def render(
 ) -> Markup:
     """Return messages as HTML, without secrets except in those that are revealed."""
     masked, _ = mask_messages(shown_messages)
-    reveal = messages.with_results(shown_messages, reveal)
+    reveal = message.with_results(shown_messages, reveal)
     clear = [old if old.seq in reveal else new for old, new in zip(shown_messages, masked, strict=True)]
     positions = {message.seq: windows.position(message.seq) for message in clear}
-    return messages.render(clear, _Addresses(row, branch), full=full, positions=positions)
+    return message.render(clear, _Addresses(row, branch), full=full, positions=positions)
 
 
 async def conversation(request: Request) -> Response:
@@ -294,7 +294,7 @@ async def one(request: Request) -> Response:
         if not found or found[0].seq != seq:
             raise NotFound(f"{row.id} has no message {seq}", hint="open the conversation itself")
         if how == "markdown":
-            wanted = messages.with_results(found, {seq})
+            wanted = message.with_results(found, {seq})
             masked, _ = mask_messages([message for message in found if message.seq in wanted])
             text = "".join(markdown_chunks(services.found(row).session, masked))
             return text.partition("\n## ")[2].partition("\n")[2].strip() + "\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Request
 from cortext.agents.llm.cli import prompt
-from cortext.agents.llm.conversation import GO_ON, Turn, turns
+from cortext.agents.llm.conversation import GO_ON, Turn, turns_of_request
 from cortext.agents.llm.provider import Calls
 from cortext.errors import UsageError
 from cortext.model.message import (
@@ -72,7 +72,7 @@ def body(provider: str, request: Request) -> dict[str, Any]:
 def test_any_conversation_obeys_the_rules_of_every_provider(conversation: list[Message]) -> None:
     request = Request(messages=conversation)
     try:
-        found = turns(request)
+        found = turns_of_request(request)
     except UsageError:
         assert not any(message.text.strip() for message in conversation if not message.partial)
         return
@@ -80,7 +80,7 @@ def test_any_conversation_obeys_the_rules_of_every_provider(conversation: list[M
     assert found[0].role == USER and found[-1].role == USER
     for provider in PROVIDERS:
         assert broken_rules(provider, body(provider, request)) == [], provider
-    assert turns(request) == found, "the same messages always give the same turns"
+    assert turns_of_request(request) == found, "the same messages always give the same turns"
     assert prompt(request)[:1] != "/"
 
 
@@ -98,7 +98,7 @@ def test_the_rules_detect_violations() -> None:
 
 
 def to_turns(*conversation: Message) -> list[Turn]:
-    return turns(Request(messages=list(conversation)))
+    return turns_of_request(Request(messages=list(conversation)))
 
 
 def call(key: str, name: str = "look") -> Message:

@@ -1,0 +1,1 @@
+"""The command `aur`: agents in the terminal, one-shot questions, and their sessions."""

@@ -13,7 +13,7 @@ import msgspec
 from cortext.agents.aur.sessions import resolve
 from cortext.agents.choosing import choose_model
 from cortext.agents.llm.base import Model
-from cortext.agents.talk import sessions as spawn
+from cortext.agents.talk import sessions
 from cortext.agents.talk.agents import Agent, Agents, find_agents
 from cortext.agents.talk.context import View
 from cortext.agents.talk.turn import Talk
@@ -66,7 +66,7 @@ class OpenSession:
         self.session: Session = self.writer.session()
         messages = list(self.store.read(session_id))
         self.turns = sum(not message.aside for message in messages)  # when the session was opened
-        current, config = spawn.agent_of(self.session, messages), self.session.agent_config
+        current, config = sessions.agent_of(self.session, messages), self.session.agent_config
         if wanted_agent and wanted_agent != current:
             self.agent = choose_agent(self.agents, wanted_agent)
         else:
@@ -76,7 +76,7 @@ class OpenSession:
         self.model = usable_model(self.stores, self.chosen_model, config.model, self.agent.model)
         self.view = View(self.limit, system=self.agent.prompt)
         self.view.load(messages)
-        self.session = spawn.activate(self.writer)
+        self.session = sessions.activate(self.writer)
         self.talk = Talk(self.writer, self.view, self.model)
         if current and self.agent.name != current:
             self.change_agent(self.agent, old=current)
@@ -95,7 +95,7 @@ class OpenSession:
     def change_agent(self, agent: Agent, old: str = "") -> None:
         """Let another agent answer from now on. The change is recorded in the log first, then in the metadata."""
         model = usable_model(self.stores, "", agent.model, "") if agent.model and not self.chosen_model else self.model
-        message, change = spawn.change_agent(old or self.agent.name, agent, model.name)
+        message, change = sessions.change_agent(old or self.agent.name, agent, model.name)
         self.talk.store(message)
         self.agent = agent
         self.model = self.talk.model = model
@@ -110,7 +110,7 @@ class OpenSession:
         self._store_model()
 
     def _store_model(self) -> None:
-        _, change = spawn.change_agent(self.agent.name, self.agent, self.model.name)
+        _, change = sessions.change_agent(self.agent.name, self.agent, self.model.name)
         self.session = self.writer.update(change)
 
     def reload_view(self) -> None:
@@ -135,7 +135,7 @@ class OpenSession:
     def end(self, status: str = COMPLETED) -> None:
         """Complete the session: store its status, title and summary."""
         self.talk.save_pending()
-        self.session = spawn.complete(self.store, self.writer, status)
+        self.session = sessions.complete(self.store, self.writer, status)
 
     def __enter__(self) -> Self:
         return self
@@ -154,7 +154,7 @@ def open_session(stores: Stores, options: Namespace) -> OpenSession:
     agents = find_agents(stores.folder)
     agent = choose_agent(agents, options.agent or stores.settings.spawner.agent, is_default=not options.agent)
     model = usable_model(stores, options.model, agent.model, "")
-    session = spawn.begin(stores.spawn_store().store, agent, model.name, options.session)
+    session = sessions.begin(stores.spawn_store().store, agent, model.name, options.session)
     return OpenSession(stores, session.id, model=options.model)
 
 
@@ -164,10 +164,10 @@ def _check_damage(stores: Stores, session_id: str) -> None:
     session = store.peek(session_id)
     if session.status == COMPLETED:
         note(f"session {session_id} was completed; reopening it")
-    damage = spawn.damage_to_repair(store, session)
+    damage = sessions.damage_to_repair(store, session)
     if not damage:
         return
-    error = spawn.damage_error(session, damage)
+    error = sessions.damage_error(session, damage)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise error
     print(f"{paint('damaged', 'red', 'bold')}: {terminal.line(error.message)}")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from cortext.agents.aur.open_session import OpenSession, agent_table
-from cortext.agents.talk import sessions as spawn
+from cortext.agents.talk import sessions
 from cortext.agents.talk.context import CLEAR, cut_reason_of, marker
 from cortext.agents.talk.slash import Choice, Command, CommandTable
 from cortext.agents.terminal.interrupt import answer_to
@@ -223,7 +223,7 @@ def _write(context: Context, argument: str, example: str, text: str, turns: int)
 def _import(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("no file was given", hint="pass a file that /export wrote, or the file of a session")
-    messages = spawn.read_turns(os.path.abspath(os.path.expanduser(argument)))
+    messages = sessions.read_turns(os.path.abspath(os.path.expanduser(argument)))
     context.opened.talk.store(*messages)
     print(f"Imported {amount(len(messages), 'turn')} into the context.")
 
@@ -231,7 +231,7 @@ def _import(context: Context, argument: str) -> None:
 def _fork(context: Context, argument: str) -> None:
     opened = context.opened
     opened.talk.save_pending()
-    fork = spawn.fork(opened.store, opened.store.get(opened.session.id))
+    fork = sessions.fork(opened.store, opened.store.get(opened.session.id))
     context.opened = OpenSession(opened.stores, fork.id, agent=opened.agent.name, model=opened.chosen_model)
     opened.end()
     opened.__exit__()

@@ -9,7 +9,7 @@ from typing import Any
 
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
-from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
+from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns_of_request
 from cortext.agents.llm.provider import (
     Calls,
     Provider,
@@ -156,7 +156,7 @@ class AnthropicModel(Provider):
 
 
 def _body(model: str, request: Request, most: int) -> dict[str, Any]:
-    conversation = turns(request)
+    conversation = turns_of_request(request)
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or most,

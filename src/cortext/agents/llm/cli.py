@@ -19,7 +19,7 @@ from typing import Any
 
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits
-from cortext.agents.llm.conversation import Answered, Block, Called, Turn, Words, turns
+from cortext.agents.llm.conversation import Answered, Block, Called, Turn, Words, turns_of_request
 from cortext.agents.llm.provider import Asking
 from cortext.errors import NoModel, UsageError
 from cortext.io import durable
@@ -257,7 +257,7 @@ _NOW = "The user now says:"
 
 def prompt(request: Request) -> str:
     """Return the whole conversation; just the user's message if there was nothing before it."""
-    *past, last = turns(request, with_images=False)
+    *past, last = turns_of_request(request, with_images=False)
     message = _text(last)
     if not past:
         # These programs treat a slash (and similar characters) at the beginning as a command.

@@ -18,7 +18,7 @@ import msgspec
 from cortext.agents.llm.base import Request
 from cortext.errors import UsageError
 from cortext.io import durable
-from cortext.model import turns as normal
+from cortext.model import turns
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, USER, image_type
 from cortext.model.turns import tool_name, whole_characters
 
@@ -100,7 +100,7 @@ def as_chat(
     messages: list[dict[str, Any]] = []
     if request.system.strip():
         messages.append({"role": "system", "content": whole_characters(request.system)})
-    for turn in turns(request):
+    for turn in turns_of_request(request):
         if turn.is_plain:
             messages.append({"role": turn.role, "content": turn.text})
         else:
@@ -108,20 +108,20 @@ def as_chat(
     return messages
 
 
-def turns(request: Request, *, with_images: bool = True) -> list[Turn]:
+def turns_of_request(request: Request, *, with_images: bool = True) -> list[Turn]:
     """Return the messages of a request as turns that every provider accepts."""
     joined: list[Turn] = []
     numbers: dict[str, str] = {}
-    for turn in normal.Turns(request.messages).turns:
+    for turn in turns.Turns(request.messages).turns:
         blocks = list(_blocks(turn, numbers, with_images))
         if blocks and joined and joined[-1].role == turn.role:
             joined[-1].blocks += blocks
         elif blocks:
             joined.append(Turn(turn.role, blocks))
-    if not any(turn.blocks != [Words(normal.OPENING)] for turn in joined):
+    if not any(turn.blocks != [Words(turns.OPENING)] for turn in joined):
         raise UsageError("nothing to ask: the conversation is empty", hint="write a message first")
     if joined[0].role == ASSISTANT:
-        joined.insert(0, Turn(USER, [Words(normal.OPENING)]))
+        joined.insert(0, Turn(USER, [Words(turns.OPENING)]))
     if joined[-1].role == ASSISTANT:
         joined.append(Turn(USER, [Words(GO_ON)]))
     return joined
@@ -132,18 +132,18 @@ def tool_names(request: Request) -> dict[str, str]:
     return {tool_name(tool.name): tool.name for tool in request.tools}
 
 
-def _blocks(turn: normal.Turn, numbers: dict[str, str], with_images: bool) -> Iterator[Block]:
+def _blocks(turn: turns.Turn, numbers: dict[str, str], with_images: bool) -> Iterator[Block]:
     for block in turn.blocks:
-        if isinstance(block, normal.Call):
+        if isinstance(block, turns.Call):
             numbers[block.id] = f"call{len(numbers) + 1:05}"
             yield Called(numbers[block.id], block.name, block.input)
-        elif isinstance(block, normal.Result):
+        elif isinstance(block, turns.Result):
             yield Answered(numbers[block.call.id], block.call.name, block.output or NO_OUTPUT, block.is_error)
         elif block.part is None or block.part.type != TEXT or block.text:  # a blank text is not worth quoting
             yield _image(block, turn.role, with_images) or Words(block.whole)
 
 
-def _image(block: normal.Text, role: str, with_images: bool) -> Image | None:
+def _image(block: turns.Text, role: str, with_images: bool) -> Image | None:
     """Return the image that a note stands for, if it can be read."""
     if not with_images or role != USER or block.part is None or block.part.type != IMAGE:
         return None

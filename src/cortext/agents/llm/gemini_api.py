@@ -9,7 +9,7 @@ from typing import Any
 
 from cortext.agents.llm.base import Event, Request
 from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
-from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
+from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns_of_request
 from cortext.agents.llm.provider import (
     Calls,
     Provider,
@@ -132,7 +132,7 @@ class GeminiModel(Provider):
 def _contents(request: Request, *, signed: bool) -> list[dict[str, Any]]:
     return [
         {"role": "model" if turn.role == "assistant" else "user", "parts": _parts(turn, signed)}
-        for turn in turns(request)
+        for turn in turns_of_request(request)
     ]
 
 

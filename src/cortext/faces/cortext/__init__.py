@@ -1,0 +1,1 @@
+"""The command `cortext`: the table of its commands, and `browse`. A command says what is asked; services decide."""

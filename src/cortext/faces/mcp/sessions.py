@@ -31,7 +31,7 @@ from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
 from cortext.services.text.message_masking import mask_session
-from cortext.services.workspace import running_chats as chats
+from cortext.services.workspace import running_chats
 from cortext.services.workspace.lifecycle import SaveResult, active, pause, save
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
@@ -141,7 +141,9 @@ def resume_session(context: Context, given: ResumeSession) -> ToolAnswer:
 def _resumer(context: Context, given: ResumeSession) -> ChatResumer:
     """Return what resumes conversations in the asking chat, if it is known which one that is."""
     stores = context.stores
-    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks(), long_lived=True, client=context.client)
+    chat = running_chats.asking_chat(
+        os.environ, stores.workspace, tools.with_hooks(), long_lived=True, client=context.client
+    )
     capture = stores.capture()
     if chat is not None:  # what was said so far belongs to the conversation before
         try:

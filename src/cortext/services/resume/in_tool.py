@@ -29,7 +29,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
-from cortext.services.workspace import running_chats as chats
+from cortext.services.workspace import running_chats
 from cortext.services.workspace.lifecycle import session_to_continue
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat
@@ -120,7 +120,7 @@ class ChatResumer:
     def numbered_list(self) -> list[Row]:
         """Return the conversations to list, and remember their numbers until the next list."""
         shown = list(islice(self._without_requests(self.resumable()), LISTED))
-        chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
+        running_chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
         return placed(shown)
 
     def _without_requests(self, rows: Iterable[Row]) -> Iterable[Row]:
@@ -135,7 +135,9 @@ class ChatResumer:
     def choose(self, wanted: str, see: str = "this list") -> Row:
         """Return the conversation that is meant; numbers are those of the last list in this chat."""
         if is_number(wanted.strip()):
-            shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.numbered_list()]
+            shown = running_chats.numbers_of(self.chat, self.workspace) or [
+                (row.root, row.id) for row in self.numbered_list()
+            ]
             return Resolver(self.listing.named(wanted, shown), self.workspace, shown, see=see).resolve(wanted)
         names = Resolver(self.resumable(), self.workspace, newest_clone=True, see=see)
         return names.only(list(self._without_requests(names.candidates(wanted))), wanted)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
-from cortext.web.html import message as shown
+from cortext.web.html.message import render
 from cortext.web.html.templates import environment
 from cortext.wiring import tools
 
@@ -60,7 +60,7 @@ def document_chunks(
     yield head
     for batch in _batches(messages):
         whole = {message.seq for message in batch} if full else ()
-        yield str(shown.render(batch, _Inside(), full=whole))
+        yield str(render(batch, _Inside(), full=whole))
     yield tail
 
 

@@ -29,7 +29,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
-from cortext.faces.cortext.browse import drawing as draw
+from cortext.faces.cortext.browse import drawing
 from cortext.faces.cortext.browse.state import FILTERS, State
 from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
 from cortext.faces.terminal.table import cut
@@ -82,7 +82,7 @@ class Browser:
         self.tools, self._title = list(tools), title
         self._output = create_output()
         self._preview_key: tuple[object, ...] = ()
-        self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
+        self._preview_text: tuple[list[drawing.Line], dict[int, int]] = ([], {})
         finder = Finder(
             lambda: Stores(folder, only_reads=True).listing(),
             lambda: Stores(folder, only_reads=True).search(),
@@ -240,7 +240,7 @@ class Browser:
 
     def _too_small(self) -> StyleAndTextTuples:
         text = f"The window is too small: at least {SMALLEST[0]}×{SMALLEST[1]} is needed. Esc leaves."
-        return _joined([[("", line)] for line in draw.wrap(text, self._columns())])
+        return _joined([[("", line)] for line in drawing.wrap(text, self._columns())])
 
     def _columns(self) -> int:
         return self._output.get_size().columns
@@ -268,13 +268,13 @@ class Browser:
             if state.note:
                 return []
             asked = state.question != Question()
-            return _joined([[("class:dim", line)] for line in draw.wrap(NO_MATCH if asked else EMPTY, cells)])
+            return _joined([[("class:dim", line)] for line in drawing.wrap(NO_MATCH if asked else EMPTY, cells)])
         each = (3 if state.entries[0].matches else 2) if wide else 1
         fitting = max(1, height // each)
         first = max(0, min(state.cursor - fitting // 2, len(state.entries) - fitting))
-        lines: list[draw.Line] = []
+        lines: list[drawing.Line] = []
         for index in range(first, min(first + fitting, len(state.entries))):
-            lines += draw.entry_lines(state.entries[index], cells, chosen=index == state.cursor, wide=wide)
+            lines += drawing.entry_lines(state.entries[index], cells, chosen=index == state.cursor, wide=wide)
         return _joined(lines)
 
     def _preview(self) -> StyleAndTextTuples:
@@ -282,7 +282,7 @@ class Browser:
         state = self.state
         if state.chosen is None:
             return []
-        head = draw.preview_head(state.chosen.row, cells)
+        head = drawing.preview_head(state.chosen.row, cells)
         wanted = state.previewed
         if wanted is None or wanted != state.wanted:
             return _joined(head)
@@ -290,12 +290,14 @@ class Browser:
         first = state.show(len(lines), first_lines, height)
         return _joined(head + lines[first : first + height])
 
-    def _wrapped(self, wanted: Wanted, matches: Sequence[Match], cells: int) -> tuple[list[draw.Line], dict[int, int]]:
+    def _wrapped(
+        self, wanted: Wanted, matches: Sequence[Match], cells: int
+    ) -> tuple[list[drawing.Line], dict[int, int]]:
         """Return the text of the preview, cached because every key redraws the screen."""
         key = (wanted, matches, cells, self.state.unfolded, self.state.messages)
         if self._preview_key != key:
-            pattern = draw.highlight_pattern(matches)
-            self._preview_text = draw.preview_lines(
+            pattern = drawing.highlight_pattern(matches)
+            self._preview_text = drawing.preview_lines(
                 wanted, self.state.messages, cells, pattern, unfolded=self.state.unfolded
             )
             self._preview_key = key
@@ -310,7 +312,7 @@ class Browser:
         return [("class:dim", cut(f"{KEYS}  Esc leave" if self._columns() >= 130 else SHORT_KEYS, self._columns()))]
 
 
-def _joined(lines: Sequence[draw.Line]) -> StyleAndTextTuples:
+def _joined(lines: Sequence[drawing.Line]) -> StyleAndTextTuples:
     spans: StyleAndTextTuples = []
     for line in lines:
         spans += [*line, ("", "\n")]

@@ -25,11 +25,11 @@ from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
-from cortext.services.resume import environment as handing
+from cortext.services.resume import environment
 from cortext.services.resume.handover import OWN, PUT_BACK, Plan
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
@@ -110,7 +110,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
         _start(launch.argv, launch.cwd, launch.env, [_failure(plan, tool.title), *_at_the_end(tool.name, plan.key)])
     except OSError as error:
-        handing.take_back()
+        environment.take_back()
         take_back(plan, tool, capture)
         raise NotFound(
             f"{tool.title} could not be started: {error.strerror or error}",
@@ -123,10 +123,10 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
     """Print what a slash command puts into the tool's prompt: the list, or the conversation that continues there."""
     from cortext.services.capture.capture import catch_up
     from cortext.services.resume.in_tool import FORCE, ChatResumer, reply_in_chat
-    from cortext.services.workspace import running_chats as chats
+    from cortext.services.workspace import running_chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks())
+    chat = running_chats.asking_chat(os.environ, stores.workspace, tools.with_hooks())
     capture = stores.capture()
 
     def capture_chat() -> None:
@@ -185,7 +185,7 @@ def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
         print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
     if len(matches) > MOST_MATCHES:
         print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)
-    shown.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
+    last_list.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
 
 
 def _confirm_reopening(chosen: Found) -> bool:
@@ -217,7 +217,7 @@ def _start(argv: list[str], folder: str, added: dict[str, str], words: Sequence[
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
-    environ = handing.environment(added)
+    environ = environment.environment(added)
     program = shutil.which(argv[0], path=environ.get("PATH")) or argv[0]
     # Until the small program handles them: one that comes in between would leave the tool behind.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*supervise.PASSED_ON, signal.SIGINT, signal.SIGQUIT))

@@ -22,7 +22,7 @@ from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.model.query import Query
 from cortext.safety import terminal
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row, placed
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
@@ -80,7 +80,7 @@ def run(arguments: list[str]) -> int:
             return _report_missing(listing)
         if names and rows:
             print(own_table(rows, names, listing, stores.prices))
-            shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
+            last_list.remember(PROGRAM, ((row.root, row.id) for row in rows))
         found = list(map(attrgetter(*SHOWN), rows))
     else:
         found = listing.cells(SHOWN, query)
@@ -125,7 +125,7 @@ def print_rows(rows: list[Row]) -> None:
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:
     """Print the table of sessions, each with the fields SHOWN; row numbers refer to it from now on."""
     print(session_table(found, listing, here))
-    shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
+    last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
 def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> str:

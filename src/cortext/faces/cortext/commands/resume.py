@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.wiring import tools
 
@@ -107,7 +107,7 @@ def _named(listing: Listing, options: Namespace) -> list[Row]:
     """Return the conversations among which a name is looked up, also chats that only asked for one and the archive."""
     if options.type or options.status:
         return listing.rows(Query(filters={"type": options.type or "", "status": options.status or ""}))
-    return listing.named(" ".join(options.what), shown.recall(PROGRAM))
+    return listing.named(" ".join(options.what), last_list.recall(PROGRAM))
 
 
 def _report_cut(options: Namespace, limit: int, count: int) -> None:
@@ -142,5 +142,5 @@ def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
             if row.summary:
                 print(f"   Summary: {terminal.line(row.summary)}")
             print()
-        shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
+        last_list.remember(PROGRAM, ((row.root, row.id) for row in rows))
         print("Continue one with `cortext resume NUMBER`, or by its id, or by words from its title.")
