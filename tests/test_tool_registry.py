@@ -238,6 +238,20 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     assert refused.code == 2
 
 
+def test_an_export_takes_the_tool_that_a_resume_would_take(
+    site: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    assert cortext("import").code == 0
+    without = cortext("export", "herons", "--format", "native")
+    assert without.code == 0 and "/.claude/" in without.out, "none is installed here"
+    monkeypatch.setenv("CORTEXT_RESUME_TOOL", "gemini")
+    chosen = cortext("export", "herons", "--format", "native")
+    assert chosen.code == 0 and "/.gemini/" in chosen.out
+
+
 def test_a_tool_without_a_version_is_listed_as_installed(site: Path, home: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES.replace('version="1", tested=True', 'version="", tested=False'))
     assert "notes" in _line_of("Not")

@@ -205,7 +205,7 @@ def test_missing_words_are_reported_before_results_by_meaning(world: World) -> N
     assert (hit["session"]["id"], hit["nearest"]) == ("three", False)
     assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith('No message contains "puppy":\n1. Pets\n')
     little = cortext("search", "volcano", "eruption", "tectonics", "night", cwd=world.root)
-    said = 'No message contains most of the words of "volcano eruption tectonics night". Closest in meaning:\n'
+    said = "No message contains most of these words. Closest in meaning:\n"
     assert little.out.startswith(said), "one word of it is there"
     for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
         nothing = cortext("search", *words, cwd=world.root)

@@ -12,7 +12,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from cortext.server.store import PostgresStore
 
 COMMIT = "d22c8d2"  # the release before: the last one with tables of version 5
 VERSION_7 = "7a487de1"  # a build of this release with tables of version 7, before their shares had the owner in the key
@@ -64,14 +67,15 @@ class Previous:
 
 
 def main(url: str, space: str) -> None:
+    from importlib import import_module
+
     from cortext.errors import CortextError
     from cortext.model.message import Message
     from cortext.model.session import Session
-    from cortext.server import schema
-    from cortext.server.store import PostgresStore
 
-    assert max(schema.migrations()) < 8, "this is not an earlier build"
-    store = PostgresStore(url, space)
+    # Where these builds had it. Only there: with today's package this fails.
+    assert max(import_module("cortext.store.postgres.schema").migrations()) < 8, "this is not an earlier build"
+    store: PostgresStore = import_module("cortext.store.postgres.store").PostgresStore(url, space)
     for line in sys.stdin:
         command, *rest = line.split()
         try:

@@ -85,7 +85,7 @@ def test_message_and_answer_are_stored_and_sent_with_the_next_request(desk: Desk
     talk.say("hi")
     assert desk.stored() == [("user", "hi", False)], "durable before the model is asked"
     events = [event for event in talk.answer() if not isinstance(event, Tick)]
-    assert [type(event).__name__ for event in events] == ["Thinking", "Text", "Note", "Text", "Done"]
+    assert [type(event).__name__ for event in events] == ["Thinking", "AnswerText", "AnswerNote", "AnswerText", "Done"]
     reply = talk.reply
     assert reply is not None and (reply.content, reply.tokens, reply.model) == ("Hello", 3, "big")
     assert reply.usage == {"input_tokens": 7, "output_tokens": 3}

@@ -320,7 +320,7 @@ def test_hooks_that_cannot_be_told_from_the_users_are_left(tmp_path: Path) -> No
     config = tmp_path / ".kimi-code" / "config.toml"
     config.write_text("".join(line for line in config.read_text().splitlines(True) if not line.startswith("#")))
 
-    with pytest.raises(ConfigError, match="cannot be told"):
+    with pytest.raises(ConfigError, match="cannot be recognised"):
         tool.remove_user_hooks()
 
 

@@ -95,7 +95,7 @@ SAMPLE = 20_000  # characters of a session from which those words are taken
 
 def lacking(quoted: str, answer: Answer) -> str:
     """Return what is said of a query whose hits are only near in meaning."""
-    return f"No message contains {'most of the words of ' if answer.has_few else ''}{quoted}"
+    return f"No message contains {'most of these words' if answer.has_few else quoted}"
 
 
 def note_of(answer: Answer, text: str) -> str:
