@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 ENDED = "--ended"  # what follows are a tool and the key of its session, which has ended
@@ -15,6 +14,8 @@ def refresh_command(*options: str) -> list[str]:
 
 def refresh_later(*options: str) -> None:
     """Compare every session's files with the list, in a background process."""
+    import subprocess  # every list imports this module, and few start a process
+
     subprocess.Popen(
         refresh_command(*options), stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,

@@ -10,7 +10,6 @@ from cortext.errors import CortextError
 from cortext.model.amounts import amount
 from cortext.services.library.resolve import by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
-from cortext.services.projects.git import STASHED, Git
 from cortext.services.projects.safety_copies import places
 from cortext.services.workspace import notices
 from cortext.store.capabilities import KeepsCopies
@@ -62,6 +61,7 @@ def note_stashed(root: str, path: str) -> None:
 
     Git does not unpack an untracked file over one that exists.
     """
+    from cortext.services.projects.git import STASHED, Git  # it imports what starts processes, and every list this
 
     inside = os.path.relpath(path, root)
     log = f"{inside}/{SESSION}/messages.jsonl"
