@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cortext.agents.talk.slash import Complete
 from cortext.agents.terminal.interrupt import answer_to, interrupts_raised, mark_pastes, pending_interrupt
-from cortext.faces.terminal.style import coloured
+from cortext.faces.terminal.style import coloured, paint
 from cortext.safety import terminal
 
 if TYPE_CHECKING:
@@ -85,8 +85,6 @@ class Prompt:
 
     def _announce(self, label: str) -> None:
         """Show the prompt as plain text; what is typed from now on is read by the real prompt."""
-        from cortext.faces.terminal.style import paint
-
         sys.stdout.write(paint(label, "bold", "green"))
         sys.stdout.flush()
 

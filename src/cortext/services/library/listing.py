@@ -251,15 +251,11 @@ class Listing:
 
     def named_store(self, root: str) -> NamedStore:
         """Return the store of a row."""
-        from cortext.services.library.stores import NamedStore
-
         source = self.servers.get(root) or self.sources[root]
         return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
 
     def found(self, row: Row) -> Found:
         """Return the session of a row, with its store."""
-        from cortext.services.library.stores import Found
-
         named_store = self.named_store(row.root)
         session = named_store.store.peek(row.id)  # without reading the log: the counts are in the row
         session.message_count, session.token_count = row.message_count, row.token_count

@@ -296,7 +296,8 @@ class Search:
         if query.among is not None:
             pairs = [pair for pair in self._listing.pairs(Query()) if query.among(*pair)]
             known = self._engine.keys_of(pairs)
-            keys = known if keys is None else [key for key in known if key in set(keys)]
+            allowed = set(known if keys is None else keys)
+            keys = [key for key in known if key in allowed]
         reading = QueryReading(self._listing, self._engine.sessions, self._picking, query.leave_out)
         results = self._engine.find(
             Lookup(

@@ -22,7 +22,7 @@ from cortext.model.status import ACTIVE, COMPLETED
 from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
-from cortext.services.capture.capture import Capture
+from cortext.services.capture.capture import Capture, session_id_for
 from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
@@ -93,8 +93,6 @@ class ChatResumer:
         current = self.current()
         hidden = set()
         if self.chat is not None:
-            from cortext.services.capture.capture import session_id_for
-
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if current is not None and current.session.status == ACTIVE:
             hidden.add((current.root, current.session.id))

@@ -25,7 +25,7 @@ from cortext.store.files.layout_paths import (
     in_folder,
     is_workspace_session,
 )
-from cortext.store.files.merge import is_pointer
+from cortext.store.files.merge import is_pointer, join_logs, lines_of
 from cortext.store.files.repair import Transform, rewrite, rewrite_fields
 
 ONLY_HERE = "only-here.jsonl"  # in the copy of a session: messages that the work tree no longer has
@@ -229,8 +229,6 @@ class SafetyCopies:
 
     def join(self, files: SessionFiles) -> int:
         """Add the messages that were set aside to the log in the work tree; return how many."""
-        from cortext.store.files.merge import join_logs
-
         aside = os.path.join(self._copy_of(files.path), SESSION, ONLY_HERE)
         added = join_logs(files.log, _missing(aside, files)) if os.path.exists(aside) else 0
         if added:
@@ -291,8 +289,6 @@ def _is_behind(log: str, copy: str) -> bool:
 
 def _missing(log: str, files: SessionFiles) -> list[bytes]:
     """Return the lines of the messages of a log that a session does not have."""
-    from cortext.store.files.merge import lines_of
-
     if not os.path.exists(log):  # most sessions: their own log is not read for it
         return []
     known = {line.key for path in (files.archive, files.log) for line in lines_of(path)}

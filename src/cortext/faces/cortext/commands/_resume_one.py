@@ -30,7 +30,7 @@ from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
-from cortext.services.resume.handover import OWN, PUT_BACK, Plan
+from cortext.services.resume.handover import OWN, PUT_BACK, Plan, take_back
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
@@ -60,7 +60,6 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 
         chosen = session_to_continue(chosen, stores.home_store())
     # Imported only here: printing a packet needs none of the adapters.
-    from cortext.services.resume.handover import take_back
     from cortext.services.resume.planning import carry_out_or_rewrite, plan_for, tool_to_continue_in
     from cortext.services.workspace.installed_tools import untested
 

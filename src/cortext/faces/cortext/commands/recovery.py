@@ -111,7 +111,6 @@ def _put_back(stores: Stores, options: Namespace) -> int:
     """Put a conversation back into a tool's store, and print the receipt."""
     if options.session is None:
         raise UsageError("--into needs a conversation", hint=f"use: cortext restore --into {options.into} 014")
-    from cortext.faces.cortext.commands._which import which
     from cortext.services.resume.putting_back import COPY, THERE, put_back
 
     tool = tools.native_writer(options.into)

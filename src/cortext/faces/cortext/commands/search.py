@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, bring_up_to_date, filters_of
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.output import report_missing
+from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
@@ -80,7 +80,6 @@ def run(arguments: list[str]) -> int:
 
 def print_hits(hits: Sequence[SessionHit], *, nearest: bool = False) -> None:
     """Print a JSON array with one hit per message, in the order of the results."""
-    from cortext.faces.terminal.output import print_json
     from cortext.services.library.search import hit_json
 
     print_json([hit_json(item.session, match, nearest=nearest) for item in hits for match in item.matches])
