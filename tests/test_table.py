@@ -25,6 +25,17 @@ def test_every_failing_row_is_named_with_its_error() -> None:
     assert [error.__notes__ for error in caught.value.exceptions] == [["row: row 1"], ["row: row 3"]]
 
 
+def test_a_row_that_skips_fails_and_hides_no_other() -> None:
+    checked = []
+    with pytest.raises(BaseExceptionGroup, match="1 of 2 rows failed: first"), table() as row:
+        for name in ("first", "second"):
+            with row(name):
+                checked.append(name)
+                if name == "first":
+                    pytest.skip("it would leave out the second")
+    assert checked == ["first", "second"]
+
+
 def test_a_table_without_rows_is_an_error() -> None:
     with pytest.raises(AssertionError, match="no row"), table():
         pass
