@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
@@ -73,6 +74,9 @@ def run_install_size() -> int:
     pip and setuptools, which a new environment has anyway, are not counted. The compiled files are counted apart: `pip
     install` makes them for every module, `--no-compile` and uv for none, and Python itself for those that are used.
     """
+    if "--help" in sys.argv:
+        print(inspect.getdoc(run_install_size))
+        return 0
     status = 0
     given = {"base": ["."], "README": readme_command()} if len(sys.argv) < 2 else {"given": sys.argv[1:]}
     for name, arguments in given.items():
