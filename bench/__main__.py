@@ -7,7 +7,7 @@ import sys
 
 # The names, by the file with their subject; each is the function `run_NAME` there. bench/README.md has their figures.
 SUBJECTS = {
-    "sessions": ("append", "load", "own_load"),
+    "sessions": ("append", "load"),
     "memory": ("memory", "huge", "hostile"),
     "imports": ("import", "import_tools", "import_peers"),
     "importer": ("importer",),

@@ -13,7 +13,7 @@ from functools import partial
 from tests.safety.test_secrets import HOSTILE
 from tests.support.much import HUGE_ID, MEGABYTE, taken, write_huge_transcript, write_log
 
-from bench.common import arguments, child_environment, print_table, work_folder
+from bench.common import arguments, child_environment, parser_of, print_table, work_folder
 from cortext.model.message import Message
 from cortext.safety.secrets import masking as secrets
 from cortext.services.text.summaries import summarise
@@ -133,6 +133,7 @@ def run_hostile() -> None:
 
     For the megabyte, linear work takes 16 times as long and quadratic work 256 times.
     """
+    parser_of(run_hostile).parse_args()
     secrets.mask("x" * 1000)  # compile the patterns
     for name, piece in HOSTILE.items():
         text = (piece * (1_000_000 // len(piece) + 1))[:1_000_000]

@@ -241,7 +241,7 @@ def run_load() -> None:
     with work_folder() as folder:
         workers: dict[str, Worker] = {}
         for name in (*OURS, *THEIRS):
-            program = (sys.executable, "-m", "bench", "own_load") if name in OURS else (peers(), PEER_SESSIONS)
+            program = (sys.executable, "-m", "bench.sessions") if name in OURS else (peers(), PEER_SESSIONS)
             workers[name] = Worker(*program, name, os.path.join(folder, name))
         said = texts(options.messages)
         size = sum(len(text.encode()) for text in said)
@@ -296,8 +296,8 @@ def load(store: FileStore, count: int) -> dict[str, Any]:
     return {"seconds": seconds, "count": len(messages), "last": messages[-1].content}
 
 
-def run_own_load() -> None:
-    """Loads from one of our layouts as requested by lines of JSON, in a separate process like the peers."""
+def answer_loads() -> None:
+    """Load from one of our layouts as lines of JSON on stdin ask for it: a process of its own, like the peers."""
     kind, folder = sys.argv[1:]
     store = LAYOUTS[kind](folder)
     for line in sys.stdin:
@@ -306,3 +306,7 @@ def run_own_load() -> None:
             build(store, question["build"]) if "build" in question else load(LAYOUTS[kind](folder), question["load"])
         )
         print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    answer_loads()

@@ -3,6 +3,7 @@ command, option and setting is documented."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import tomllib
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from bench import __main__ as bench
 from docs import make_reference as reference
 
 from cortext.config import folders
@@ -19,6 +21,7 @@ from cortext.faces.cortext import main as cortext
 from cortext.testing.table import every_row
 
 REPOSITORY = Path(__file__).parent.parent
+BENCH = REPOSITORY / "bench" / "README.md"
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 # Options of other programs.
@@ -155,6 +158,14 @@ def test_every_path_on_a_page_exists(page: Path) -> None:
                 wrong.append(module)
         wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _is_known(path, page)]
     assert wrong == []
+
+
+def test_every_measurement_exists_and_is_explained() -> None:
+    names = {name: subject for subject, names in bench.SUBJECTS.items() for name in names}
+    for name, subject in names.items():
+        assert getattr(importlib.import_module(f"bench.{subject}"), f"run_{name}").__doc__, name
+    named = [set(re.findall(r"python -m bench ([a-z]\w*)", page.read_text("utf-8"))) for page in (BENCH, *PAGES)]
+    assert (set(names) - named[0], set().union(*named) - set(names)) == (set(), set())
 
 
 def _is_known(path: str, page: Path) -> bool:
