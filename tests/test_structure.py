@@ -10,8 +10,8 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 453,
-    "under 80 lines": 79,
+    "files": 447,
+    "under 80 lines": 75,
     "over 400 lines": 17,
     "imports inside functions": 224,
     "class names twice outside adapters": 40,

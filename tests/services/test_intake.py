@@ -232,19 +232,19 @@ def test_a_hook_that_was_faster_keeps_its_session(world: Path, monkeypatch: pyte
 
 _WORKERS = """
 import json, os, signal, sys
-from cortext.services.capture import workers
+from cortext.services.capture import importing
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tool
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
-workers.worker_count = lambda work: 2
-capture_each, parent = workers.capture_each, os.getpid()
+importing.worker_count = lambda work: 2
+capture_each, parent = importing.capture_each, os.getpid()
 def killed(*arguments):
     yield from capture_each(*arguments)
     if os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)  # it has published, but not reported
 if {how!r} == "kill":
-    workers.capture_each = killed
+    importing.capture_each = killed
 stores = Stores()
 capture = stores.capture()
 capture.remember_all()

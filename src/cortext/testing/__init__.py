@@ -15,22 +15,16 @@ import pytest
 pytest.register_assert_rewrite(
     "cortext.testing.reading",
     "cortext.testing.scanning",
-    "cortext.testing.lines",
     "cortext.testing.writing",
     "cortext.testing.installing",
     "cortext.testing.running",
-    "cortext.testing.purging",
-    "cortext.testing.watching",
 )
 
-from cortext.testing.installing import InstallerConformance  # noqa: E402 (after the line above)
-from cortext.testing.lines import LineConformance  # noqa: E402
-from cortext.testing.purging import PurgesConformance  # noqa: E402
-from cortext.testing.reading import ReadingConformance  # noqa: E402
+from cortext.testing.installing import InstallerConformance, PurgesConformance  # noqa: E402 (after the line above)
+from cortext.testing.reading import LineConformance, ReadingConformance  # noqa: E402
 from cortext.testing.running import HeadlessConformance, HooksConformance  # noqa: E402
 from cortext.testing.samples import LineSamples, Samples  # noqa: E402
-from cortext.testing.scanning import ScanningConformance  # noqa: E402
-from cortext.testing.watching import WatchedConformance  # noqa: E402
+from cortext.testing.scanning import ScanningConformance, WatchedConformance  # noqa: E402
 from cortext.testing.writing import WriterConformance  # noqa: E402
 
 __all__ = [

@@ -1,8 +1,12 @@
-"""A scan never yields nothing: whatever is wrong in a tool's store, its conversation is read, or the loss is told."""
+"""A scan never yields nothing: whatever is wrong in a tool's store, its conversation is read, or the loss is told.
+
+And a change is noticed: a transcript is where the tool's folders are watched, and its file leads to it.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -12,9 +16,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from cortext.errors import CortextError
-from cortext.testing.reading import Conformance, comparable
-from cortext.tools.base import NamesLeftovers, TranscriptSource
+from cortext.testing.reading import Conformance, comparable, files_in
+from cortext.tools.base import NamesLeftovers, TranscriptSource, Watched
 from cortext.tools.shared.sqlite import is_database
 
 # What a fault, another program or another version may leave instead of a file or of its first line.
@@ -192,3 +198,43 @@ def _execute(sql: str, values: tuple[Any, ...], path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA legacy_alter_table = ON")
         database.execute(sql, values)
+
+
+class WatchedConformance(Conformance):
+    """`Watched`."""
+
+    needs: ClassVar[type] = Watched
+
+    @pytest.fixture
+    def watching(self, tool: TranscriptSource) -> Watched:
+        """Return the adapter."""
+        assert isinstance(tool, Watched)
+        return tool
+
+    def test_a_changed_file_leads_to_its_transcript(self, watching: Watched, home: Path) -> None:
+        watching.watched()  # before there is anything
+        self.samples.save(home)
+        transcript, watch = self.only_transcript(watching), watching.watched()
+
+        inside = [folder for folder in watch.folders if transcript.path.startswith(os.path.join(folder, ""))]
+        assert inside or transcript.path in watch.files
+        (found,) = watching.changed(transcript.path)
+        assert (found.key, found.path, found.size) == (transcript.key, transcript.path, transcript.size)
+
+    def test_a_file_that_grows_with_the_conversation_leads_to_it(self, watching: Watched, home: Path) -> None:
+        self.samples.save(home, self.samples.records - 1)
+        before = files_in(home)
+        self.samples.save(home)
+        transcript, watch = self.only_transcript(watching), watching.watched()
+
+        grown = [str(home / name) for name, data in files_in(home).items() if before.get(name) != data]
+        folders = tuple(os.path.join(folder, "") for folder in watch.folders)
+        noticed = [path for path in grown if path.startswith(folders) or path in watch.files]
+        assert transcript in [found for path in noticed for found in watching.changed(path)]
+
+    def test_another_file_leads_to_none(self, watching: Watched, home: Path, tmp_path: Path) -> None:
+        self.samples.save(home)
+        folders = [*watching.watched().folders, str(tmp_path)]
+
+        for path in (os.path.join(folder, name) for folder in folders for name in ("other.txt", "missing", "a/b/c/d")):
+            assert list(watching.changed(path)) == []

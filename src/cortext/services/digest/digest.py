@@ -14,7 +14,7 @@ from cortext.model.message import Message
 from cortext.model.tokens import clip, clip_tokens
 from cortext.services.digest import asks
 from cortext.services.digest.asks import UserTurn
-from cortext.services.digest.calls import READ, CommandRun, ToolCall, calls_in, runs
+from cortext.services.digest.calls import READ, CommandRun, ToolCall, calls_in, runs, stands_in
 from cortext.services.digest.files_and_names import (
     Identifier,
     UsedFile,
@@ -26,7 +26,6 @@ from cortext.services.digest.files_and_names import (
     relative,
     used_files,
 )
-from cortext.services.digest.words import stands_in
 
 # The largest share of the tokens that a section takes.
 ASK, DONE, OPEN, TASK, EARLIER, STANDING, DECIDED = 0.25, 0.12, 0.08, 0.08, 0.06, 0.08, 0.08

@@ -13,8 +13,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.services.digest.calls import CHANGED, CREATED, DELETED, READ, ToolCall, strings_in
-from cortext.services.digest.words import beginning, decoded, stands_in
+from cortext.services.digest.calls import (
+    CHANGED,
+    CREATED,
+    DELETED,
+    READ,
+    ToolCall,
+    beginning,
+    decoded,
+    stands_in,
+    strings_in,
+)
 
 HALF_LIFE = 100  # messages after which a mention or a use counts half
 LONGEST = 10_000  # characters of a text that are searched
