@@ -313,7 +313,7 @@ def test_any_command_sweeps_and_the_next_prompt_reactivates(workspace: Path) -> 
 
 @pytest.mark.req("SESS-005d")
 @pytest.mark.parametrize(
-    "words", ["let's stop here", "OK, that's enough for now.", "I need to go", "Thanks! I have to run."]
+    "words", ["let's stop here", "That's enough.", "Thanks! I have to run.", "Thanks, bye!", "Das reicht für heute."]
 )
 def test_natural_words_pause_after_the_answer(workspace: Path, words: str) -> None:
     talk = _brainstorm(workspace)
@@ -322,6 +322,14 @@ def test_natural_words_pause_after_the_answer(workspace: Path, words: str) -> No
     assert _metadata(workspace)["status"] == "active"
     talk.answer("Saved. See you.")
     assert _metadata(workspace)["status"] == "paused"
+
+
+@pytest.mark.req("SESS-005d")
+def test_work_that_sounds_like_a_goodbye_goes_on(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    assert talk.prompt("So I need to run the tests").out.strip() == ""
+    talk.answer("They pass.")
+    assert _metadata(workspace)["status"] == "active"
 
 
 @pytest.mark.req("SESS-005d")

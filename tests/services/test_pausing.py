@@ -62,6 +62,80 @@ Stop for today
 Let's stop here, thanks
 That answers it. Let's stop here.
 We should stop here for today
+That's enough
+That's enough, thanks.
+bye
+Thanks, bye!
+Perfect. Goodbye 👋
+That's all
+That's all, thank you very much
+OK - let's stop here
+"""
+
+# Two or more in each of the other languages.
+PAUSE_ELSEWHERE = """
+Hören wir hier auf.
+Das reicht für heute, danke!
+Lass uns morgen weitermachen
+Ich muss jetzt los.
+Gut, machen wir Schluss
+Tschüß!
+Bis morgen
+On s'arrête là.
+Ça suffit pour aujourd’hui
+Merci, c'est tout
+Je dois y aller
+On continue demain !
+À demain !
+Au revoir
+Lo dejamos aquí
+Basta por hoy
+Eso es todo, gracias
+Tengo que irme ya.
+Seguimos mañana
+¡Hasta luego!
+Adiós
+Fermiamoci qui
+Per oggi basta
+È tutto, grazie
+Devo andare adesso
+Riprendiamo domani.
+A domani, ciao
+Vamos parar por aqui
+Chega por hoje
+É tudo, obrigado
+Tenho que ir agora
+Continuamos amanhã
+Até amanhã!
+Laten we hier stoppen
+Dat is genoeg voor vandaag
+Ik moet nu gaan
+Morgen verder
+Bedankt, tot morgen!
+Skończmy na dziś
+To wszystko, dziękuję
+Muszę już iść
+Dokończymy jutro
+Do widzenia!
+Давай остановимся на этом
+На сегодня хватит.
+Мне пора
+Продолжим завтра
+Спасибо, пока!
+До свидания
+今天就到这里吧
+我们先到这里。
+够了，谢谢
+我得走了
+明天再继续吧
+好的，再见！
+今日はここまでにしましょう
+もう十分です
+以上です、ありがとうございました
+そろそろ行かなきゃ
+続きは明日にします
+また明日！
+おやすみなさい
 """
 
 WORK = """
@@ -97,9 +171,7 @@ Should we stop here?
 Is that enough for now?
 that's enough memory for now?
 That's enough memory for now
-That's enough
 that's it
-That's all
 that's all the output
 That's it! The bug is in the parser.
 that's all for now, but next explain the lock
@@ -133,6 +205,80 @@ enough for now we have 3 GB
 Write a story that ends with: Let's stop here.
 He said "I have to go"
 What does "let's call it a day" mean?
+So I need to run the tests
+So we have to go through the list
+That's enough, rename the rest later on
+Super
+Great, thanks
+rename the buttons to hello, bye
+Add the words hello, goodbye
+bye.py fails
+bye bye birdie is the fixture's name
+"""
+
+# The same words in work, in the other languages.
+WORK_ELSEWHERE = """
+Hören wir hier auf das Signal
+Das reicht als Test nicht
+Lass uns morgen weitermachen als Titel nehmen
+Ich muss jetzt los auf den Server kopieren
+Machen wir Schluss mit den Globals
+bis morgen muss der Test laufen
+Übersetze: Tschüss
+Gut
+On s'arrête là où le test échoue
+Ça suffit comme exemple, passe au suivant
+C'est tout ce que dit le log
+Je dois y aller étape par étape
+À demain dans le calendrier
+traduis « au revoir »
+Merci
+Lo dejamos aquí como constante
+Basta con un índice
+Eso es todo lo que imprime
+Tengo que ir paso a paso
+Seguimos con los tests
+hasta luego del bucle
+Gracias
+Fermiamoci qui nel debugger
+Basta così poco per rompere il test
+È tutto nel file di log
+Devo andare avanti con il refactoring
+a domani corrisponde il giorno dopo
+Grazie
+Vamos parar o servidor
+Chega de exceções no código
+É tudo o que aparece
+Tenho que ir para a próxima função
+até logo no texto do botão
+Laten we de server stoppen
+Dat is genoeg geheugen
+Ik moet gaan debuggen
+tot morgen loopt de job
+Bedankt
+Skończmy tę funkcję
+To wszystko trzeba przetestować
+Muszę iść krok po kroku
+do jutra musi działać
+Давай остановимся на этом варианте и напишем тест
+Хватит ли памяти
+Мне пора переписать парсер
+пока тест не пройдёт, повторяй
+Спасибо
+переведи слово «пока»
+到这里为止的代码有问题，改一下
+够了以后再删除缓存
+我得走一遍流程
+再见面的时间怎么存储
+停止服务器
+谢谢
+ここまでのコードを直して
+十分なメモリがあるか調べて
+行かなきゃいけない関数を探して
+明日の日付を返す
+以上の値を除外する
+ありがとう
+また明日の分も集計して
 """
 
 CODE = [
@@ -157,37 +303,36 @@ def _phrases(text: str) -> list[str]:
 
 @pytest.mark.req("SESS-005d")
 def test_the_tables_have_their_intended_size() -> None:
-    assert len(set(_phrases(PAUSE))) >= 40
-    assert len({*_phrases(WORK), *CODE}) >= 60
+    for phrases in (PAUSE_ELSEWHERE, WORK_ELSEWHERE, WORK):
+        assert len(set(_phrases(phrases))) >= 60
+    assert len(set(_phrases(PAUSE))) >= 50
 
 
 @pytest.mark.req("SESS-005d")
-@every_row("text", _phrases(PAUSE))
+@every_row("text", _phrases(PAUSE + PAUSE_ELSEWHERE))
 def test_a_goodbye_is_recognised(text: str) -> None:
     for form in (text, text.lower(), text.upper(), f"  {text}\n", f"Makes sense.\n{text}"):
         assert wants_to_pause(form), form
 
 
 @pytest.mark.req("SESS-005d")
-@every_row("text", [*_phrases(WORK), *CODE])
+@every_row("text", [*_phrases(WORK + WORK_ELSEWHERE), *CODE])
 def test_work_is_not_mistaken_for_a_goodbye(text: str) -> None:
     assert not wants_to_pause(text)
 
 
 @pytest.mark.req("SESS-005d")
-@pytest.mark.parametrize("text", ["Hören wir hier auf.", "À demain !", "basta por hoy", "今日はここまで", "BIS MORGEN"])
+@pytest.mark.parametrize("text", ["Vi slutar här.", "Görüşürüz !", "skončíme", "오늘은 여기까지", "VI SES"])
 def test_other_languages_work_through_the_setting(text: str) -> None:
-    more = "hören wir hier auf, à demain , basta por hoy,今日はここまで, bis morgen,,"
+    more = "vi slutar här, görüşürüz , skončíme,오늘은 여기까지, vi ses,,"
     assert not wants_to_pause(text)
     assert wants_to_pause(text, more)
 
 
 @pytest.mark.req("SESS-005d")
-@pytest.mark.parametrize(
-    "text", ["bis morgen muss der Test laufen, fang bitte an", "was heißt bis morgen?", "das Wort bis morgendlich"]
-)
+@pytest.mark.parametrize("text", ["vi ses i filen, fortsätt", "vad betyder vi ses?", "ordet navi ses"])
 def test_phrases_of_the_setting_match_whole_words_at_the_end(text: str) -> None:
-    assert not wants_to_pause(text, "bis morgen")
+    assert not wants_to_pause(text, "vi ses")
 
 
 def _session(count: int = 4, **extra: object) -> Session:

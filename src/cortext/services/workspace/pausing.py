@@ -6,30 +6,27 @@ examined; the model is told what was done and passes it on.
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from collections.abc import Container, Iterator
+from functools import cache
+from itertools import product
 from typing import NamedTuple
 
+import msgspec
+
 from cortext.config.schema import Settings
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.session import Change, Session
 
-# Complete phrases at the end (or as the whole) of a short message: "let's stop there", not "let's stop the server".
-_PAUSE = re.compile(
-    r"(?:^|[.!?,;\n]\s*|\b(?:ok|okay|alright|thanks|thank you|well|so|and|sorry)[,.!]?\s+)"
-    r"(?:let'?s (?:stop|pause|leave it|call it a (?:day|night)|wrap (?:it |this )?up|take a (?:short |little )?break"
-    r"|(?:pick (?:this|it) up|go on|continue(?: this)?) (?:later|tomorrow|another (?:day|time)))"
-    r"|that(?:'?s| is) (?:enough|all|it) (?:for (?:now|today|tonight)|from me)"
-    r"|(?:(?:i|we)(?:'?ve)? (?:need to|have to|got to|gotta|must|should)|gotta) "
-    r"(?:go|get going|run|leave|head out|sleep|stop (?:here|now|for (?:now|today|tonight)))"
-    r"|i(?:'?m| am) (?:(?:done|off|out) for (?:now|today|tonight)|leaving|heading (?:out|home|off))"
-    r"|(?:talk|see|catch) (?:to )?you (?:later|tomorrow|soon)|good ?night|enough for (?:now|today|tonight)"
-    r"|(?:pause|stop) (?:here|this conversation|for (?:now|today|tonight)))"
-    r"(?: (?:here|there|now|then|for (?:now|today|tonight)|today|tonight|tomorrow|later|soon|please"
-    r"|to (?:bed|sleep|work|lunch|dinner|school|a meeting|my meeting)))*"
-    r"(?:[,.!…]* (?:thanks|thank you|thx|bye|bye bye|goodbye|cheers|see you))*[\s.!…]*$",
-    re.IGNORECASE,
-)
+LONGEST_CLAUSE = 60  # characters of a clause that can be a phrase
+_PHRASES = os.path.join(os.path.dirname(__file__), "pause_phrases.json")
+_SENTENCE_ENDS = re.compile(r"(?:[.!?…]+(?=\s|$)|[。！？\n])+\s*")
+_CLAUSE_ENDS = re.compile(r"\s*(?:[,;](?=\s|$)|[，；、]|\s[-–—](?=\s))\s*")
+_SYMBOLS = re.compile(r"[\s.!…~\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]+$")
+_CHOICE = re.compile(r"\{([^{}]*)\}")
 _NO = re.compile(
     r"^\s*(?:no|nope|nah|not now|later|don'?t|no,? thanks?(?: you)?|skip(?: it)?)\b[\s.,!]*(?:save|it|thanks)?[\s.!]*$",
     re.IGNORECASE,
@@ -52,11 +49,80 @@ def is_quiet(last_active: str, minutes: float) -> bool:
 
 
 def wants_to_pause(text: str, more: str = "") -> bool:
-    """Whether a message says that the user stops for now. Long messages are work, not goodbyes."""
+    """Whether a message says that the user stops for now: the whole of it, or its last clause, is such a phrase.
+
+    Long messages are work, not goodbyes. `more` are phrases of the user's own.
+    """
     text = text.strip().replace("\u2019", "'")
-    if not text or len(text) > LONGEST or text.endswith("?"):
+    if not text or len(text) > LONGEST or text.endswith(("?", "？")):
         return False
-    return _PAUSE.search(text) is not None or any(_ends_with(text, word.strip()) for word in more.split(","))
+    return _ends_in_pause(text.casefold()) or any(_ends_with(text, word.strip()) for word in more.split(","))
+
+
+def _ends_in_pause(text: str) -> bool:
+    """Whether the last clause that is more than a courtesy is a phrase of a pause.
+
+    A goodbye is a short word that also ends lists of words: in its sentence, nothing else may be said.
+    """
+    words = _words()
+    for sentence in reversed(_SENTENCE_ENDS.split(text)):
+        clauses = [" ".join(_SYMBOLS.sub("", clause.lstrip("¡")).split()) for clause in _CLAUSE_ENDS.split(sentence)]
+        while clauses and (not clauses[-1] or _is_one_of(clauses[-1], words.courtesies, words)):
+            clauses.pop()
+        if clauses:
+            is_farewell = all(_is_one_of(clause, words.farewells, words) for clause in clauses)
+            return is_farewell or _is_one_of(clauses[-1], words.phrases, words)
+    return False
+
+
+class _Words(NamedTuple):
+    """What a clause may be to mean a pause, in every language; what may stand before and after that, longest first."""
+
+    phrases: frozenset[str]
+    farewells: frozenset[str]  # phrases, goodbyes and courtesies
+    endings: tuple[str, ...]
+    courtesies: tuple[str, ...]
+
+
+@cache
+def _words() -> _Words:
+    """Read `pause_phrases.json`, in which `{a|b}` is a choice."""
+    languages = msgspec.json.decode(durable.read_file(_PHRASES), type=dict[str, dict[str, list[str]]])
+    entries: dict[str, list[str]] = {"phrases": [], "goodbyes": [], "endings": [], "courtesies": []}
+    for language in languages.values():
+        for kind, found in language.items():
+            entries[kind] += (phrase for entry in found for phrase in _expanded(entry))
+    phrases, courtesies = frozenset(entries["phrases"]), sorted(entries["courtesies"], key=len, reverse=True)
+    endings = sorted(entries["endings"], key=len, reverse=True)
+    return _Words(phrases, phrases.union(entries["goodbyes"], courtesies), tuple(endings), tuple(courtesies))
+
+
+def _expanded(entry: str) -> Iterator[str]:
+    pieces = _CHOICE.split(entry)  # what is between two choices, then a choice, and so on
+    return map("".join, product(*(piece.split("|") if number % 2 else [piece] for number, piece in enumerate(pieces))))
+
+
+def _is_one_of(clause: str, phrases: Container[str], words: _Words) -> bool:
+    """Whether a clause is one of these phrases, with courtesies before it and endings ("for today") after it."""
+    if len(clause) > LONGEST_CLAUSE:
+        return False
+    while clause:
+        phrase = clause
+        while phrase:
+            if phrase in phrases:
+                return True
+            ending = next((end for end in words.endings if phrase.endswith(_apart(end, before=True))), "")
+            phrase = phrase[: -len(ending)].rstrip() if ending else ""
+        courtesy = next((start for start in words.courtesies if clause.startswith(_apart(start))), "")
+        clause = clause[len(courtesy) :].lstrip() if courtesy else ""
+    return False
+
+
+def _apart(word: str, *, before: bool = False) -> str:
+    """Return a word with the space that separates it from the next, or the one before, if its script uses spaces."""
+    if word[0] >= "\u2e80":
+        return word
+    return f" {word}" if before else f"{word} "
 
 
 def _ends_with(text: str, words: str) -> bool:
