@@ -65,7 +65,7 @@ def values(program: str) -> dict[str, str]:
         return cortext.commands()
     if program == "aur":
         return {name: f"{aur.PACKAGE}.{module}" for name, module in aur.COMMANDS.items()}
-    return {"": alfred.TALK, **alfred.COMMANDS}
+    return {"": alfred.CONVERSATION, **alfred.COMMANDS}
 
 
 def parsers(program: str, command: str) -> dict[str, ArgumentParser]:

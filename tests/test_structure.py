@@ -10,10 +10,10 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 447,
-    "under 80 lines": 75,
+    "files": 444,
+    "under 80 lines": 71,
     "over 400 lines": 17,
-    "imports inside functions": 224,
+    "imports inside functions": 197,
     "class names twice outside adapters": 40,
     "public attributes of services written outside __init__": 22,
 }

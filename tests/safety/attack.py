@@ -317,7 +317,7 @@ def preload() -> None:
         importlib.import_module(f"cortext.{module}")
     for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
         importlib.import_module(f"cortext.tools.{tool}.adapter")
-    for module in ("aur.spawn", "aur.open_session", "alfred.talk", "alfred.memory", "alfred.worker"):
+    for module in ("aur.main", "aur.open_session", "alfred.main", "alfred.commands"):
         importlib.import_module(f"cortext.agents.{module}")
     importlib.import_module("cortext.faces.mcp.context")
 

@@ -215,7 +215,7 @@ def test_only_the_encoders_write_shell_and_service_files() -> None:
 
 # What a unit file, a script or a query is made of; a place that fills one must be known to use the encoder.
 FILLED = {
-    "ExecStart=": {"services/capture/user_services.py", "agents/alfred/worker.py"},
+    "ExecStart=": {"services/capture/user_services.py", "agents/alfred/commands.py"},
     "tell application": {"services/resume/terminals.py"},
     "new-window": {"services/resume/terminals.py"},
     " LIKE %s": {"server/search.py"},

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from cortext.agents.llm.base import Event, Model, Request
+from cortext.agents.llm.cli import CliModel
 from cortext.agents.llm.connection import Limits
 from cortext.config import folders
 from cortext.config.schema import Settings
@@ -162,8 +163,6 @@ class ProgramSource:
 
     def make(self, name: str) -> Model:
         """Return the model of that name; raise UsageError if its program is unknown."""
-        from cortext.agents.llm.cli import CliModel
-
         program_name, _, model = name.partition("/")
         programs = {program.name: program for program in tools.headless()}
         if program_name not in programs:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 
-def opener(url: str) -> Any:
-    """Return a urllib opener for that address: it follows redirects only to the same origin, because of the key.
+class _SameOrigin(HTTPRedirectHandler):
+    """Follows redirects only to the same origin, because of the key."""
+
+    def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
+        if _origin(newurl) != _origin(req.full_url):
+            return None  # then the redirect itself is the response, and an HTTPError
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def opener(url: str) -> OpenerDirector:
+    """Return an opener for that address: it follows redirects only to the same origin.
 
     No proxy is used for addresses on this machine.
     """
-    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
-
-    class SameOrigin(HTTPRedirectHandler):
-        def redirect_request(
-            self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-        ) -> Request | None:
-            if _origin(newurl) != _origin(req.full_url):
-                return None  # then the redirect itself is the response, and an HTTPError
-            return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-    return build_opener(SameOrigin, *([ProxyHandler({})] if is_loopback(url) else []))
+    return build_opener(_SameOrigin, *([ProxyHandler({})] if is_loopback(url) else []))
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:

@@ -1,16 +1,30 @@
-"""`alfred`: the assistant. Only the module of the requested command is imported."""
+"""`alfred`: a conversation in the terminal, or one answer on standard output; and the table of its other commands.
+
+Only the module of the requested command is imported.
+"""
 
 from __future__ import annotations
 
+import argparse
+from typing import TYPE_CHECKING
+
 from cortext import __version__
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process
+from cortext.agents.terminal.interrupt import echo_by_prompt_only
+from cortext.agents.terminal.prompt import question_of
+from cortext.errors import UsageError
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.run import Command, note_untrusted_workspace, run_command, run_process
+from cortext.wiring.stores import Stores
+
+if TYPE_CHECKING:
+    from cortext.agents.alfred.loop import Loop
 
 COMMANDS = {
     "telegram": "cortext.agents.telegram.main",
-    "worker": "cortext.agents.alfred.worker",
-    "memory": "cortext.agents.alfred.memory",
+    "worker": "cortext.agents.alfred.commands:WORKER",
+    "memory": "cortext.agents.alfred.commands:MEMORY",
 }
-TALK = "cortext.agents.alfred.talk"
+CONVERSATION = "cortext.agents.alfred.main:TALK"
 
 HELP = """\
 alfred is your assistant, in the terminal and on Telegram: it stores every conversation, and can search and resume them.
@@ -51,7 +65,42 @@ def run(arguments: list[str]) -> int:
     note_untrusted_workspace()
     if arguments and arguments[0] in COMMANDS:
         return run_command("alfred", COMMANDS[arguments[0]], arguments[1:])
-    return run_command("alfred", TALK, arguments)
+    return run_command("alfred", CONVERSATION, arguments)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="alfred",
+        description="Start a conversation with your assistant, or ask it one question.",
+        formatter_class=Help,
+    )
+    parser.add_argument("question", nargs="*", help="a question; piped input is added after it, or in place of -")
+    parser.add_argument("--model", default="", help="the model, as provider/name (default: from the settings)")
+    parser.add_argument("--new", action="store_true", help="start a new session")
+    parser.add_argument("--session", metavar="ID", default="", help="continue this session, of any tool")
+    parser.add_argument("--json", action="store_true", help="print the answer to a question as JSON")
+    return parser
+
+
+def _talk(arguments: list[str]) -> int:
+    """Start a conversation, or answer the question on the command line (`-`: on standard input)."""
+    options = _parser().parse_args(arguments)
+    if not options.question and not options.json:
+        with echo_by_prompt_only():  # before the slow imports: people type before the prompt appears
+            return _loop(options.model).talk(new=options.new, session=options.session)
+    question = question_of(options.question or ["-"])
+    if not question:
+        raise UsageError("the question is empty", hint='use: alfred "question"')
+    return _loop(options.model).once(question, new=options.new, session=options.session, as_json=options.json)
+
+
+def _loop(model: str) -> Loop:
+    from cortext.agents.alfred.loop import Loop
+
+    return Loop(Stores(), model)
+
+
+TALK = Command(_parser, _talk)
 
 
 if __name__ == "__main__":

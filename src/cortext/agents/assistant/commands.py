@@ -30,6 +30,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row, incomplete_line
 from cortext.services.library.recall import masked_match
+from cortext.services.library.search import note_of
 from cortext.store.assistant import FACT, KINDS
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
@@ -209,8 +210,6 @@ class Commands:
         """`/search WORDS`."""
         if not rest:
             return Answer("No search words were given. Use /search WORDS")
-        from cortext.services.library.search import note_of
-
         hits = []
         search = self._assistant.search().reachable()
         answer = search.search(Query(rest, limit=8, per_session=1, among=self._assistant.knows(chat)))

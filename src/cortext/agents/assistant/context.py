@@ -25,6 +25,9 @@ from cortext.model.session import BY_OTHER, Change, Session
 from cortext.model.tokens import clip
 from cortext.safety import framing
 from cortext.safety.framing import disarmed, fence, field
+from cortext.services.digest.calls import calls_in
+from cortext.services.digest.files_and_names import mentioned, ranked, used_files
+from cortext.services.text.summaries import summarise, title
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts, KeepsWorking
 
@@ -137,8 +140,6 @@ class Summary(NamedTuple):
 
 def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
     """Return a new summary without storing it; None if the existing one covers every message."""
-    from cortext.services.text.summaries import summarise
-
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:
         return None
@@ -166,8 +167,6 @@ def store_summary(store: Store, session: Session, summary: Summary) -> bool:
             return False
         change = Change(summary=summary.text, summary_covers=summary.covers, summary_by=summary.by)
         if not session.title:
-            from cortext.services.text.summaries import title
-
             change.title = title(thread(store.read(session.id)))
         writer.update(change)
     return True
@@ -201,9 +200,6 @@ def missing_headings(text: str) -> list[str]:
 
 def with_facts(text: str, messages: Sequence[Message]) -> str:
     """Return the summary with the names in the last messages and the open question added, if they are missing."""
-    from cortext.services.digest.calls import calls_in
-    from cortext.services.digest.files_and_names import mentioned, ranked, used_files
-
     recent = messages[-_LAST:]
     calls = calls_in(recent)
     files = [*(file.path for file in used_files(calls)), *mentioned(recent, calls)]

@@ -27,6 +27,7 @@ from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.stores import Found, NamedStore
+from cortext.services.text.summaries import summarise, title
 from cortext.store.assistant import Chats
 from cortext.store.base import Store
 from cortext.store.capabilities import Annotates, Compacts
@@ -273,8 +274,6 @@ def adopt(store: Store, found: Found, chat: str = "") -> str:
 
     A messenger's `chat` gets a copy of its own, which no other chat continues.
     """
-    from cortext.services.text.summaries import title
-
     source = found.session
     messages = [_text_only(message) for message in thread(found.store.read(source.id)) if _is_copied(message)]
     if not messages:
@@ -332,8 +331,6 @@ def _compact(store: Store, source: Session, session_id: str, messages: list[Mess
     count = len(messages) - _KEPT
     if count <= 0 or not isinstance(store, Compacts):
         return
-    from cortext.services.text.summaries import summarise
-
     existing = source.summary.strip()
     extracted = summarise([replace(message, seq=index) for index, message in enumerate(messages[:count])])
     summary = f"{existing}\n\n{extracted}" if existing and extracted not in existing else existing or extracted

@@ -23,6 +23,7 @@ from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER,
 from cortext.model.session import Change, Session
 from cortext.services.library.backfill import Embedder, embed
 from cortext.services.library.stores import settle
+from cortext.services.text.summaries import title
 from cortext.store.base import Store
 
 if TYPE_CHECKING:
@@ -160,8 +161,6 @@ class Assistant:
         settle(self.store, session_id)
 
         def work() -> None:
-            from cortext.services.text.summaries import title
-
             embed(self.store, session_id, self.embedder(), new_messages)
             if not self.store.peek(session_id).title:
                 self.store.update(session_id, Change(title=title(list(working(self.store, session_id)))))

@@ -8,6 +8,7 @@ from argparse import Namespace
 from operator import attrgetter
 from typing import Any
 
+from cortext.agents.talk.sessions import clean
 from cortext.config.schema import Settings
 from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import print_json
@@ -21,6 +22,7 @@ from cortext.safety.framing import field
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
 from cortext.services.library.listing import Listing
+from cortext.services.library.resolve import Resolver, resolve_trashed, with_exact_id
 from cortext.wiring.stores import SPAWN, Stores
 
 PROGRAM = "aur"  # whose last list the row numbers refer to
@@ -92,8 +94,6 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
 
 def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     """Return the id of the session that `wanted` names. If nothing matches, list the newest sessions and raise."""
-    from cortext.services.library.resolve import Resolver, with_exact_id
-
     if found := with_exact_id([stores.spawn_store()], wanted):
         return found[0].session.id
     rows = fresh_listing(stores).rows(Query(order="created_at"))
@@ -135,8 +135,6 @@ def delete(stores: Stores, options: Namespace) -> int:
 
 def restore(stores: Stores, options: Namespace) -> int:
     """Restore the most recently deleted session of that name; without a name, list the trash."""
-    from cortext.services.library.resolve import resolve_trashed
-
     spawn_store = stores.spawn_store()
     items = list(spawn_store.store.trash())
     if not options.restore:
@@ -160,8 +158,6 @@ def restore(stores: Stores, options: Namespace) -> int:
 
 def clean_sessions(stores: Stores, options: Namespace) -> int:
     """Move the sessions that were inactive for longer to the trash; those in use stay."""
-    from cortext.agents.talk.sessions import clean
-
     days = _days(options.clean_sessions)
     spawn_store = stores.spawn_store(timeout=0.0)
     cleaned = clean(fresh_listing(stores), spawn_store.store, days)

@@ -23,6 +23,8 @@ from cortext.model.message import ASSISTANT, USER, Message, marks_of, thread
 from cortext.model.query import Query
 from cortext.model.session import Change
 from cortext.safety import terminal
+from cortext.services.library.export import as_json, as_markdown, masked
+from cortext.services.library.stores import Found
 
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
 
@@ -177,24 +179,17 @@ def _title(context: Context, argument: str) -> None:
 
 
 def _save(context: Context, argument: str) -> None:
-    from cortext.services.library.export import as_markdown
-
     session, messages = context.opened.session, _for_export(context)
     _write(context, argument, "/save talk.md", as_markdown(session, messages), len(messages))
 
 
 def _export(context: Context, argument: str) -> None:
-    from cortext.services.library.export import as_json
-    from cortext.services.library.stores import Found
-
     opened, messages = context.opened, _for_export(context)
     found = Found(opened.stores.spawn_store(), opened.store.get(opened.session.id))
     _write(context, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 
 def _for_export(context: Context) -> list[Message]:
-    from cortext.services.library.export import masked
-
     messages, kinds = masked(thread(context.opened.messages()))
     for kind, count in Counter(kinds).items():
         print(f"masked {count} × {kind}", file=sys.stderr)

@@ -6,14 +6,17 @@ Everything that a library raises is caught between the two, in `_guarded`, and n
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import random
 import threading
+import urllib.request
 import weakref
 from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any, NoReturn
+from urllib.error import HTTPError, URLError
 
 import msgspec
 
@@ -274,12 +277,8 @@ def first_model(url: str, key: str = "") -> str:
 
 def models(url: str, key: str = "") -> list[str]:
     """Return the models listed at an address (`data` as OpenAI, `models` as Ollama); empty if it does not answer."""
-    import http.client
-    from urllib.error import HTTPError, URLError
-    from urllib.request import Request
-
     try:
-        request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
         with opener(url).open(request, timeout=_SECONDS) as answer:
             found = json.loads(answer.read(_LARGEST))
     except HTTPError as error:
