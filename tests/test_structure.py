@@ -10,11 +10,11 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 444,
-    "under 80 lines": 71,
+    "files": 442,
+    "under 80 lines": 70,
     "over 400 lines": 17,
-    "imports inside functions": 197,
-    "class names twice outside adapters": 40,
+    "imports inside functions": 189,
+    "class names twice outside adapters": 37,
     "public attributes of services written outside __init__": 22,
 }
 LONGEST = 600

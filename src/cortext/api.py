@@ -8,11 +8,11 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypedDict, Unpack
+from typing import Literal, NamedTuple, Unpack
 
 from cortext.errors import NotFound, UsageError
 from cortext.model.message import Message
-from cortext.model.query import Query, check_filters
+from cortext.model.query import Filters, Query, SessionFilters, check_filters, of_sessions
 from cortext.model.session import Session
 from cortext.safety.credentials import is_address
 from cortext.services.library.listing import Row
@@ -43,25 +43,6 @@ __all__ = [
 ]
 
 Kind = Literal["workspace", "home", "spawn", "chat"]
-
-
-class Filters(TypedDict, total=False):
-    """Which sessions: by properties that `cortext list` shows, and by the time of the last activity."""
-
-    tool: str
-    type: str
-    status: str
-    agent: str
-    workspace: str  # its name or its folder
-    tag: str  # or several, separated by commas
-    after: str  # 2026-11-15, yesterday, 7d
-    before: str
-
-
-class SearchFilters(Filters, total=False):
-    """The same for messages; `after` and `before` are about the message, `role` is who said it."""
-
-    role: str
 
 
 class SearchResult(NamedTuple):
@@ -95,9 +76,9 @@ class Library:
         self._search = self._stores.search()
         self._rows: dict[tuple[str, str], Row] = {}  # of sessions that were returned, by id and path
 
-    def list(self, *, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
+    def list(self, *, limit: int = 0, **filters: Unpack[SessionFilters]) -> builtins.list[Session]:
         """The sessions that the filters allow, the most recently used first. A limit of 0 means all of them."""
-        check_filters(_texts(filters), known=Filters.__annotations__)
+        check_filters(_texts(filters), of_sessions())
         self._listing.refresh()
         workspace = filters.get("workspace", "")
         if workspace and not self._listing.roots(workspace):
@@ -112,7 +93,7 @@ class Library:
         limit: int = 10,
         per_session: int = 3,
         exact: bool = False,
-        **filters: Unpack[SearchFilters],
+        **filters: Unpack[Filters],
     ) -> builtins.list[SearchResult]:
         """The sessions in which something was said, found by its words and (unless `exact`) by its meaning."""
         given = _texts(filters)
@@ -188,13 +169,13 @@ def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, creat
     return stores.open(Location(kind, check_folder(root), os.path.basename(root)))
 
 
-def list(*, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
+def list(*, limit: int = 0, **filters: Unpack[SessionFilters]) -> builtins.list[Session]:
     """`Library().list`, for a single question."""
     return Library().list(limit=limit, **filters)
 
 
 def search(
-    query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: Unpack[SearchFilters]
+    query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: Unpack[Filters]
 ) -> builtins.list[SearchResult]:
     """`Library().search`, for a single question."""
     return Library().search(query, limit=limit, per_session=per_session, exact=exact, **filters)
@@ -215,5 +196,5 @@ def resume_packet(session: Session | str, *, tokens: int = 0) -> ResumePacket:
     return Library().resume_packet(session, tokens=tokens)
 
 
-def _texts(filters: Filters) -> dict[str, str]:
+def _texts(filters: SessionFilters) -> dict[str, str]:
     return {name: str(value) for name, value in filters.items()}

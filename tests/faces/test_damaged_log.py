@@ -9,7 +9,8 @@ import pytest
 from cortext.errors import DamagedData
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.tools import call
-from cortext.services.library.finder import Finder, Question
+from cortext.model.query import Query
+from cortext.services.library.finder import Finder
 from cortext.wiring.stores import Stores
 from tests.faces.pond import make_pond
 from tests.index.world import World
@@ -102,7 +103,7 @@ def test_a_log_that_lfs_has_not_fetched_is_neither_resumed_nor_saved_nor_exporte
 def test_a_search_says_that_sessions_it_asked_are_damaged(world: World) -> None:
     assert cortext("search", "kingfishers", cwd=world.root).err.count("Note:") == 0
     finder = Finder(Stores(str(world.root)).listing, Stores(str(world.root)).search, None, lambda: None)
-    assert finder.find(Question("kingfishers")).missing == ""
+    assert finder.find(Query("kingfishers")).answer.incomplete == ""
     _spoil(world.root, BIRDS)
     note = SEARCHED.format("1 session is")
     found = cortext("search", "kingfishers", cwd=world.root)
@@ -111,8 +112,8 @@ def test_a_search_says_that_sessions_it_asked_are_damaged(world: World) -> None:
     for elsewhere in (["--type", "debug"], ["--tool", "codex"]):
         assert "damaged" not in cortext("search", "tar", *elsewhere, cwd=world.root).err
     finder.expire()
-    assert finder.find(Question("kingfishers")).missing == note
-    assert finder.find(Question("")).missing == ""
+    assert finder.find(Query("kingfishers")).answer.incomplete == note
+    assert finder.find(Query("")).answer.incomplete == ""
     _unfetch(world.root, BOAT)
     assert SEARCHED.format("2 sessions are") in cortext("search", "tar", cwd=world.root).err
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.mcp import dates
-from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
+from cortext.faces.mcp.calls import SPECS, arguments_of, decode
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
@@ -26,6 +26,8 @@ from cortext.services.text.decisions import decisions_in, topic_words
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.testing.table import every_row
 from tests.faces.pond import SECRET
+
+SEARCH = arguments_of(SPECS["search_workspace"])
 
 
 @every_row(
@@ -48,13 +50,13 @@ from tests.faces.pond import SECRET
     ],
 )
 def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
-    found = dates.filters(decode(SearchWorkspace, {"query": "herons", "date_range": written}).date_range)
+    found = dates.filters(decode(SEARCH, {"query": "herons", "date_range": written}).date_range)
     assert (found.get("after", ""), found.get("before", "")) == (after, before)
 
 
 @given(st.data(), st.sampled_from(sorted(SPECS)))
 def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str) -> None:
-    kind = SPECS[tool].call
+    kind = arguments_of(SPECS[tool])
     values = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -84,20 +86,20 @@ def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str)
         (
             {"query": "a", "words": 1},
             "unknown argument 'words'",
-            "this tool takes query, type, tag, starred, archived, date_range, limit",
+            "this tool takes query, date_range, limit, cursor, leave_out, type, tag, starred, archived",
         ),
     ],
 )
 def test_what_is_wrong_with_a_call_is_said_with_the_way_out(given: dict[str, Any], message: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
-        decode(SearchWorkspace, given)
+        decode(SEARCH, given)
     assert refused.value.message == message
     assert refused.value.hint.startswith(hint)
 
 
 def test_sloppy_types_are_understood() -> None:
-    call = decode(SearchWorkspace, {"query": 404, "limit": "500.0", "leave_out": "one, two", "type": None})
-    assert call == SearchWorkspace(query="404", limit=50, leave_out=["one", "two"])
+    call = decode(SEARCH, {"query": 404, "limit": "500.0", "leave_out": "one, two", "type": None})
+    assert call == SEARCH(query="404", limit=50, leave_out=["one", "two"])
 
 
 @pytest.mark.req("SAFE-02")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.browse import drawing
-from cortext.services.library.finder import Finder, Listed, Question
+from cortext.model.query import Query
+from cortext.services.library.finder import Finder, FinderAnswer
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
@@ -74,22 +75,22 @@ def test_the_browser_says_where_git_has_a_conversation_that_left(pond: Pond) -> 
     stores = Stores(str(pond.folder))
     finder = Finder(stores.listing, stores.search, None, lambda: None)
 
-    def shown(found: Listed) -> list[tuple[bool, bool, bool]]:
+    def shown(found: FinderAnswer) -> list[tuple[bool, bool, bool]]:
         def has_place(lines: list[drawing.Line]) -> bool:
             return PLACE in "".join(text for line in lines for _, text in line)
 
         return sorted(
             (
-                "gulls" in entry.row.id,
+                "gulls" in entry.session.id,
                 has_place(drawing.entry_lines(entry, 80, chosen=False, wide=True)),
-                has_place(drawing.preview_head(entry.row, 120)),
+                has_place(drawing.preview_head(entry.session, 120)),
             )
-            for entry in found.entries
+            for entry in found.answer.hits
         )
 
     wanted = [(False, True, True), (False, True, True), (True, False, False)]
-    assert shown(finder.find(Question())) == wanted
-    assert shown(finder.find(Question("kingfishers"))) == wanted
+    assert shown(finder.find(Query())) == wanted
+    assert shown(finder.find(Query("kingfishers"))) == wanted
 
 
 def test_an_agent_is_told_where_git_has_a_conversation_that_left(pond: Pond) -> None:

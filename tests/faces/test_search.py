@@ -61,14 +61,15 @@ def test_search_prints_sessions_with_highlighted_messages(world: World) -> None:
 def test_a_search_beside_another_indexing_process_says_so_in_every_face(world: World, home: Path) -> None:
     from cortext.faces.mcp.context import Context
     from cortext.faces.mcp.tools import call
-    from cortext.services.library.finder import Finder, Question
+    from cortext.model.query import Query
+    from cortext.services.library.finder import Finder
     from cortext.services.library.listing import incomplete_line
 
     sentence = incomplete_line((), is_current=False)
     stores = Stores(str(world.root))
     finder = Finder(stores.listing, stores.search, None, lambda: None)
     context = Context(str(world.root), lambda: None)
-    assert finder.find(Question("retry")).missing == ""
+    assert finder.find(Query("retry")).answer.incomplete == ""
     assert sentence not in call(context, "search_sessions", {"query": "retry"}).text
 
     holder = stores.search()._engine._lock(0.0)
@@ -76,13 +77,13 @@ def test_a_search_beside_another_indexing_process_says_so_in_every_face(world: W
     with holder:
         world.store.append("one", Message(role="user", content="A cassowary"))
         finder.expire()
-        assert finder.find(Question("retry")).missing == sentence
+        assert finder.find(Query("retry")).answer.incomplete == sentence
         answer = call(context, "search_sessions", {"query": "retry"})
         assert answer.text.startswith(sentence) and answer.data["incomplete"] == sentence
         assert sentence in cortext("search", "retry", cwd=world.root).err
 
     finder.expire()
-    assert finder.find(Question("retry")).missing == ""
+    assert finder.find(Query("retry")).answer.incomplete == ""
     assert "incomplete" not in call(context, "search_sessions", {"query": "cassowary"}).data
 
 

@@ -13,13 +13,14 @@ from cortext.faces.cortext.commands import completion, figures, list_, marks, st
 from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
 from cortext.model.message import Message, Part
+from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.server import connection
 from cortext.server import search as postgres_search
 from cortext.server.store import PostgresStore
 from cortext.services.doctor import examine
 from cortext.services.events.hooks import Hook
-from cortext.services.library.finder import Finder, Question
+from cortext.services.library.finder import Finder
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import HookEvent
@@ -191,10 +192,10 @@ def test_a_list_and_a_search_without_the_server_show_the_rest_and_say_so(
         tools.call(context, "get_session", {"id": "001-plan"})
     stores = Stores(str(folder))
     finder = Finder(stores.listing, stores.search, None, lambda: None)
-    for question in (Question(), Question("herons dawn"), Question(project=str(folder))):
-        found = finder.find(question)
-        assert [entry.row.id for entry in found.entries] == ["001-plan-herons"], question
-        assert "no answer from" in found.missing
+    for query in (Query(), Query("herons dawn"), Query(filters={"project": str(folder)})):
+        found = finder.find(query)
+        assert [hit.session.id for hit in found.answer.hits] == ["001-plan-herons"], query
+        assert "no answer from" in found.answer.incomplete
     assert cortext("list", "--project", str(folder), cwd=folder).code == 9
     refused = cortext("show", "nothing-like-it", cwd=folder)
     assert refused.code == 9, "a name is not resolved among half of the sessions"

@@ -118,8 +118,8 @@ def test_the_same_filters_choose_the_same_everywhere(
         monkeypatch.delenv(name, raising=False)
     stores = Stores(str(pond.folder))
     finder = Finder(stores.listing, stores.search, None, lambda: None, any_project=True)
-    question = browse.asked(browse.parser().parse_args(words), stores)
-    assert {entry.row.id for entry in finder.find(question).entries} == expected
+    query = browse.first_query(browse.parser().parse_args(words), stores)
+    assert {hit.session.id for hit in finder.find(query).answer.hits} == expected
 
 
 def test_several_values_of_an_address_are_repeated_or_separated_by_commas(served: Served, pond: Pond) -> None:

@@ -16,8 +16,9 @@ import pytest
 
 from cortext.index import refresh
 from cortext.model.message import Message
+from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.services.library.finder import Listed, Question
+from cortext.services.library.finder import FinderAnswer
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.windows import Windows
@@ -63,9 +64,9 @@ def test_only_the_list_thread_uses_the_list(library: Library, monkeypatch: pytes
     library._sweep_due = math.inf
 
     async def asked() -> set[str]:
-        found = await library.find(Question(), 10)
+        found = await library.find(Query(limit=10))
         assert found is not None
-        roots = [entry.row.root for entry in found.entries]
+        roots = [hit.session.root for hit in found.answer.hits]
         return {library.label(root) for root in roots} | {await library.in_reader(lambda: library.label(roots[0]))}
 
     assert asyncio.run(asked()) == {"alfred"}
@@ -107,9 +108,9 @@ def test_a_secret_that_is_cut_in_two_is_masked_all_the_same(library: Library, st
     async def seen() -> list[str]:
         shown = []
         for word in words:
-            found = await library.find(Question(f'"{word}"'), 20)
-            assert found is not None and found.entries, word
-            shown += [highlighted(match) for entry in found.entries for match in entry.matches]
+            found = await library.find(Query(f'"{word}"', limit=20))
+            assert found is not None and found.answer.hits, word
+            shown += [highlighted(match) for entry in found.answer.hits for match in entry.matches]
         [row] = [row for row in await library.rows() if row.id == "keys"]
         windows = library.windows(row)
         finds = [find for word in words for find in windows.search(word, 20)]
@@ -229,19 +230,19 @@ def test_a_search_that_nobody_waits_for_is_left_out(library: Library, monkeypatc
     searched: list[str] = []
     find = library._searched
 
-    def noted(question: Question, limit: int) -> Listed:
-        searched.append(question.text)
-        return find(question, limit)
+    def noted(query: Query) -> FinderAnswer:
+        searched.append(query.text)
+        return find(query)
 
     monkeypatch.setattr(library, "_searched", noted)
     here = {"the o": False, "the on": True, "the one": True}
 
-    async def typed() -> list[Listed | None]:
+    async def typed() -> list[FinderAnswer | None]:
         async def is_gone(text: str) -> bool:
             return not here[text]
 
-        return await asyncio.gather(*(library.find(Question(text), 10, partial(is_gone, text)) for text in here))
+        return await asyncio.gather(*(library.find(Query(text, limit=10), partial(is_gone, text)) for text in here))
 
     first, *others = asyncio.run(typed())
     assert searched == ["the on", "the one"]
-    assert first is None and all(found is not None and found.entries for found in others)
+    assert first is None and all(found is not None and found.answer.hits for found in others)

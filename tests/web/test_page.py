@@ -419,16 +419,16 @@ def test_costs_are_part_of_the_activity_page(served: Served, pond: Pond, env: di
 
 
 def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cortext.services.library.finder import Question
+    from cortext.model.query import Query
     from cortext.web import library as web
 
     monkeypatch.setattr(web, "LOCATED", 0.0)
     library = web.Library(lambda: None, str(tmp_path))
     try:
-        assert library._located(library._lister).find(Question()).entries == []
+        assert library._located(library._lister).find(Query()).answer.hits == []
         assert cortext("init", "--ai", "claude", str(tmp_path / "new")).code == 0
         assert cortext("new", "plan", "Owls", cwd=tmp_path / "new").code == 0
-        found = library._located(library._lister).find(Question()).entries
-        assert [entry.row.title for entry in found] == ["Owls"]
+        found = library._located(library._lister).find(Query()).answer.hits
+        assert [hit.session.title for hit in found] == ["Owls"]
     finally:
         library.close()

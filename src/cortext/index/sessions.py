@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, is_misuse, is_unwritable, recreate
 from cortext.index.refresh import Refresh, StoreSource
+from cortext.model.query import AMONG, FILTERS, WORD, Filter, several
 
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
 AT_ONCE = 500  # sessions per query by id
 LOOK_AGAIN = 2.0  # seconds for which a process that looked at the files of all sessions only refreshes quickly
 IN_USE = ("status", "active")
-SEVERAL = ("tool", "type", "agent")  # columns for which a filter may name several values, separated by commas
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
@@ -144,7 +144,7 @@ class SessionIndex:
         limit: int = 0,
         order: str = "last_active",
     ) -> list[Row]:
-        """Return sessions of these stores, last active first; `where` pairs columns with the values they must have."""
+        """Return sessions of these stores, last active first; `where` pairs filters, or columns, with their values."""
         found = self.cells(COLUMNS, roots, where, limit=limit, order=order)
         return [Row._make(cells) for cells in found]
 
@@ -255,11 +255,6 @@ class SessionIndex:
         self._database.close()
 
 
-def several(value: str) -> list[str]:
-    """Return the values that a filter names."""
-    return [piece for part in value.split(",") if (piece := part.strip())] or [value]
-
-
 def _selected(columns: Sequence[str]) -> str:
     """Return columns of `Row` as SQL; those of `_SHOWN` are not stored."""
     return ", ".join([_SHOWN.get(column, column) for column in columns])
@@ -273,22 +268,25 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
     )
     conditions = [f"{plus}root IN ({','.join('?' * len(roots))})"]
     values: list[object] = list(roots)
-    for column, value in where:
-        if column == "damage":
+    for name, value in where:
+        if name == "damage":
             conditions.append("damage > 0")
-        elif column == "projects":
-            conditions.append("project IN (SELECT value FROM json_each(?))")
-            values.append(value)
-        elif column == "tag":
-            conditions.append("instr(' ' || tags || ' ', ' ' || ? || ' ') > 0")
-            values.append(value)
-        elif column in SEVERAL and "," in value:
-            names = several(value)
-            conditions.append(f"{column} IN ({','.join('?' * len(names))})")
-            values += names
-        elif (column, value) == IN_USE:
+        elif (name, value) == IN_USE:
             conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
         else:
-            conditions.append({"after": "last_active >= ?", "before": "last_active <= ?"}.get(column, f"{column} = ?"))
-            values.append(value)
+            condition, compared = _condition(FILTERS.get(name) or Filter("", column=name), value)
+            conditions.append(condition)
+            values += compared
     return " AND ".join(conditions), values
+
+
+def _condition(filter: Filter, value: str) -> tuple[str, list[str]]:
+    """Return the SQL condition of a filter with this value, and the values in it."""
+    if filter.compare == AMONG:
+        return f"{filter.column} IN (SELECT value FROM json_each(?))", [value]
+    if filter.compare == WORD:
+        return f"instr(' ' || {filter.column} || ' ', ' ' || ? || ' ') > 0", [value]
+    if filter.several and "," in value:
+        names = several(value)
+        return f"{filter.column} IN ({','.join('?' * len(names))})", [*names]
+    return f"{filter.column} {filter.compare} ?", [value]

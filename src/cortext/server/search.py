@@ -11,28 +11,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
+from cortext.model.query import FILTERS
 from cortext.safety.languages import sql_like
 from cortext.server import schema
 from cortext.server.driver import Connection, psycopg
 from cortext.server.rows import MESSAGE_OF_M, SESSION, SESSION_OF_S, from_row, hour_of, key_of, storable
 from cortext.server.scope import LISTED, Own
 from cortext.store.files.lines import BadLine
-from cortext.store.server_capabilities import ServerState
+from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES, ServerState
 
-_FILTERS = {name: f"{name} = %s" for name in ("type", "status", "tool", "agent")} | {
-    "after": "last_active >= %s",
-    "before": "last_active <= %s",
+_FILTERS = {name: f"{FILTERS[name].column} {FILTERS[name].compare} %s" for name in COMPARED} | {
     # A piece of a name, in which - and _ are the same: see `_name_pattern`.
     "named": "translate(lower(session_id || ' ' || title || ' ' || type || ' ' || summary), '_', '-') LIKE %s",
     "other_tool": "tool <> %s",
 }
 # The same for messages that are searched, where the times are those of the message.
-_SESSION_FILTERS = ("type", "status", "tool", "agent")
 _MESSAGE_FILTERS = {
-    "role": "m.role = %s",
-    "after": "left(m.said_at, 19) >= left(%s, 19)",
-    "before": "left(m.said_at, 19) <= left(%s, 19)",
+    name: f"left(m.said_at, 19) {FILTERS[name].compare} left(%s, 19)" if FILTERS[name].is_time else f"m.{name} = %s"
+    for name in COMPARED_IN_MESSAGES
 }
+_SESSION_FILTERS = [name for name in COMPARED if name not in _MESSAGE_FILTERS]
 _ORDERS = {
     # The index contains the hour; within an hour the server sorts.
     "last_active": "last_hour DESC, last_active DESC, session_id DESC",
@@ -82,7 +80,7 @@ class Conditions(NamedTuple):
 
 
 def conditions(where: Where) -> Conditions:
-    """Return the conditions of these (name, value) filters: type, status, tool, agent, role, after, before."""
+    """Return the conditions of these (name, value) filters: COMPARED and COMPARED_IN_MESSAGES."""
     if unknown := [name for name, _ in where if name not in (*_SESSION_FILTERS, *_MESSAGE_FILTERS)]:
         raise UsageError(f"a server cannot search by {', '.join(unknown)}")
     sessions = [(name, storable(value)) for name, value in where if name in _SESSION_FILTERS]

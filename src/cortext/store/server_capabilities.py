@@ -17,6 +17,9 @@ from cortext.model.session import Session
 from cortext.store.assistant import Chats, Facts, SharedUpdates
 from cortext.store.base import Store
 
+COMPARED = ("type", "status", "tool", "agent", "after", "before")  # the filters of sessions that a server compares
+COMPARED_IN_MESSAGES = ("role", "after", "before")  # and those of messages
+
 
 class Claim(NamedTuple):
     """A claimed task; valid as long as the stored fencing number still equals `fence`."""
@@ -178,15 +181,14 @@ class ServerQueries(Protocol):
     ) -> list[Session]:
         """Return the sessions that match all (name, value) filters, newest first, or by title from A to Z.
 
-        The filters: type, status, tool, agent; after and before (the last activity); named (a piece of its id, title,
-        type or summary), other_tool (from any tool but this).
+        The filters: COMPARED, where after and before are about the last activity; named (a piece of its id, title, type
+        or summary), other_tool (from any tool but this).
         """
 
     def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[ServerHit]:
         """Return the messages that contain these words, best first; no text is invalid as a query.
 
-        `where` are (name, value) filters: type, status, tool and agent of the session; role, after and before of the
-        message.
+        `where` are (name, value) filters: COMPARED_IN_MESSAGES of the message, the others of COMPARED of its session.
         """
 
     def around(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], Message]:

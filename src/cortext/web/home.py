@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from cortext.errors import UsageError
 from cortext.model import clock
+from cortext.model.query import ALL, AMONG, ANY, FILTERS, WORD, Query, check_choice
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
-from cortext.services.library.finder import Entry, Listed, Question, split_tags
+from cortext.services.library.finder import FinderAnswer, order_filters
 from cortext.services.library.listing import Row
-from cortext.services.library.search import Match
+from cortext.services.library.search import Answer, Match, SessionHit
 from cortext.web.library import PAGE, Library
 from cortext.web.live import mark_of
 from cortext.web.pages import address, library, number, page, shown, stored
@@ -29,9 +30,7 @@ FOUND = 20  # results of a search at first, and more with each step: each is rea
 MOST_FOUND = 100
 MOST_QUERY = 500  # characters
 MOST_SHOWN = 5_000  # conversations that "more" leads to; further ones are found by filters
-FILTERS = ("tool", "project", "type", "status", "tag", "after", "before")
-SEVERAL = ("tool", "type", "tag")  # may be given several times, or with several values
-STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
+WITHOUT = ("workspace", "is")  # the first would reach the file system, the second is chosen among the tags
 PERIODS = (
     ("", "any time"),
     ("today", "today"),
@@ -47,10 +46,11 @@ REASONS = {
     "date": "its date",
     "neighbour": "what is said beside it",
 }
+MENUS = ("tool", "project", "type", "tag", "status")  # the first ones, in this order
 _KEY = re.compile(r"[\w.:-]{1,200}")
 
 
-class Hit(NamedTuple):
+class CardMatch(NamedTuple):
     """A message that was found, as the list shows it."""
 
     link: str
@@ -59,12 +59,22 @@ class Hit(NamedTuple):
     why: str
 
 
-class Choice(NamedTuple):
+class MenuValue(NamedTuple):
     """A value of a filter as the page shows it, with its name for people."""
 
     value: str
     name: str
     chosen: bool
+
+
+class Menu(NamedTuple):
+    """A filter as the page shows it; `rule` says which of several values must hold."""
+
+    name: str
+    label: str
+    every: str
+    rule: str
+    choices: list[MenuValue]
 
 
 class Card(NamedTuple):
@@ -78,7 +88,7 @@ class Card(NamedTuple):
     project: str
     place: str
     ago: str
-    matches: list[Hit]
+    matches: list[CardMatch]
 
 
 async def home(request: Request) -> Response:
@@ -98,21 +108,19 @@ async def results(request: Request) -> Response:
 async def _answer(request: Request) -> dict[str, Any]:
     asked = request.query_params
     text = asked.get("q", "")[:MOST_QUERY]
-    filters = {name: ",".join(filter(None, asked.getlist(name)))[:MOST_QUERY] for name in SEVERAL}
-    filters = {name: filters.get(name, asked.get(name, "")[:MOST_QUERY]) for name in FILTERS}
+    filters = filters_of(asked)
     services = library(request)
     filters |= await _as_stored(services, filters)
-    question = Question(text, **filters)
-    if question.status and question.status not in STATUSES:
-        raise UsageError(f"unknown status {question.status!r}", hint=f"use one of {', '.join(STATUSES)}")
-    split_tags(question.tag)  # raises if it is invalid
+    for name, value in filters.items():
+        check_choice(name, value)
     step, most = (FOUND, MOST_FOUND) if text.strip() else (PAGE, MOST_SHOWN)
     limit = min(max(step, number(request, "show", step)), most)
-    found = await services.find(question, limit + 1, request.is_disconnected)
-    entries = found.entries if found is not None else []
-    known = found or await services.find(Question(), 1)  # while the index is built, only the list knows the values
+    chosen = {name: value for name, value in {**filters, **order_filters(filters["tag"])}.items() if value}
+    found = await services.find(Query(text, chosen, limit=limit + 1), request.is_disconnected)
+    answer = found.answer if found is not None else Answer()
+    known = found or await services.find(Query(limit=1))  # while the index is built, only the list knows the values
     given = {name: value for name, value in {"q": text, **filters}.items() if value}
-    more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(entries) and limit < most else ""
+    more = f"/?{urlencode({**given, 'show': limit + step})}" if limit < len(answer.hits) and limit < most else ""
     ago = clock.Ago()
     return {
         "q": text,
@@ -120,50 +128,60 @@ async def _answer(request: Request) -> dict[str, Any]:
         "filtered": any(filters.values()),
         "waiting": services.progress or "Building the search index" if found is None else "",
         "again": f"/?{urlencode(given)}",
-        "cards": [_card(services, entry, ago, searched=bool(text.strip())) for entry in entries[:limit]],
+        "cards": [_card(services, hit, ago, searched=bool(text.strip())) for hit in answer.hits[:limit]],
         "more": more,
         "total": found.total if found is not None else 0,
-        "only_near": found is not None and found.only_near and bool(entries),
-        "partly": found is not None and found.partly,
+        "only_near": answer.is_only_near and bool(answer.hits),
+        "partly": answer.has_few,
         "warnings": [shown(line) for line in services.warnings()],
         "alarms": [shown(alarm.text) for alarm in uncaptured.alarms()],
-        "missing": found.missing if found is not None else "",
-        "choices": _choices(known, filters) if known is not None else {},
-        "several": SEVERAL,
+        "missing": answer.incomplete,
+        "menus": _menus(known, filters) if known is not None else [],
         "periods": PERIODS,
-        "statuses": STATUSES,
+        "kept": [(name, value) for name, value in filters.items() if value and not _is_drawn(name)],
     }
+
+
+def filters_of(asked: QueryParams) -> dict[str, str]:
+    """Return the filters in the address, by name; several values may be repeated, or separated by commas."""
+    given = {name: [value for value in asked.getlist(name) if value] for name in FILTERS if name not in WITHOUT}
+    given = {name: values if FILTERS[name].several else values[-1:] for name, values in given.items()}
+    return {name: ",".join(values)[:MOST_QUERY] for name, values in given.items()}
+
+
+def _is_drawn(name: str) -> bool:
+    """Whether the page has a menu for a filter; the others are kept as they stand in the address."""
+    return FILTERS[name].is_offered or name == "after"
 
 
 async def _as_stored(services: Library, filters: Mapping[str, str]) -> dict[str, str]:
     """Return the filters whose values were shown with marks in place of signs that turn or hide text."""
-    marked = [name for name in ("tool", "type", "project") if "<U+" in filters[name] or not filters[name].isascii()]
-    known = await services.find(Question(), 1) if marked else None
+    offered = [name for name in filters if FILTERS[name].is_offered and FILTERS[name].compare != WORD]
+    marked = [name for name in offered if "<U+" in filters[name] or not filters[name].isascii()]
+    known = await services.find(Query(limit=1)) if marked else None
     if known is None:
         return {}
-    values = {"tool": known.tools, "type": known.types, "project": known.projects}
     found = {}
     for name in marked:
-        given = filters[name].split(",") if name in SEVERAL else [filters[name]]
-        meant = [value for each in given for value in stored(each, values[name])]
-        found[name] = ",".join(meant if name in SEVERAL else meant[:1])
+        given = filters[name].split(",") if FILTERS[name].several else [filters[name]]
+        meant = [value for each in given for value in stored(each, known.values[name])]
+        found[name] = ",".join(meant if FILTERS[name].several else meant[:1])
     return found
 
 
-def _choices(found: Listed, filters: Mapping[str, str]) -> dict[str, list[Choice]]:
-    """Return the values of the filters; among them those that are chosen now, even if no conversation has them."""
-    names: dict[str, tuple[Sequence[str], Callable[[str], str]]] = {
-        "tool": (found.tools, tools.title),
-        "type": (found.types, str),
-        "project": (found.projects[:MOST_PROJECTS], short_path),
-        "tag": (found.tags, str),
-    }
-    choices = {}
-    for name, (values, named) in names.items():
-        chosen = list(filter(None, filters[name].split(",") if name in SEVERAL else [filters[name]]))
-        offered = dict.fromkeys([*(value for value in chosen if value not in values), *values])
-        choices[name] = [Choice(terminal.line(value), named(value), value in chosen) for value in offered]
-    return choices
+def _menus(found: FinderAnswer, filters: Mapping[str, str]) -> list[Menu]:
+    """Return the filters with their values; among them those that are chosen now, even if no conversation has them."""
+    return [_menu(name, found.values[name], filters[name]) for name in dict.fromkeys((*MENUS, *found.values))]
+
+
+def _menu(name: str, values: Sequence[str], given: str) -> Menu:
+    filter, named = FILTERS[name], NAMES_OF.get(name, str)
+    chosen = [value for value in (given.split(",") if filter.several else [given]) if value]
+    values = filter.choices or (values[:MOST_PROJECTS] if filter.compare == AMONG else values)
+    offered = dict.fromkeys([*(value for value in chosen if value not in values), *values])
+    choices = [MenuValue(terminal.line(value), named(value), value in chosen) for value in offered]
+    rule = {ANY: f"of any of these {name}s", ALL: f"with all of these {name}s"}.get(filter.several, "")
+    return Menu(name, name.capitalize(), f"every {name}", rule, choices)
 
 
 def short_path(path: str) -> str:
@@ -171,22 +189,25 @@ def short_path(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def _card(services: Library, entry: Entry, ago: clock.Ago, *, searched: bool) -> Card:
-    row = entry.row
+def _card(services: Library, hit: SessionHit, ago: clock.Ago, *, searched: bool) -> Card:
+    row = hit.session
     matches = [
-        Hit(
+        CardMatch(
             address(row, at=match.seq) + f"#m{match.seq}",
             match.role,
             highlighted(match),
             _why(match) if searched else "",
         )
-        for match in entry.matches
+        for match in hit.matches
     ]
     project = short_path(row.project) if row.project else services.label(row.root)
     summary = shown(row.summary)[:600].partition("\n")[0] if not matches else ""
     link = matches[0].link if matches else address(row)
     title, place = shown(row.name), shown(row.place)
     return Card(row, link, title, summary, tools.title(row.tool), project, place, ago(row.last_active), matches)
+
+
+NAMES_OF: Mapping[str, Callable[[str], str]] = {"tool": tools.title, "project": short_path}  # for people
 
 
 def _why(match: Match) -> str:

@@ -22,9 +22,11 @@ from typing import TypeVar
 
 from cortext.config.trust import settings_of
 from cortext.errors import session_not_found
-from cortext.services.library.finder import Entry, Finder, Listed, Question
+from cortext.model.query import Query
+from cortext.services.library.finder import Finder, FinderAnswer
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.recall import masked_match
+from cortext.services.library.search import SessionHit
 from cortext.services.library.stores import Found
 from cortext.services.library.windows import Windows
 from cortext.wiring.stores import Stores
@@ -120,23 +122,21 @@ class Library:
         for finder in (self._lister, self._searcher):
             finder.expire()
 
-    async def find(
-        self, question: Question, limit: int, is_gone: Callable[[], Awaitable[bool]] | None = None
-    ) -> Listed | None:
-        """Answer a question; None if the search index is being built and that takes long.
+    async def find(self, query: Query, is_gone: Callable[[], Awaitable[bool]] | None = None) -> FinderAnswer | None:
+        """Answer a query; None if the search index is being built and that takes long.
 
         Searches take turns. One whose reader is gone by then is left out: whoever types asks again with every letter.
         """
         loop = asyncio.get_running_loop()
-        if not question.text.strip():
-            return await loop.run_in_executor(self._list, lambda: self._located(self._lister).find(question, limit))
+        if not query.text.strip():
+            return await loop.run_in_executor(self._list, lambda: self._located(self._lister).find(query))
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._searching.acquire()
-                answer: asyncio.Future[Listed] | None = None
+                answer: asyncio.Future[FinderAnswer] | None = None
                 try:
                     if is_gone is None or not await is_gone():
-                        answer = loop.run_in_executor(self._search, self._searched, question, limit)
+                        answer = loop.run_in_executor(self._search, self._searched, query)
                         answer.add_done_callback(self._search_ended)
                 finally:
                     if answer is None:
@@ -145,16 +145,17 @@ class Library:
         except TimeoutError:
             return None
 
-    def _search_ended(self, answer: asyncio.Future[Listed]) -> None:
+    def _search_ended(self, answer: asyncio.Future[FinderAnswer]) -> None:
         self._searching.release()
         if not answer.cancelled():
             answer.exception()  # somebody has seen it, or has stopped waiting
 
-    def _searched(self, question: Question, limit: int) -> Listed:
+    def _searched(self, query: Query) -> FinderAnswer:
         try:
             finder = self._located(self._searcher)
-            found = finder.find(question, limit)
-            return found._replace(entries=[_masked(finder.listing, entry) for entry in found.entries])
+            found = finder.find(query)
+            hits = [_masked(finder.listing, hit) for hit in found.answer.hits]
+            return found._replace(answer=found.answer._replace(hits=hits))
         finally:
             self.progress = ""
 
@@ -229,9 +230,9 @@ class Library:
         return made
 
 
-def _masked(listing: Listing, entry: Entry) -> Entry:
+def _masked(listing: Listing, hit: SessionHit) -> SessionHit:
     """Return a result whose snippets show no secret, and no piece of one."""
-    return entry._replace(matches=[masked_match(listing, entry.row, match) for match in entry.matches])
+    return hit._replace(matches=[masked_match(listing, hit.session, match) for match in hit.matches])
 
 
 def store_key(root: str) -> str:

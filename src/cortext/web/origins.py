@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from cortext.errors import NotFound, UsageError
 from cortext.model import clock
+from cortext.model.query import Query
 from cortext.safety import terminal
-from cortext.services.library.finder import Question
 from cortext.services.library.listing import Row
 from cortext.services.origin.history import Commit, line_of, locate, locate_inside
 from cortext.services.origin.session_edits import EditSource as Origins
@@ -74,9 +74,9 @@ async def why(request: Request) -> Response:
 
 async def _folders(services: Library) -> list[str]:
     """Return the folders that conversations were held in, those with the most first."""
-    listed = await services.find(Question(), 1)
+    listed = await services.find(Query(limit=1))
     workspaces = [location.root for location in services.stores.locations() if location.kind == "workspace"]
-    return list(dict.fromkeys((*(listed.projects if listed is not None else ()), *workspaces)))
+    return list(dict.fromkeys((*(listed.values["project"] if listed is not None else ()), *workspaces)))
 
 
 def _answer(services: Library, project: str, wanted: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("list", "list_", "list sessions, most recently active first"),
             ("search", "search", "find what was said, by words and by meaning"),
-            ("similar", "similar", "find sessions about the same topic"),
+            ("similar", "search:SIMILAR", "find sessions about the same topic"),
             ("why", "origin:WHY", "find the conversation behind a line or a commit"),
             ("touched", "origin:TOUCHED", "list conversations that read or changed a file"),
             ("browse", "browse", "find, read and resume them on one screen"),

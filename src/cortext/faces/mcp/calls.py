@@ -8,13 +8,14 @@ missing, unknown or of another type are refused with a message that helps the mo
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import Meta, inspect
 
 from cortext.errors import UsageError
 from cortext.faces.mcp import answers, dates
+from cortext.model.query import FILTERS, check_filters, of_sessions
 
 _LARGEST = 10**9
 _MOST_IDS = 100
@@ -22,20 +23,14 @@ PER_SESSION = 10  # messages of one session at most: the best of every session c
 
 Query = Annotated[str, Meta(description="what to look for")]
 Topic = Annotated[str, Meta(description="the topic, in a few words")]
-Type = Annotated[
-    str, Meta(description="only conversations of this type: brainstorm, debug, plan, learn, meeting, review, …")
-]
 Page = Annotated[str, Meta(description="for the next page: the next_cursor of the previous answer")]
-Tag = Annotated[str, Meta(description="only conversations with this tag; several are separated by commas")]
-Starred = Annotated[bool, Meta(description="only conversations that the user marked with a star")]
-Archived = Annotated[bool, Meta(description="only archived conversations; otherwise these are found among the others")]
 LeftOut = Annotated[list[str], Meta(description="ids of sessions to leave out, such as the current one")]
 
 _NAMED = "the session's id or a prefix of it, its number (014), or its row in the last list (3)"
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """The arguments of a call."""
+    """The arguments of a call, without the filters: see `arguments_of`."""
 
 
 class SearchWorkspace(Call, frozen=True):
@@ -43,10 +38,6 @@ class SearchWorkspace(Call, frozen=True):
     matching messages. The query may contain "a phrase", +required and -excluded words."""
 
     query: Query
-    type: Type = ""
-    tag: Tag = ""
-    starred: Starred = False
-    archived: Archived = False
     date_range: Annotated[
         str, Meta(description="when: 2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w, last month")
     ] = ""
@@ -63,9 +54,6 @@ class GetContext(Call, frozen=True):
     max_results: Annotated[
         int, Meta(description="at most this many passages; by default as many as fit", ge=1, le=100)
     ] = 100
-    tag: Tag = ""
-    starred: Starred = False
-    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -75,9 +63,6 @@ class GetDecisionHistory(Call, frozen=True):
     session and date. Use it before proposing to change something that may have been decided."""
 
     topic: Topic
-    tag: Tag = ""
-    starred: Starred = False
-    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -85,15 +70,6 @@ class GetDecisionHistory(Call, frozen=True):
 class ListSessions(Call, frozen=True):
     """List the stored sessions of every tool, most recently active first."""
 
-    type: Type = ""
-    status: Annotated[str, Meta(description="only sessions that are active, paused, completed or interrupted")] = ""
-    tool: Annotated[str, Meta(description="only sessions of this AI tool, by its short name, such as claude")] = ""
-    project: Annotated[
-        str, Meta(description="only sessions about the project in this folder (. is the current one), wherever it was")
-    ] = ""
-    tag: Tag = ""
-    starred: Starred = False
-    archived: Annotated[bool, Meta(description="only archived sessions, which are otherwise left out")] = False
     limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
 
@@ -121,11 +97,6 @@ class SearchSessions(Call, frozen=True):
     messages_per_session: Annotated[
         int, Meta(description="at most this many messages per session; by default as many as fit", ge=1, le=10)
     ] = PER_SESSION
-    after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
-    before: Annotated[str, Meta(description="only what was said until then")] = ""
-    tag: Tag = ""
-    starred: Starred = False
-    archived: Archived = False
     cursor: Page = ""
     leave_out: LeftOut = []
 
@@ -172,20 +143,74 @@ class Spec(msgspec.Struct, frozen=True):
     call: type[Call]
     answer: type[msgspec.Struct]
     read_only: bool = True
+    filters: str = ""  # LIST, SEARCH: those of sessions, or also those of messages; empty: none
+    without: tuple[str, ...] = ()  # filters that it does not take: a model reads every description in every chat
 
+
+LIST, SEARCH = "list", "search"
+_RARE = ("tool", "status", "agent", "workspace", "project", "role")
+_TIMES = ("after", "before")
 
 SPECS: dict[str, Spec] = {
-    "search_workspace": Spec("Search this workspace", SearchWorkspace, answers.SearchAnswer),
-    "get_context": Spec("Get background on a topic", GetContext, answers.SearchAnswer),
-    "get_decision_history": Spec("Get decisions", GetDecisionHistory, answers.DecisionsAnswer),
-    "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
+    "search_workspace": Spec(
+        "Search this workspace", SearchWorkspace, answers.SearchAnswer, filters=SEARCH, without=(*_RARE, *_TIMES)
+    ),
+    "get_context": Spec(
+        "Get background on a topic", GetContext, answers.SearchAnswer, filters=SEARCH, without=(*_RARE, *_TIMES, "type")
+    ),
+    "get_decision_history": Spec(
+        "Get decisions", GetDecisionHistory, answers.DecisionsAnswer, filters=SEARCH, without=(*_RARE, *_TIMES, "type")
+    ),
+    "list_sessions": Spec(
+        "List sessions", ListSessions, answers.ListAnswer, filters=LIST, without=("agent", "workspace", *_TIMES)
+    ),
     "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
-    "search_sessions": Spec("Search all sessions", SearchSessions, answers.SearchAnswer),
+    "search_sessions": Spec(
+        "Search all sessions", SearchSessions, answers.SearchAnswer, filters=SEARCH, without=(*_RARE, "type")
+    ),
     "why_line": Spec("Find why a line exists", WhyLine, answers.WhyAnswer),
     "touched_file": Spec("List conversations about a file", TouchedFile, answers.TouchAnswer),
     "save_session": Spec("Save a session", SaveSession, answers.SaveAnswer, read_only=False),
     "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumeAnswer, read_only=False),
 }
+
+
+def arguments_of(spec: Spec) -> type[Call]:
+    """Return the struct of a tool's arguments: its own, and the filters, which are made from `model/query.FILTERS`."""
+    return _arguments(spec, tuple(_filter_names(spec)))
+
+
+def _filter_names(spec: Spec) -> list[str]:
+    names = {"": (), LIST: of_sessions(), SEARCH: FILTERS}[spec.filters]
+    return [name for name in names if name not in spec.without]
+
+
+@cache
+def _arguments(spec: Spec, names: tuple[str, ...]) -> type[Call]:
+    fields: list[tuple[str, Any, Any]] = []
+    for filter, name in ((FILTERS[name], name) for name in names):
+        for flag, (of_list, of_search) in filter.flags.items():
+            about = of_list if spec.filters == LIST else of_search
+            fields.append((flag, Annotated[bool, Meta(description=about)], False))
+        if not filter.flags:
+            about = filter.for_models or filter.help
+            fields.append((name, Annotated[str, Meta(description=about)], ""))
+    name, bases = spec.call.__name__, (spec.call,)
+    made = msgspec.defstruct(name, fields, bases=bases, frozen=True, kw_only=True, forbid_unknown_fields=True)
+    return cast(type[Call], made)
+
+
+def filters_of(given: Call) -> dict[str, str]:
+    """Return the filters that a call has, by name. Raises UsageError if one is invalid."""
+    spec = next(spec for spec in SPECS.values() if isinstance(given, spec.call))
+    filters: dict[str, str] = {}
+    for name in _filter_names(spec):
+        flags = [flag for flag in FILTERS[name].flags if getattr(given, flag)]
+        value = ",".join(flags) if FILTERS[name].flags else str(getattr(given, name))
+        if value:
+            filters[name] = value
+    check_filters(filters)
+    return filters
 
 
 def description(spec: Spec) -> str:

@@ -26,7 +26,7 @@ from mcp_types import JSONRPCRequest
 
 from cortext import __version__
 from cortext.errors import CortextError
-from cortext.faces.mcp.calls import SPECS, Spec, description, schema
+from cortext.faces.mcp.calls import SPECS, Spec, arguments_of, description, schema
 from cortext.faces.mcp.pages import ToolAnswer
 from cortext.safety import framing, terminal
 from cortext.safety.secrets.masking import mask
@@ -56,7 +56,7 @@ def tool(name: str, spec: Spec) -> types.Tool:
         name=name,
         title=spec.title,
         description=description(spec),
-        input_schema=schema(spec.call),
+        input_schema=schema(arguments_of(spec)),
         output_schema=schema(spec.answer),
         annotations=hints,
     )

@@ -27,14 +27,13 @@ from cortext.faces.mcp.origins import touched_file, why_line
 from cortext.faces.mcp.pages import Page, ToolAnswer, cursor_at, fenced, fit, index_of, safe
 from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
-from cortext.model.query import Query, check_filters
+from cortext.model.query import ARCHIVED, FILTERS, Query, check_choice
 from cortext.services.library.listing import Row, placed
 from cortext.services.library.recall import without_secrets
 from cortext.services.library.search import Answer, lacking
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 QUOTED = 30  # tokens of a quoted query that the frame has room for
-STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
 def call(context: Context, name: str, arguments: dict[str, Any]) -> ToolAnswer:
@@ -42,7 +41,7 @@ def call(context: Context, name: str, arguments: dict[str, Any]) -> ToolAnswer:
     if name not in TOOLS:
         raise UsageError(f"unknown tool {ascii(name)[:60]}", hint=f"use one of {', '.join(TOOLS)}")
     spec = calls.SPECS[name]
-    given = calls.decode(spec.call, arguments)
+    given = calls.decode(calls.arguments_of(spec), arguments)
     context.refresh(only_reads=spec.read_only)
     answer = TOOLS[name](context, given)
     incomplete = context.incomplete(answer.damaged)
@@ -63,7 +62,7 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> ToolAnsw
             "this server was not started inside a workspace", hint="use search_sessions, which searches every store"
         )
     filters = {
-        **_filters(given, type=given.type),
+        **calls.filters_of(given),
         **dates.filters(given.date_range),
         "workspace": context.stores.workspace,
     }
@@ -78,7 +77,7 @@ def search_sessions(context: Context, given: calls.SearchSessions) -> ToolAnswer
     start, limit = index_of(given.cursor), given.top_k
     asked = Query(
         given.query,
-        _filters(given, after=given.after, before=given.before),
+        calls.filters_of(given),
         limit=start + limit + 1,
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
@@ -91,7 +90,7 @@ def get_context(context: Context, given: calls.GetContext) -> ToolAnswer:
     topic = given.topic
     start, limit = index_of(given.cursor), given.max_results
     # One more than wanted, to know whether there is a next page.
-    asked = Query(topic, _filters(given), limit=start + limit + 1, leave_out=given.leave_out)
+    asked = Query(topic, calls.filters_of(given), limit=start + limit + 1, leave_out=given.leave_out)
     answer, ranked = context.recall.evidence(asked, start=start)
     chosen = filled(islice(ranked, limit), _room(context, topic))
     has_more = chosen.is_full or next(ranked, None) is not None
@@ -102,17 +101,6 @@ def get_context(context: Context, given: calls.GetContext) -> ToolAnswer:
 def _room(context: Context, query: str) -> int:
     """Return the budget of an answer that quotes the query, which escaping may make long."""
     return context.budget - max(0, tokens.estimate(safe(_quoted(query))) - QUOTED)
-
-
-Ordered = calls.SearchWorkspace | calls.SearchSessions | calls.GetContext | calls.GetDecisionHistory
-
-
-def _filters(given: Ordered, **others: str) -> dict[str, str]:
-    """Return the filters by tag, star, archive and others that were given. Raises UsageError if one is invalid."""
-    words = [name for name, wanted in (("starred", given.starred), ("archived", given.archived)) if wanted]
-    filters = {name: value for name, value in (*others.items(), ("tag", given.tag), ("is", ",".join(words))) if value}
-    check_filters(filters)
-    return filters
 
 
 def _sessions(context: Context, query: Query, start: int, limit: int, where: str) -> ToolAnswer:
@@ -152,7 +140,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> T
     """Return the decisions about a topic, oldest first."""
     topic = given.topic
     start = index_of(given.cursor)
-    answer, settled = context.recall.decisions(Query(topic, _filters(given), leave_out=given.leave_out))
+    answer, settled = context.recall.decisions(Query(topic, calls.filters_of(given), leave_out=given.leave_out))
     page = fit(settled, start, decision_entry, _room(context, topic))
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
@@ -169,12 +157,13 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> T
 
 def list_sessions(context: Context, given: calls.ListSessions) -> ToolAnswer:
     """List sessions, most recently active first."""
-    status = given.status.lower()
-    if status and status not in STATUSES:
-        raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
-    words = [*(["starred"] if given.starred else []), "archived" if given.archived else "unarchived"]
-    named = {"type": given.type, "tool": given.tool, "project": given.project, "tag": given.tag}
-    filters = {**named, "status": status, "is": ",".join(words)}
+    filters = calls.filters_of(given)
+    for name, value in filters.items():
+        if FILTERS[name].choices:
+            filters[name] = value.lower()
+            check_choice(name, value.lower())
+    words = filters.get("is", "")
+    filters["is"] = words if ARCHIVED in words.split(",") else f"{words},unarchived"
     rows = context.listing.rows(Query(filters=filters, own_commands=False))
     rows.sort(key=_key, reverse=True)
     total = len(rows)

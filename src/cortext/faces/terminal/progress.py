@@ -13,6 +13,7 @@ from typing import Self
 from cortext.faces.terminal.style import columns
 
 MANY = 200  # things to do that justify a progress bar
+MUCH = 1_000  # sessions or messages to index that do
 UNNOTICED = 2.0  # seconds that a wait may take without a word
 COMMITTING = (
     "Waiting for git to finish the commit: a hook of this repository, or another git process, is still running."
@@ -87,3 +88,26 @@ def waiting(text: str = COMMITTING, after: float = UNNOTICED) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+class WorkBar:
+    """A progress bar for each kind of work, shown if there is much of it."""
+
+    def __init__(self) -> None:
+        self._label = ""
+        self._bar: Progress | None = None
+
+    def step(self, label: str, done: int, total: int) -> None:
+        """Show that `done` of `total` of this work are done."""
+        if total < MUCH:
+            return
+        if label != self._label or self._bar is None:
+            self.end()
+            self._label, self._bar = label, Progress(label, total)
+        self._bar.step(done - self._bar.done)
+
+    def end(self) -> None:
+        """Remove it from the screen."""
+        if self._bar is not None:
+            self._bar.end()
+            self._bar = None

@@ -17,7 +17,7 @@ from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, res
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery
-from cortext.model.query import moment
+from cortext.model.query import FILTERS, moment
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model
@@ -29,7 +29,6 @@ MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
 DURING = 100  # messages of the time that a query names
-MESSAGE_FILTERS = ("role", "after", "before")
 WIDER = 10  # times as many of the nearest are looked at if some are left out
 CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
 LEAST = 0.35  # how much of a query the best messages have, unless they are near in meaning, or it counts as not found
@@ -130,7 +129,7 @@ class Retriever:
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
         limit = 0 if strict else limit
-        filtered = any(query.filters.get(name) for name in MESSAGE_FILTERS)
+        filtered = any(filter.field and query.filters.get(name) for name, filter in FILTERS.items())
         # If no word matched, words that the model does not know are dropped: their vectors would match anything.
         near = _Near()
         if not exact:

@@ -16,10 +16,10 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.index.calls import Call, CallIndex, calls_in
-from cortext.index.sessions import several
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import Message
+from cortext.model.query import several
 from cortext.model.session import Session
 from cortext.model.usage import Tokens
 from cortext.services.cost.prices import Prices

@@ -5,62 +5,32 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from cortext.errors import UsageError
-from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD
+from cortext.index.search import words
 from cortext.model.order import tag_name
-from cortext.model.query import Query, check_filters
+from cortext.model.query import AMONG, ARCHIVED, FILTERS, STARRED, WORD, Query, check_filters
 from cortext.services.library.listing import Listing, Row, placed
-from cortext.services.library.search import Answer, Match, Search
+from cortext.services.library.search import Answer, Search, SessionHit
 
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
 WEAKEST = 0.5  # of the best score, for matches by meaning alone
-STARRED, ARCHIVED = "starred", "archived"
 FRESH = 5.0  # seconds for which the list counts as up to date
 VALUES_SECONDS = 60.0  # for which the values to filter by are kept that sessions on a server have
 ASK_AGAIN = 15.0  # seconds after which a server is asked again that did not answer
 
 
-class Question(NamedTuple):
-    """A query and filters. `after` and `before` are as a person writes them: 7d, yesterday, 2026-11-15.
+class FinderAnswer(NamedTuple):
+    """The answer to a query, and the values that filters can have. `total` counts the list, or the archive."""
 
-    Several tools or types, of which one must be it, are separated by commas; so are tags, all of which must be there.
-    """
-
-    text: str = ""
-    tool: str = ""
-    type: str = ""
-    status: str = ""
-    root: str = ""
-    tag: str = ""  # tags with #, STARRED, ARCHIVED
-    project: str = ""
-    after: str = ""
-    before: str = ""
-
-
-class Entry(NamedTuple):
-    """A session of the list, with its matches."""
-
-    row: Row
-    matches: Sequence[Match] = ()
-
-
-class Listed(NamedTuple):
-    """The answer to a question, and the values to filter by. `total` counts the sessions of the list or the archive."""
-
-    entries: list[Entry]
-    tools: list[str]
-    types: list[str]
-    statuses: list[str]
-    tags: list[str]
-    projects: Sequence[str] = ()
+    answer: Answer
+    values: Mapping[str, Sequence[str]]  # by the name of the filter
     total: int = 0
-    only_near: bool = False  # no message has the words, or too few of them: the results are only near in meaning
-    missing: str = ""  # why sessions may be missing: a sentence
-    partly: bool = False  # if `only_near`: some of the words were found
 
 
 class Finder:
@@ -90,7 +60,7 @@ class Finder:
         self._listed_at = -math.inf
         self._searched_at = -math.inf
         self._has_searched = False
-        self._values: list[list[str]] = []
+        self._values: dict[str, list[str]] = {}
         self._values_of: tuple[str, int] = ("", -1)
         self._values_at = -math.inf
         self._asked_at = -math.inf
@@ -116,26 +86,29 @@ class Finder:
         """Look at the stores again before the next answer: something was changed."""
         self._listed_at = self._searched_at = -math.inf
 
-    def find(self, question: Question, limit: int = 0) -> Listed:
-        """Return the sessions that match a question, newest or best first. Raises UsageError for an invalid filter."""
+    def find(self, query: Query) -> FinderAnswer:
+        """Return the sessions that a query chooses, newest or best first. Raises UsageError for an invalid filter.
+
+        The text may be incomplete; of the stores, only the first counts in a search.
+        """
         listing = self.listing
         if time.monotonic() - self._asked_at > ASK_AGAIN:
             for each in self._listings():
                 each.ask_again()
             self._asked_at = time.monotonic()
         self._note_values(listing)
-        if question.project and not self._any_project and question.project not in self._values[4]:
-            raise UsageError(f"unknown project {question.project!r}", hint="choose one from the list")
-        if question.text.strip():
-            entries, answer = self._searched(question, limit or MOST_FOUND)
+        check_filters(query.filters)
+        for name, filter in FILTERS.items():
+            value = query.filters.get(name, "")
+            if filter.compare == AMONG and value and not self._any_project and value not in self._values[name]:
+                raise UsageError(f"unknown {name} {value!r}", hint="choose one from the list")
+        is_archive = ARCHIVED in query.filters.get("is", "").split(",")
+        if query.text.strip():
+            answer = self._searched(query)
         else:
-            entries, answer = self._newest(listing, question, limit or MOST_LISTED), Answer()
-        tools, types, statuses, tags, projects = self._values
-        total = self._totals[ARCHIVED in split_tags(question.tag)[1]]
+            answer = Answer([SessionHit(row, [], 0.0) for row in self._newest(listing, query, is_archive=is_archive)])
         away = {address: error for each in self._listings() for address, error in each.away.items()}
-        missing = answer._replace(away=away).incomplete
-        only_near, partly = answer.is_only_near, answer.has_few
-        return Listed(entries, tools, types, statuses, tags, projects, total, only_near, missing, partly)
+        return FinderAnswer(answer._replace(away=away), self._values, self._totals[is_archive])
 
     def _listings(self) -> list[Listing]:
         searched = [self._search.listing] if self._search is not None else []
@@ -147,24 +120,30 @@ class Finder:
         is_recent = not listing.servers or time.monotonic() - self._values_at < VALUES_SECONDS
         if state == self._values_of and is_recent:
             return
-        found = listing.cells(("tool", "type", "status", "project", "tags", "starred", "archived"))
-        self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
-        self._values.append(tag_choices([cells[4:] for cells in found]))
-        used = Counter(cells[3] for cells in found if cells[3])
-        self._values.append([project for project, _ in used.most_common()])
-        listed = [bool(archived) for (archived,) in listing.cells(("archived",), Query(own_commands=False))]
+        offered = {name: filter for name, filter in FILTERS.items() if filter.is_offered}
+        columns = list(dict.fromkeys(["tags", STARRED, ARCHIVED, *(filter.column for filter in offered.values())]))
+        found = listing.cells(columns)
+        for name, filter in offered.items():
+            column = columns.index(filter.column)
+            values = [cells[column] for cells in found if cells[column]]
+            if filter.compare == WORD:
+                self._values[name] = tag_choices([cells[:3] for cells in found])
+            elif filter.compare == AMONG:  # the most used first
+                self._values[name] = [value for value, _ in Counter(values).most_common()]
+            else:
+                self._values[name] = sorted(set(values))
+        listed = [bool(archived) for (archived,) in listing.cells((ARCHIVED,), Query(own_commands=False))]
         self._totals = (listed.count(False), listed.count(True))
         self._values_of, self._values_at = state, time.monotonic()
 
-    def _newest(self, listing: Listing, question: Question, limit: int) -> list[Entry]:
-        filters, flags = _filters(question)
-        if ARCHIVED not in flags:
-            filters["is"] = ",".join([*flags, "unarchived"])
-        roots = [question.root] if question.root else None
-        rows = listing.rows(Query(filters=filters, roots=roots, limit=limit, own_commands=False))
-        return [Entry(row) for row in placed(rows)]
+    def _newest(self, listing: Listing, query: Query, *, is_archive: bool) -> list[Row]:
+        flags = query.filters.get("is", "")
+        filters = {**query.filters, "is": flags if is_archive else f"{flags},unarchived"}
+        return placed(
+            listing.rows(replace(query, filters=filters, limit=query.limit or MOST_LISTED, own_commands=False))
+        )
 
-    def _searched(self, question: Question, limit: int) -> tuple[list[Entry], Answer]:
+    def _searched(self, query: Query) -> Answer:
         if self._search is None:
             self._search = self._make_search().reachable()
         if time.monotonic() - self._searched_at > max(FRESH, self._fresh):
@@ -172,27 +151,17 @@ class Finder:
             if updated.has_more and not self._has_searched:
                 self._later()
             self._searched_at, self._has_searched = time.monotonic(), True
-        filters, _ = _filters(question)
-        check_filters(filters)
-        roots = {"workspace": question.root} if question.root else {}
-        answer = self._search.search(Query(typed(question.text), filters | roots, limit=limit), fresh=False)
-        found = answer.hits
+        stores = {"workspace": query.roots[0]} if query.roots else {}
+        query = Query(typed(query.text), {**query.filters, **stores}, limit=query.limit or MOST_FOUND)
+        answer = self._search.search(query, fresh=False)
         # While typing, matches by meaning alone that are far behind the best are noise.
-        least = WEAKEST * max((item.score for item in found), default=0.0)
-        relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
-        return [Entry(item.session, item.matches) for item in relevant], answer
+        least = WEAKEST * max((hit.score for hit in answer.hits), default=0.0)
+        hits = [hit for hit in answer.hits if hit.score >= least or any(match.highlights for match in hit.matches)]
+        return answer._replace(hits=hits)
 
 
-def _filters(question: Question) -> tuple[dict[str, str], list[str]]:
-    """Return the filters of a question by name, and which of STARRED and ARCHIVED it asks for."""
-    names = ("tool", "type", "status", "project", "after", "before")
-    tags, flags = split_tags(question.tag)
-    filters = {name: getattr(question, name) for name in names} | {"tag": ",".join(tags), "is": ",".join(flags)}
-    return {name: value for name, value in filters.items() if value}, flags
-
-
-def split_tags(text: str) -> tuple[list[str], list[str]]:
-    """Return the tags of a filter, and which of STARRED and ARCHIVED it asks for. Raises UsageError if it is none."""
+def order_filters(text: str) -> dict[str, str]:
+    """Return the filters `tag` and `is` of "#billing,starred". Raises UsageError if it is none of `tag_choices`."""
     tags, flags = [], []
     for piece in filter(None, text.split(",")):
         if piece in (STARRED, ARCHIVED):
@@ -201,7 +170,13 @@ def split_tags(text: str) -> tuple[list[str], list[str]]:
             tags.append(tag_name(piece))
         else:
             raise UsageError(f"unknown tag {piece[:60]!r}", hint="use #name, starred or archived")
-    return tags, flags
+    return {"tag": ",".join(tags), "is": ",".join(flags)}
+
+
+def order_text(filters: Mapping[str, str]) -> str:
+    """Return the filters `tag` and `is` as one text; the inverse of `order_filters`."""
+    tags = [f"#{tag}" for tag in filters.get("tag", "").split(",") if tag]
+    return ",".join([*tags, *filter(None, filters.get("is", "").split(","))])
 
 
 def tag_choices(found: Sequence[Sequence[Any]]) -> list[str]:
@@ -218,5 +193,5 @@ def typed(text: str) -> str:
     """Return the query for a text that is being typed: its last word may be incomplete. A function word never is."""
     if not text[-1:].isalnum() or not text[-1:].isascii() or text.count('"') % 2:
         return text
-    last = WORD.findall(text)[-1].lower()
-    return text if last in STOP or last in FUNCTION_WORDS else f"{text}*"
+    last = words.WORD.findall(text)[-1].lower()
+    return text if last in words.STOP or last in words.FUNCTION_WORDS else f"{text}*"

@@ -109,7 +109,7 @@ class Listing:
         local = [root for root in roots if root in self.sources]
         if chosen.status in ("", PAUSED, COMPLETED):
             [status] = chosen.statuses
-            return self._index.pairs(local, [*chosen.where, *status, *chosen.in_files])
+            return self._index.pairs(local, [*chosen.where, *status])
         return merged([self._in_files(local)], ("root", "id"), chosen)
 
     def messages(self, row: Row) -> Iterator[Message]:

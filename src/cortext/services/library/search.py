@@ -17,7 +17,7 @@ from cortext.index.search.retrieve import Lookup, Results
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
-from cortext.model.query import OF_SESSIONS, Among, Query, number
+from cortext.model.query import Among, Query, number, of_sessions
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, incomplete_line, placed
@@ -434,8 +434,8 @@ def _deciding(query: ParsedQuery) -> Callable[[str], float]:
 
 def session_filters(query: ParsedQuery) -> dict[str, str]:
     """Return the filters of a query by which the list chooses sessions."""
-    # A session that was last active before a time has no message after it.
-    return {name: query.filters[name] for name in (*OF_SESSIONS, "workspace", "after") if name in query.filters}
+    # A session that was last active before a time has no message after it; one that is active has older ones, too.
+    return {name: query.filters[name] for name in of_sessions() if name in query.filters and name != "before"}
 
 
 def _beginning(message: Message | None) -> str:

@@ -8,7 +8,7 @@ from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.words import SIGNS, clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
-from cortext.model.query import moment, number
+from cortext.model.query import FILTERS, moment, number
 
 LAST = 99991231235959
 
@@ -18,7 +18,9 @@ class Check:
 
     def __init__(self, query: ParsedQuery, stems: Callable[[str], list[str]], unwanted: Collection[str]) -> None:
         self._stems = stems
-        self._role = query.filters.get("role", "")
+        given = [(filter, query.filters.get(name, "")) for name, filter in FILTERS.items()]
+        self._fields = [(filter.field, value) for filter, value in given if filter.field and not filter.is_time]
+        self._fields = [(field, value) for field, value in self._fields if value]
         after, before = query.filters.get("after", ""), query.filters.get("before", "")
         self._first = moment(after) if after else 0
         self._last = moment(before, end=True) if before else LAST
@@ -34,7 +36,7 @@ class Check:
     def allows(self, message: Message, row: Row) -> bool:
         """Whether the message meets the conditions; if so, it counts as shown."""
         text = searchable(message)
-        if self._role and message.role != self._role:
+        if any(getattr(message, field) != value for field, value in self._fields):
             return False
         if (self._first or self._last != LAST) and not self._first <= number(message.timestamp) <= self._last:
             return False

@@ -11,15 +11,16 @@ from functools import partial
 
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery
-from cortext.index.sessions import SEVERAL, Row
+from cortext.index.sessions import Row
 from cortext.model.message import Message
-from cortext.model.query import Query, timestamp
+from cortext.model.query import FILTERS, Query, comparable_time
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.listing import Listing
 from cortext.services.library.search import Answer, Match, Search, SessionHit, match_of, session_filters
-from cortext.services.library.sources import ServedStore, ServerSource, is_selected, selection
+from cortext.services.library.sources import ServedStore, ServerSource, meets, selection
+from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES
 
 Hit = tuple[float, Session, Message]  # with its score
 
@@ -51,12 +52,15 @@ class ServedSearch(Search):
         has_words = False
         filters = {name: value for name, value in session_filters(parsed).items() if name != "after"}
         chosen = selection(Query(filters=filters), self._listing.projects_of)
+        conditions = [*chosen.where, *([("status", chosen.status)] if chosen.status else [])]
         roots = self._listing.roots(filters["workspace"]) if filters.get("workspace") else [*self._listing.servers]
 
         def allows(row: Row, message: Message) -> bool:
             if query.among is not None and not query.among(row.root, row.id):
                 return False
-            if row.id in query.leave_out or not is_selected(row, filters, chosen) or check.is_copy(message):
+            if row.id in query.leave_out or not all(meets(row, *each) for each in conditions):
+                return False
+            if check.is_copy(message):
                 return False
             return check.allows(message, row)
 
@@ -183,13 +187,16 @@ def _rank(hit: Hit) -> tuple[float, str]:
 
 def _where(parsed: ParsedQuery) -> list[tuple[str, str]]:
     """Return the filters of a query that the server itself can apply."""
-    wanted = session_filters(parsed)
-    where: list[tuple[str, str]] = [(name, wanted[name]) for name in SEVERAL if "," not in wanted.get(name, ",")]
-    if wanted.get("status") in (PAUSED, COMPLETED):  # whether a session is interrupted depends on its lease
-        where.append(("status", wanted["status"]))
-    filters = parsed.filters
-    times = (("after", timestamp(filters.get("after", ""))), ("before", timestamp(filters.get("before", ""), end=True)))
-    return [*where, *((name, value) for name, value in (("role", filters.get("role", "")), *times) if value)]
+    where: list[tuple[str, str]] = []
+    for name in (*COMPARED, *COMPARED_IN_MESSAGES):
+        value = parsed.filters.get(name, "")
+        if name in FILTERS and FILTERS[name].is_time:
+            value = comparable_time(name, value)
+        if name == "status" and value not in (PAUSED, COMPLETED):  # an interrupted session depends on its lease
+            continue
+        if value and "," not in value:
+            where.append((name, value))
+    return list(dict.fromkeys(where))
 
 
 def known_words(embedder: Embedder, text: str) -> str:

@@ -14,32 +14,39 @@ from typing import Any, NamedTuple, Protocol
 
 from cortext.errors import CortextError
 from cortext.index.refresh import StoreSource
-from cortext.index.sessions import SEVERAL, Row, SessionIndex, several
+from cortext.index.sessions import Row, SessionIndex
 from cortext.io import locks
 from cortext.model.order import tag_name
-from cortext.model.query import Query, timestamps
+from cortext.model.query import (
+    AMONG,
+    ANY,
+    DAMAGED,
+    FILTERS,
+    SINCE,
+    WORD,
+    Filter,
+    Query,
+    check_filters,
+    comparable_time,
+    several,
+)
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, INTERRUPTED
 from cortext.services.library.json_views import row_of
 from cortext.store.base import TORN, Store
 from cortext.store.files.layout_paths import lock_file
-from cortext.store.server_capabilities import ServerQueries
+from cortext.store.server_capabilities import COMPARED, ServerQueries
 
-DAMAGED = "damaged"  # shown as a status, but not stored as one
 NEEDED = ("id", "root", "status")  # columns that a merge needs, beside the one it orders by
 Cells = tuple[Any, ...]
-Where = list[tuple[str, str]]  # columns with the values they must have
+Where = list[tuple[str, str]]  # filters, or columns, with the values to compare
 
 
 class Selection(NamedTuple):
     """The filters of a query, ready to be compared: folders instead of a project, timestamps instead of "7d"."""
 
-    where: Where  # what every source can compare, without the status
+    where: Where  # without the status
     status: str
-    projects: Sequence[str] | None  # folders that sessions were held in; None: any
-    tags: Sequence[str]
-    starred: bool | None
-    archived: bool | None
     limit: int
     order: str
     own_commands: bool
@@ -58,39 +65,54 @@ class Selection(NamedTuple):
         return [[("status", one)] for one in stored]
 
     @property
-    def in_files(self) -> Where:
-        """The conditions that only the index can compare."""
-        flags = (("starred", self.starred), ("archived", self.archived))
-        held_in = [] if self.projects is None else [("projects", json.dumps(self.projects))]
-        tags = [("tag", tag) for tag in self.tags]
-        return [*held_in, *tags, *((name, str(int(value))) for name, value in flags if value is not None)]
+    def on_server(self) -> Where:
+        """The conditions that a server compares."""
+        return [condition for condition in self.where if condition[0] in COMPARED]
 
-    def allows(self, row: Row) -> bool:
-        """Whether a session on a server meets what the server could not compare."""
-        if self.projects is not None and row.project not in self.projects:
-            return False
-        flags = self.starred in (None, bool(row.starred)) and self.archived in (None, bool(row.archived))
-        return flags and set(self.tags) <= set(row.tag_names)
+    @property
+    def beside_server(self) -> Where:
+        """The conditions that a server cannot compare."""
+        return [condition for condition in self.where if condition[0] not in COMPARED]
 
 
 def selection(query: Query, projects_of: Callable[[str], Sequence[str]]) -> Selection:
     """Return the filters of a query in comparable form. Raises UsageError for an invalid time."""
-    given = query.filters
-    times = timestamps(given.get("after", ""), given.get("before", ""))
-    columns = [(name, given[name]) for name in SEVERAL if given.get(name)]
-    words = set(given.get("is", "").lower().split(","))
-    project = given.get("project", "")
-    return Selection(
-        where=[*((name, at) for name, at in times.items() if at), *columns],
-        status=given.get("status", ""),
-        projects=projects_of(project) if project else None,
-        tags=[tag_name(tag) for tag in given.get("tag", "").split(",") if tag.strip()],
-        starred=True if "starred" in words else False if "unstarred" in words else None,
-        archived=True if "archived" in words else False if "unarchived" in words else None,
-        limit=query.limit,
-        order=query.order,
-        own_commands=query.own_commands,
-    )
+    where: Where = []
+    for name, filter in FILTERS.items():
+        value = query.filters.get(name, "")
+        if value and name != "status":
+            where += [(column, each) for column, each in _compared(name, filter, value, projects_of)]
+    return Selection(where, query.filters.get("status", ""), query.limit, query.order, query.own_commands)
+
+
+def _compared(name: str, filter: Filter, value: str, projects_of: Callable[[str], Sequence[str]]) -> Where:
+    """Return the conditions that a filter with this value stands for; none if it is not about the session itself."""
+    if filter.flags:
+        words = value.lower().split(",")
+        return [(flag, "1" if flag in words else "0") for flag in filter.flags if {flag, f"un{flag}"} & {*words}]
+    if not filter.column:
+        return []
+    if filter.is_time:
+        check_filters({name: value})
+        return [(name, comparable_time(name, value))]
+    if filter.compare == AMONG:
+        return [(name, json.dumps(projects_of(value)))]
+    if filter.compare == WORD:
+        return [(name, tag_name(tag)) for tag in value.split(",") if tag.strip()]
+    return [(name, value)]
+
+
+def meets(row: Row, name: str, value: str) -> bool:
+    """Whether a session meets a condition, as the index would compare it."""
+    filter = FILTERS.get(name) or Filter("", column=name)
+    held = str(getattr(row, filter.column))
+    if filter.compare == AMONG:
+        return held in json.loads(value)
+    if filter.compare == WORD:
+        return value in held.split()
+    if filter.is_time:
+        return held >= value if filter.compare == SINCE else held <= value
+    return held in (several(value) if filter.several else [value])
 
 
 class SessionSource(Protocol):
@@ -116,7 +138,7 @@ class IndexedSessions:
         most = chosen.limit + len(hidden) if is_cut else 0
         found: list[Cells] = []
         for status in chosen.statuses:
-            where = [*chosen.where, *status, *chosen.in_files]
+            where = [*chosen.where, *status]
             found += self._index.cells(columns, self._roots, where, limit=most, order=chosen.order)
         name, root, shown = (columns.index(column) for column in NEEDED)
         if hidden:
@@ -179,7 +201,7 @@ class ServerSource:
 
 def _values(name: str, value: str) -> list[str]:
     """Return the values that a filter names; a server is asked for each of several."""
-    return several(value) if name in SEVERAL else [value]
+    return several(value) if name in FILTERS and FILTERS[name].several == ANY else [value]
 
 
 class ServedSessions:
@@ -193,15 +215,15 @@ class ServedSessions:
 
         It knows nothing of tags and the archive, but most sessions are in no archive.
         """
-        every = chosen.projects is not None or chosen.tags or chosen.starred
-        every = every or chosen.status in (INTERRUPTED, ACTIVE, DAMAGED)
-        most = 0 if every or not chosen.limit else chosen.limit if chosen.archived is None else 2 * chosen.limit + 50
+        beside = chosen.beside_server
+        every = chosen.status in (INTERRUPTED, ACTIVE, DAMAGED) or any(value != "0" for _, value in beside)
+        most = 0 if every or not chosen.limit else 2 * chosen.limit + 50 if beside else chosen.limit
         found: list[Row] = []
         for status in chosen.statuses:
             inside: list[Row] = []
             for number in (most, 0):
-                rows = self._rows(self._server, [*chosen.where, *status], number, chosen.order)
-                inside = [row for row in rows if chosen.allows(row)]
+                rows = self._rows(self._server, [*chosen.on_server, *status], number, chosen.order)
+                inside = [row for row in rows if all(meets(row, *condition) for condition in beside)]
                 if not number or len(rows) < number or len(inside) >= chosen.limit:
                     break
             found += inside
@@ -224,9 +246,3 @@ def merged(sources: Sequence[SessionSource], columns: Sequence[str], chosen: Sel
 
 def _with_status(found: list[Cells], column: int, status: str) -> list[Cells]:
     return [cells for cells in found if cells[column] == status] if status not in ("", DAMAGED) else found
-
-
-def is_selected(row: Row, filters: Mapping[str, str], chosen: Selection) -> bool:
-    """Whether the filters of a query allow a session on a server."""
-    given = {name: filters[name] for name in (*SEVERAL, "status") if filters.get(name)}
-    return all(getattr(row, name) in several(value) for name, value in given.items()) and chosen.allows(row)

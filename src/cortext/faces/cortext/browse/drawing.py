@@ -15,9 +15,8 @@ from cortext.faces.terminal.table import cut, pad, width
 from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
-from cortext.services.library.finder import Entry
 from cortext.services.library.listing import Row
-from cortext.services.library.search import Match
+from cortext.services.library.search import Match, SessionHit
 
 Span = tuple[str, str]  # style and text
 Line = list[Span]
@@ -27,9 +26,9 @@ _NARROW = 70  # columns below which a row of the list shows only its title and d
 MOST_LINES = 60  # lines of an unfolded tool result
 
 
-def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[Line]:
+def entry_lines(hit: SessionHit, cells: int, *, chosen: bool, wide: bool) -> list[Line]:
     """Return a session of the list: one line if space is short, else its title, its facts, and a snippet."""
-    row = entry.row
+    row = hit.session
     mark = "›" if chosen else " "
     style = "class:chosen" if chosen else "class:name"
     name = terminal.line(f"★ {row.name}" if row.starred else row.name)
@@ -41,8 +40,8 @@ def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[L
         [(style, pad(cut(f"{mark} {name}", cells), cells))],
         [("class:dim", cut(f"  {terminal.line(_facts(row))}", cells))],
     ]
-    if entry.matches:
-        lines.append([("", "  "), *_cut_spans(snippet(entry.matches[0]), cells - 2)])
+    if hit.matches:
+        lines.append([("", "  "), *_cut_spans(snippet(hit.matches[0]), cells - 2)])
     return lines
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cortext.faces.cortext.browse.screen import Browser, Chosen
-from cortext.services.library.finder import Entry, Listed, Question, tag_choices
+from cortext.model.query import EQUAL, FILTERS, Query
+from cortext.services.library.finder import FinderAnswer, tag_choices
 from cortext.services.library.listing import Row
+from cortext.services.library.search import Answer, SessionHit
+from cortext.services.library.sources import meets, selection
 
 Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # the rows that a text matches
 
@@ -16,22 +19,18 @@ class MatchFinder:
 
     def __init__(self, rows: Sequence[Row], matches: Matches) -> None:
         self._rows, self._matches = rows, matches
-        self._values = [sorted({getattr(row, name) for row in rows} - {""}) for name in ("tool", "type", "status")]
-        self._values.append(tag_choices([_order(row) for row in rows]))
+        names = [name for name, filter in FILTERS.items() if filter.is_offered and filter.compare == EQUAL]
+        self._values = {name: sorted({getattr(row, FILTERS[name].column) for row in rows} - {""}) for name in names}
+        self._values["tag"] = tag_choices([(row.tags, row.starred, row.archived) for row in rows])
 
-    def find(self, question: Question) -> Listed:
-        """Return the sessions that match a question, in their original order."""
-        wanted = [(name, getattr(question, name)) for name in ("tool", "type", "status", "root")]
-        rows = [row for row in self._rows if all(value in ("", getattr(row, name)) for name, value in wanted)]
-        if question.tag:
-            rows = [row for row in rows if question.tag in tag_choices([_order(row)])]
-        rows = list(self._matches(rows, question.text)) if question.text.strip() else rows
-        found_tools, types, statuses, tags = self._values
-        return Listed([Entry(row) for row in rows], found_tools, types, statuses, tags)
-
-
-def _order(row: Row) -> tuple[str, int, int]:
-    return row.tags, row.starred, row.archived
+    def find(self, query: Query) -> FinderAnswer:
+        """Return the sessions that a query chooses, in their original order."""
+        chosen = selection(query, lambda folder: [folder])
+        conditions = [*chosen.where, *([("status", chosen.status)] if chosen.status else [])]
+        rows = [row for row in self._rows if query.roots is None or row.root in query.roots]
+        rows = [row for row in rows if all(meets(row, *condition) for condition in conditions)]
+        rows = list(self._matches(rows, query.text)) if query.text.strip() else rows
+        return FinderAnswer(Answer([SessionHit(row, [], 0.0) for row in rows]), self._values)
 
 
 def pick(rows: Sequence[Row], matches: Matches, folder: str, here: str, tools: Sequence[str]) -> Chosen | None:
@@ -39,4 +38,4 @@ def pick(rows: Sequence[Row], matches: Matches, folder: str, here: str, tools: S
     browser = Browser(
         folder, here, tools, lambda: None, find=MatchFinder(rows, matches).find, title="Choose a conversation"
     )
-    return browser.run(Question())
+    return browser.run(Query())

@@ -30,12 +30,13 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
 from cortext.faces.cortext.browse import drawing
-from cortext.faces.cortext.browse.state import FILTERS, State
+from cortext.faces.cortext.browse.state import SWITCHED, State
 from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
+from cortext.model.query import AMONG, FILTERS, Query
 from cortext.safety import terminal
-from cortext.services.library.finder import Finder, Listed, Question
+from cortext.services.library.finder import Finder, FinderAnswer
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 from cortext.wiring.stores import Stores
@@ -76,7 +77,7 @@ class Browser:
         tools: Sequence[str],
         later: Callable[[], None],
         *,
-        find: Callable[[Question], Listed] | None = None,
+        find: Callable[[Query], FinderAnswer] | None = None,
         title: str = "cortext",
     ) -> None:
         self.tools, self._title = list(tools), title
@@ -91,7 +92,7 @@ class Browser:
             any_project=True,
         )
         reader = Reader(folder)
-        self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
+        self._find: Newest[Query, FinderAnswer] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
         self.state = State(here, self._find.ask, self._read.ask)
         self.words = Buffer(multiline=False, on_text_changed=lambda buffer: self.state.typed(buffer.text))
@@ -106,11 +107,11 @@ class Browser:
         # Esc begins many key sequences: do not make the user wait for the rest of one.
         self.app.ttimeoutlen = 0.05
 
-    def run(self, question: Question) -> Chosen | None:
+    def run(self, query: Query) -> Chosen | None:
         """Show it until the user chooses a session (returned) or leaves (None)."""
-        self.state.question = question
-        self.words.set_document(Document(question.text), bypass_readonly=True)
-        return self.app.run(pre_run=lambda: self.state.begin(question))
+        self.state.query = query
+        self.words.set_document(Document(query.text), bypass_readonly=True)
+        return self.app.run(pre_run=lambda: self.state.begin(query))
 
     # ── from the threads ─────────────────────────────────────────────────────────────────────────────
 
@@ -125,8 +126,8 @@ class Browser:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(work_and_redraw)
 
-    def _found(self, question: Question, answer: Listed | Exception) -> None:
-        self._on_screen_thread(lambda: self.state.take_listed(question, answer))
+    def _found(self, query: Query, answer: FinderAnswer | Exception) -> None:
+        self._on_screen_thread(lambda: self.state.take_answer(query, answer))
 
     def _was_read(self, wanted: Wanted, answer: list[Message] | Exception) -> None:
         self._on_screen_thread(lambda: self.state.take_messages(wanted, answer))
@@ -179,7 +180,7 @@ class Browser:
 
     def _choose(self, tool: str) -> None:
         if self.state.chosen is not None:
-            self._leave(Chosen(self.state.chosen.row, tool))
+            self._leave(Chosen(self.state.chosen.session, tool))
 
     def _leave(self, chosen: Chosen | None) -> None:
         if not self.app.is_done:  # a key may be pressed twice before the screen is gone
@@ -246,35 +247,38 @@ class Browser:
         return self._output.get_size().columns
 
     def _heading(self) -> StyleAndTextTuples:
-        question, state = self.state.question, self.state
-        count = len(state.entries)
+        query, state = self.state.query, self.state
+        count = len(state.hits)
         note = state.note or f"{count} session{'s' * (count != 1)}"
         spans: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(note)}")]
-        for name in FILTERS:
-            value = getattr(question, name)
-            if name == "tag" and not value and not state.choices[name]:
+        for name in SWITCHED:
+            value = state.value(name)
+            if name == "tag" and not value and not state.choices.get(name):
                 continue  # nothing has a tag
             spans.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
-        more = (("project", os.path.basename(question.project)), ("after", question.after), ("before", question.before))
-        spans += [("class:on", f"  {name}: {terminal.line(value)}") for name, value in more if value]
-        here = terminal.line(os.path.basename(question.root)) if question.root else "all"
-        spans.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
+        for name, filter in FILTERS.items():
+            value = query.filters.get(name, "")
+            if value and name not in (*SWITCHED, "is"):
+                value = os.path.basename(value) if filter.compare == AMONG else value
+                spans.append(("class:on", f"  {name}: {terminal.line(value)}"))
+        here = terminal.line(os.path.basename(query.roots[0])) if query.roots else "all"
+        spans.append(("class:on" if query.roots else "class:dim", f"  workspace: {here}"))
         return spans
 
     def _list(self) -> StyleAndTextTuples:
         cells, height, _, _ = self._sizes()
         state, wide = self.state, self._columns() >= WIDE
-        if not state.entries:
+        if not state.hits:
             if state.note:
                 return []
-            asked = state.question != Question()
-            return _joined([[("class:dim", line)] for line in drawing.wrap(NO_MATCH if asked else EMPTY, cells)])
-        each = (3 if state.entries[0].matches else 2) if wide else 1
+            text = NO_MATCH if state.query != Query() else EMPTY
+            return _joined([[("class:dim", line)] for line in drawing.wrap(text, cells)])
+        each = (3 if state.hits[0].matches else 2) if wide else 1
         fitting = max(1, height // each)
-        first = max(0, min(state.cursor - fitting // 2, len(state.entries) - fitting))
+        first = max(0, min(state.cursor - fitting // 2, len(state.hits) - fitting))
         lines: list[drawing.Line] = []
-        for index in range(first, min(first + fitting, len(state.entries))):
-            lines += drawing.entry_lines(state.entries[index], cells, chosen=index == state.cursor, wide=wide)
+        for index in range(first, min(first + fitting, len(state.hits))):
+            lines += drawing.entry_lines(state.hits[index], cells, chosen=index == state.cursor, wide=wide)
         return _joined(lines)
 
     def _preview(self) -> StyleAndTextTuples:
@@ -282,7 +286,7 @@ class Browser:
         state = self.state
         if state.chosen is None:
             return []
-        head = drawing.preview_head(state.chosen.row, cells)
+        head = drawing.preview_head(state.chosen.session, cells)
         wanted = state.previewed
         if wanted is None or wanted != state.wanted:
             return _joined(head)

@@ -1,25 +1,29 @@
-"""The state of the browser: the question, the answer, the cursor. It knows neither the screen nor the threads."""
+"""The state of the browser: the query, the answer, the cursor. It knows neither the screen nor the threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from cortext.errors import CortextError
 from cortext.faces.cortext.browse.work import Wanted
 from cortext.model.message import Message
-from cortext.services.library.finder import Entry, Listed, Question
+from cortext.model.query import Query
+from cortext.services.library.finder import FinderAnswer, order_filters, order_text
+from cortext.services.library.search import SessionHit
 
-FILTERS = ("tool", "type", "status", "tag")
+SWITCHED = ("tool", "type", "status", "tag")  # by keys
 
 
 class State:
     """The state of one browser. `ask` and `read` send requests to the threads; results come back through `take_…`."""
 
-    def __init__(self, here: str, ask: Callable[[Question], None], read: Callable[[Wanted], None]) -> None:
+    def __init__(self, here: str, ask: Callable[[Query], None], read: Callable[[Wanted], None]) -> None:
         self.here, self._ask, self._read = here, ask, read
-        self.question = Question()
-        self.entries: list[Entry] = []
-        self.choices: dict[str, list[str]] = {name: [] for name in FILTERS}
+        self.query = Query()
+        self.hits: Sequence[SessionHit] = ()
+        self.choices: Mapping[str, Sequence[str]] = {}
         self.cursor = 0
         self.note = "reading…"
         self.problem = ""
@@ -35,47 +39,54 @@ class State:
 
     def typed(self, text: str) -> None:
         """Search for the text that was typed."""
-        self._ask_if_new(self.question._replace(text=text))
+        self._ask_if_new(replace(self.query, text=text))
 
     def next_filter(self, name: str) -> None:
         """Switch to the next value of a filter; after the last, to none."""
-        values = ["", *self.choices[name]]
-        current = getattr(self.question, name)
+        values = ["", *self.choices.get(name, ())]
+        current = self.value(name)
         index = values.index(current) if current in values else 0
-        self._ask_if_new(self.question._replace(**{name: values[(index + 1) % len(values)]}))
+        following = values[(index + 1) % len(values)]
+        given = order_filters(following) if name == "tag" else {name: following}
+        filters = {name: value for name, value in {**self.query.filters, **given}.items() if value}
+        self._ask_if_new(replace(self.query, filters=filters))
+
+    def value(self, name: str) -> str:
+        """Return the value of a filter as the screen shows it; that by tag has stars and the archive in it."""
+        return order_text(self.query.filters) if name == "tag" else self.query.filters.get(name, "")
 
     def only_here(self) -> None:
         """Switch between this workspace and everything."""
         if not self.here:
             self.problem = "this folder is not a workspace"
             return
-        self._ask_if_new(self.question._replace(root="" if self.question.root else self.here))
+        self._ask_if_new(replace(self.query, roots=None if self.query.roots else [self.here]))
 
-    def _ask_if_new(self, question: Question) -> None:
+    def _ask_if_new(self, query: Query) -> None:
         self.problem = ""
-        if question != self.question:
-            self.question = question
-            self.note = "searching…" if question.text.strip() else "reading…"
-            self._ask(question)
+        if query != self.query:
+            self.query = query
+            self.note = "searching…" if query.text.strip() else "reading…"
+            self._ask(query)
 
-    def begin(self, question: Question) -> None:
-        """Ask the first question."""
-        self.question = question
-        self._ask(question)
+    def begin(self, query: Query) -> None:
+        """Ask the first query."""
+        self.query = query
+        self._ask(query)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
-    def take_listed(self, question: Question, answer: Listed | Exception) -> None:
-        """Store an answer; one to an older question is ignored."""
-        if question != self.question:
+    def take_answer(self, query: Query, answer: FinderAnswer | Exception) -> None:
+        """Store an answer; one to an older query is ignored."""
+        if query != self.query:
             return
         self.note = ""
         if isinstance(answer, Exception):
             self.problem = _on_one_line(answer)
             return
-        self.problem = answer.missing or self.problem
-        self.entries, self.cursor = answer.entries, 0
-        self.choices = {"tool": answer.tools, "type": answer.types, "status": answer.statuses, "tag": answer.tags}
+        self.problem = answer.answer.incomplete or self.problem
+        self.hits, self.cursor = answer.answer.hits, 0
+        self.choices = answer.values
         self._read_chosen()
 
     def take_messages(self, wanted: Wanted, answer: Sequence[Message] | Exception) -> None:
@@ -91,20 +102,20 @@ class State:
     # ── moving ───────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def chosen(self) -> Entry | None:
+    def chosen(self) -> SessionHit | None:
         """The session under the cursor; None if the list is empty."""
-        return self.entries[self.cursor] if self.entries else None
+        return self.hits[self.cursor] if self.hits else None
 
     @property
     def wanted(self) -> Wanted | None:
         """What the preview should show."""
         if self.chosen is None:
             return None
-        return Wanted(self.chosen.row, self.chosen.matches[0].seq if self.chosen.matches else -1)
+        return Wanted(self.chosen.session, self.chosen.matches[0].seq if self.chosen.matches else -1)
 
     def move(self, by: int) -> None:
         """Move the cursor, within the list."""
-        target = max(0, min(len(self.entries) - 1, self.cursor + by))
+        target = max(0, min(len(self.hits) - 1, self.cursor + by))
         if target != self.cursor:
             self.cursor = target
             self._read_chosen()

@@ -1,68 +1,69 @@
-"""The filters by which `list` and the commands for many conversations choose sessions."""
+"""The options by which commands choose sessions and messages: one for each filter (`model/query.py`)."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import Any
 
-from cortext.faces.cortext.commands._listing import STATUSES
 from cortext.faces.terminal.args import Several
-from cortext.model.query import Query
+from cortext.model.query import AMONG, FILTERS, Filter, Query, check_filters, of_sessions
 from cortext.wiring.stores import Stores
 
-NAMES = (
-    "type",
-    "status",
-    "tool",
-    "agent",
-    "workspace",
-    "project",
-    "tag",
-    "starred",
-    "archived",
-    "after",
-    "before",
-    "here",
-)
+HERE = "here"
 
 
 def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> None:
-    """Add the options for the filters, except some."""
-    about = "only conversations about the project in this folder (default: the current one), wherever it was held"
-    options = {
-        "type": {
-            "action": Several,
-            "help": "only conversations of this type (brainstorm, debug, …), or of one of several: plan,debug",
-        },
-        "status": {"choices": STATUSES, "help": "only sessions with this status"},
-        "tool": {
-            "action": Several,
-            "help": "only sessions of this AI tool (see `cortext tools`), or of one of several: claude,codex",
-        },
-        "agent": {"help": "only sessions with this agent"},
-        "workspace": {"help": "only this workspace or store, by its name or folder"},
-        "project": {"nargs": "?", "const": ".", "default": "", "metavar": "PATH", "help": about},
-        "tag": {"action": "append", "default": [], "help": "only sessions with this tag; repeat it for several"},
-        "starred": {"action": "store_true", "help": "only sessions with a star"},
-        "archived": {"action": "store_true", "help": "only archived sessions, which are otherwise left out"},
-        "after": {"default": "", "help": "only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m"},
-        "before": {"default": "", "help": "only sessions last active until then"},
-        "here": {"action": "store_true", "help": "only the current workspace"},
-    }
-    for name, fields in options.items():
-        if name not in without:
-            parser.add_argument(f"--{name}", **fields)  # type: ignore[arg-type]
+    """Add the options for the filters of sessions, except some."""
+    for name in of_sessions():
+        filter = FILTERS[name]
+        for flag, (about, _) in filter.flags.items():
+            if flag not in without:
+                parser.add_argument(f"--{flag}", action="store_true", help=about)
+        if filter.compare == AMONG and name not in without:
+            about = f"{filter.help} (default: the current folder)"
+            parser.add_argument(f"--{name}", nargs="?", const=".", default="", metavar="PATH", help=about)
+        elif name not in without and not filter.flags:
+            _add(parser, name, filter, filter.help)
+    parser.add_argument(f"--{HERE}", action="store_true", help="only the current workspace")
+
+
+def add_message_filters(parser: ArgumentParser) -> None:
+    """Add the options for all filters, as a search of messages has them."""
+    for name, filter in FILTERS.items():
+        _add(parser, name, filter, filter.of_messages or filter.help)
+
+
+def _add(parser: ArgumentParser, name: str, filter: Filter, about: str) -> None:
+    fields: dict[str, Any] = {"choices": filter.choices} if filter.choices and not filter.several else {}
+    action = Several if filter.several else "store"
+    parser.add_argument(f"--{name}", action=action, default="", help=about, **fields)
 
 
 def is_filtered(options: Namespace, *, without: tuple[str, ...] = ()) -> bool:
     """Whether any filter was given, except some."""
-    return any(getattr(options, name, None) for name in NAMES if name not in without)
+    flags = [flag for filter in FILTERS.values() for flag in filter.flags]
+    return any(getattr(options, name, None) for name in (*FILTERS, *flags, HERE) if name not in without)
+
+
+def filters_of(options: Namespace) -> dict[str, str]:
+    """Return the filters that were given, by name. Raises UsageError if one is invalid."""
+    filters = {name: getattr(options, name, "") for name in FILTERS}
+    for name, filter in FILTERS.items():
+        if flags := [flag for flag in filter.flags if getattr(options, flag, False)]:
+            filters[name] = _listed(flags)
+    filters = {name: value for name, value in filters.items() if value}
+    check_filters(filters)
+    return filters
 
 
 def query_of(options: Namespace, stores: Stores, *, archived: bool | None) -> Query:
     """Return which sessions the filters choose; None: whether they are archived or not."""
-    names = ("type", "status", "tool", "agent", "workspace", "project", "after", "before")
-    filters = {name: getattr(options, name, None) or "" for name in names}
-    flags = (("starred", options.starred), ("archived", archived), ("unarchived", archived is False))
-    filters["is"] = ",".join(name for name, holds in flags if holds)
-    filters["tag"] = ",".join(getattr(options, "tag", ()))
-    return Query(filters=filters, roots=[stores.here()] if options.here else None)
+    filters = filters_of(options)
+    words = [word for word in filters.get("is", "").split(",") if word not in ("", "archived")]
+    words += [] if archived is None else ["archived" if archived else "unarchived"]
+    return Query(filters={**filters, "is": _listed(words)}, roots=[stores.here()] if options.here else None)
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ",".join(values)

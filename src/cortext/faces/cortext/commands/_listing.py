@@ -17,7 +17,6 @@ from cortext.services.workspace import notices
 from cortext.wiring import tools
 from cortext.wiring.stores import WORKSPACE, Stores
 
-STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 
 

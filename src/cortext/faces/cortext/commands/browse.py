@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._filters import add_filters
+from cortext.faces.cortext.commands._filters import add_filters, filters_of
 from cortext.faces.terminal.args import Help
+from cortext.model.order import tag_name
+from cortext.model.query import AMONG, FILTERS, Query, several
 
 if TYPE_CHECKING:
-    from cortext.services.library.finder import Question
     from cortext.wiring.stores import Stores
 
 
@@ -29,27 +31,15 @@ def parser() -> ArgumentParser:
     return made
 
 
-def asked(options: Namespace, stores: Stores) -> Question:
-    """Return the first question."""
-    import os
-
-    from cortext.services.library.finder import ARCHIVED, STARRED, Question, split_tags
-
-    flags = [name for name, on in ((STARRED, options.starred), (ARCHIVED, options.archived)) if on]
-    given = [f"#{tag}" for value in options.tag for tag in value.split(",")]
-    question = Question(
-        text=" ".join(options.words),
-        tool=options.tool or "",
-        type=options.type or "",
-        status=options.status or "",
-        root=stores.here() if options.here else "",
-        tag=",".join([*given, *flags]),
-        project=os.path.abspath(os.path.expanduser(options.project)) if options.project else "",
-        after=options.after,
-        before=options.before,
-    )
-    split_tags(question.tag)  # raises if one is invalid
-    return question
+def first_query(options: Namespace, stores: Stores) -> Query:
+    """Return the first query. Raises UsageError if a filter is invalid."""
+    filters = filters_of(options)
+    if "tag" in filters:
+        filters["tag"] = ",".join(map(tag_name, several(filters["tag"])))
+    for name in filters:
+        if FILTERS[name].compare == AMONG:
+            filters[name] = os.path.abspath(os.path.expanduser(filters[name]))
+    return Query(" ".join(options.words), filters, roots=[stores.here()] if options.here else None)
 
 
 def run(arguments: list[str]) -> int:
@@ -65,9 +55,9 @@ def run(arguments: list[str]) -> int:
     from cortext.wiring import tools
 
     stores = stores_for()
-    question = asked(options, stores)
+    query = first_query(options, stores)
     writers = tuple(writer.name for writer in tools.native_writers())
-    chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(question)
+    chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(query)
     if chosen is None:
         return 0
     from cortext.faces.cortext.commands import resume

@@ -10,9 +10,9 @@ import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.background import ENDED
+from cortext.faces.terminal.progress import WorkBar
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.model.amounts import amount
@@ -56,7 +56,7 @@ def run_index(arguments: list[str]) -> int:
         print("The index is deleted. The next search rebuilds it.")
         return 0
     if options.action == "rebuild":
-        bar = Bar()
+        bar = WorkBar()
         try:
             search.rebuild(bar.step)
         finally:

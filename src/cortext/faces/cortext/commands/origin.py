@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._finding import bring_up_to_date
+from cortext.faces.cortext.commands.search import bring_up_to_date
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import note, print_json, report_missing
 from cortext.faces.terminal.reading import stores_for

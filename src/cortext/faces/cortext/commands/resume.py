@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-from cortext.faces.cortext.commands._listing import SERVED, STATUSES, listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help, count, count_or_none
 from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
-from cortext.model.query import Query
+from cortext.model.query import FILTERS, Query
 from cortext.safety import terminal
 from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row, placed
@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
     about = f"at most N in a list (default: all; {SERVED} if some are on a server; 0: all)"
     made.add_argument("--limit", type=count_or_none, metavar="N", help=about)
     made.add_argument("--type", help="only conversations of this type")
-    made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
+    made.add_argument("--status", choices=FILTERS["status"].choices, help="only conversations with this status")
     made.add_argument(
         "--print", action="store_true", dest="print_packet", help="print the packet that a model would receive"
     )

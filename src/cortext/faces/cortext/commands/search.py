@@ -1,4 +1,4 @@
-"""`cortext search`: find what was said, in any tool."""
+"""`cortext search` and `cortext similar`: find what was said, in any tool, and sessions about the same topic."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from cortext.faces.cortext.commands._finding import FILTERS, add_filters, bring_up_to_date, filters_of
+from cortext.faces.cortext.commands._filters import add_message_filters, filters_of
+from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.background import index_later
 from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.progress import WorkBar
 from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
+from cortext.model.query import Query
 from cortext.safety import terminal
-
-if TYPE_CHECKING:
-    from cortext.services.library.search import Match, SessionHit
-
+from cortext.services.library.listing import incomplete_line
+from cortext.services.library.search import Match, Search, SessionHit, hit_json, note_of, nothing_of
 
 INDENT = "      "  # before the continuation lines of a folded snippet
 
@@ -35,7 +37,7 @@ def parser() -> ArgumentParser:
         epilog="examples:  cortext search retry budget  ·  cortext search '\"connection refused\" -docker' --after 2w",
     )
     made.add_argument("words", nargs="+", help="the query")
-    add_filters(made, FILTERS)
+    add_message_filters(made)
     made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N results (default: 10)")
     how = made.add_mutually_exclusive_group()
     how.add_argument("--sessions", action="store_true", help="one result per session, with its best messages (default)")
@@ -53,13 +55,9 @@ def run(arguments: list[str]) -> int:
         if word.startswith("--") or not word.startswith("-") or len(word) < 3:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
-    filters = filters_of(options, FILTERS)
+    filters = filters_of(options)
     search = stores_for().search().reachable()
     bring_up_to_date(search, exact=options.exact)
-    from cortext.model.query import Query
-    from cortext.services.library.listing import incomplete_line
-    from cortext.services.library.search import note_of, nothing_of
-
     query = Query(" ".join(options.words), filters, limit=options.limit, exact=options.exact)
     answer = (search.messages if options.messages else search.search)(query, fresh=False)
     if answer.damaged:
@@ -80,8 +78,6 @@ def run(arguments: list[str]) -> int:
 
 def print_hits(hits: Sequence[SessionHit], *, nearest: bool = False) -> None:
     """Print a JSON array with one hit per message, in the order of the results."""
-    from cortext.services.library.search import hit_json
-
     print_json([hit_json(item.session, match, nearest=nearest) for item in hits for match in item.matches])
 
 
@@ -135,3 +131,50 @@ def _folds(text: str, first: int, screen: int) -> set[int]:
         folds.add(blank)
         begin, room = blank + 1, screen - len(INDENT)
     return folds
+
+
+def bring_up_to_date(search: Search, *, exact: bool = False) -> None:
+    """Index what has changed; slow work that no answer needs is left to a background process."""
+    bar = WorkBar()
+    try:
+        updated = search.refresh(bar.step, meaning=not exact)
+    finally:
+        bar.end()
+    if not updated.is_current:
+        print(f"Note: {incomplete_line((), is_current=False)}", file=sys.stderr)
+    if updated.has_more:
+        index_later()
+
+
+def similar_parser() -> ArgumentParser:
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext similar",
+        formatter_class=Help,
+        description="Find sessions about the same topic as another, by what was said in them.",
+        epilog="example:  cortext similar 014 --limit 5",
+    )
+    made.add_argument("session", nargs="+", help=HELP)
+    made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N results (default: 10)")
+    made.add_argument("--json", action="store_true", help="print a JSON array of hits")
+    return made
+
+
+def run_similar(arguments: list[str]) -> int:
+    """Print the similar sessions."""
+    options = similar_parser().parse_args(arguments)
+    stores = stores_for()
+    search = stores.search()
+    bring_up_to_date(search)
+    row = which_row(stores.listing(), stores.workspace, " ".join(options.session))
+    found = search.similar(row, limit=options.limit)
+    if options.json:
+        print_hits(found)
+    elif found:
+        print_found(found)
+    else:
+        print("No similar session was found.")
+    return 0
+
+
+SIMILAR = Command(similar_parser, run_similar)
