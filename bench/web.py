@@ -36,7 +36,7 @@ from cortext.services.library.search import Search
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.web import home, library, pages
 from cortext.web.app import application
-from cortext.web.library import Library, store_key
+from cortext.web.library import PageLibrary, store_key
 from cortext.web.security import Access
 
 TARGETS = {"home": 100, "filter": 100, "search": 150, "conversation": 150, "piece": 150}  # p95 in ms
@@ -380,14 +380,14 @@ def run_web_parts() -> None:
         os.environ.clear()
         os.environ.update(home_environment(user))
         link = f"/c/{store_key(folder)}/{long_id}"
-        services = Library(lambda: None, folder)
+        services = PageLibrary(lambda: None, folder)
         try:
             asyncio.run(measure_parts(services, addresses(link, options.long), options.rounds))
         finally:
             services.close()
 
 
-async def measure_parts(services: Library, paths: dict[str, Callable[[int], str]], rounds: int) -> None:
+async def measure_parts(services: PageLibrary, paths: dict[str, Callable[[int], str]], rounds: int) -> None:
     """Ask for each kind of page in turns, and print the mean milliseconds of each part."""
     app, _ = application(services, Access(80, ("127.0.0.1",)))
     transport = httpx.ASGITransport(app)

@@ -9,7 +9,7 @@ import pytest
 
 from cortext.config import folders
 from cortext.config.load import load
-from cortext.config.schema import SETTINGS, Setting, Settings, Value
+from cortext.config.schema import SETTINGS, NamedSetting, Settings, Value
 from cortext.config.trust import is_trusted, trust
 from cortext.errors import ConfigError
 from cortext.testing.table import every_row
@@ -63,7 +63,7 @@ def test_the_workspace_overrides_the_user_and_the_environment_both(
 
 @pytest.mark.req("SAFE-04")
 @every_row("setting", SETTINGS.values(), ids=SETTINGS)
-def test_only_harmless_settings_of_an_untrusted_repository_apply(setting: Setting, tmp_path: Path) -> None:
+def test_only_harmless_settings_of_an_untrusted_repository_apply(setting: NamedSetting, tmp_path: Path) -> None:
     (tmp_path / ".workspace").mkdir()
     workspace_file = tmp_path / ".workspace" / "config.toml"
     table, _, key = setting.name.rpartition(".")

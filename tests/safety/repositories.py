@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortext.config.schema import SETTINGS, Setting
+from cortext.config.schema import SETTINGS, NamedSetting
 
 CANARY = "canary-8c1f5e-private"
 FORGED = "forged-5d21c7"
@@ -249,7 +249,7 @@ def _settings(world: World) -> None:
     (world.repository / ".workspace/config.toml").write_text(text, encoding="utf-8")
 
 
-def hostile_value(setting: Setting, world: World) -> str:
+def hostile_value(setting: NamedSetting, world: World) -> str:
     """What a stranger would set, as TOML."""
     special = {
         "store.url": "postgresql://stranger@127.0.0.1:9/words",

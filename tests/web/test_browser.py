@@ -14,7 +14,7 @@ from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Par
 from cortext.model.session import Origin, Session
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.web.html.document import document
-from cortext.web.html.files import Entry, first_page
+from cortext.web.html.files import SiteEntry, first_page
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support import chromium
 from tests.support.cli import cortext
@@ -623,7 +623,7 @@ def test_the_search_of_a_site_finds_every_word(room: Room, tmp_path: Path) -> No
     entries = []
     for name, last in (("one", "The ΚΌΣΜΟΣ and ﬁnally 東京都 in the Straße, zebra7"), ("two", "\U00020000 ÉTÉ ｘyz")):
         session = Session(id=name, title=f"The {name}")
-        entry = Entry(session, f"{name}.html")
+        entry = SiteEntry(session, f"{name}.html")
         said = [*(f"turn {number} " * 50 for number in range(500)), last]
         messages = entry.noting(Message(role="user", content=text, seq=seq) for seq, text in enumerate(said))
         (tmp_path / f"{name}.html").write_text(document(session, messages), encoding="utf-8")

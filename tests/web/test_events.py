@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 from cortext.services.library import finder
 from cortext.web import library as web
 from cortext.web import live
-from cortext.web.library import Library, store_key
+from cortext.web.library import PageLibrary, store_key
 from cortext.wiring.stores import Stores
 from tests.faces.test_watch import watching
 from tests.support.claude_talk import ClaudeTalk
@@ -82,7 +82,7 @@ def _watch(talk: ClaudeTalk) -> Iterator[Capture]:
         yield capture
 
 
-def _request(library: Library, path: dict[str, str]) -> Request:
+def _request(library: PageLibrary, path: dict[str, str]) -> Request:
     """Return the request of a page that stays open."""
     state = SimpleNamespace(library=library, following=set(), stopping=asyncio.Event())
     scope = {
@@ -95,7 +95,7 @@ def _request(library: Library, path: dict[str, str]) -> Request:
     return Request(scope, asyncio.Event().wait)  # type: ignore[arg-type]  # a client that says nothing more
 
 
-async def _events(library: Library, path: dict[str, str]) -> AsyncIterator[str]:
+async def _events(library: PageLibrary, path: dict[str, str]) -> AsyncIterator[str]:
     answer = await (live.follow if path else live.follow_list)(_request(library, path))
     assert isinstance(answer, StreamingResponse)
     async for line in answer.body_iterator:
@@ -110,7 +110,7 @@ def test_what_is_captured_is_announced_at_the_next_look(
     """To the conversation and to the list; without the comparison of all files, which is seldom."""
     (row,) = cortext("list", "--json", cwd=talk.project).json
     store = store_key(Stores(str(talk.project)).location("home").root)
-    library = Library(lambda: None, str(talk.project))
+    library = PageLibrary(lambda: None, str(talk.project))
     library._sweep_due = math.inf
 
     async def waited(path: dict[str, str], capture: Capture) -> list[float]:

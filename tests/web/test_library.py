@@ -25,7 +25,7 @@ from cortext.services.library.windows import Windows
 from cortext.store.files.chat import ChatStore
 from cortext.web import library as web
 from cortext.web.home import highlighted
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.wiring.stores import Stores
 from tests.faces.pond import SECRET
 
@@ -41,16 +41,16 @@ def store(tmp_path: Path, home: Path) -> ChatStore:
 
 
 @pytest.fixture
-def library(tmp_path: Path, store: ChatStore) -> Iterator[Library]:
+def library(tmp_path: Path, store: ChatStore) -> Iterator[PageLibrary]:
     for name in ("one", "two", "three"):
         store.create(Session(id=name, title=name.capitalize()))
         store.append(name, Message(role="user", content=f"the {name}"))
-    made = Library(lambda: None, str(tmp_path))
+    made = PageLibrary(lambda: None, str(tmp_path))
     yield made
     made.close()
 
 
-def test_only_the_list_thread_uses_the_list(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_list_thread_uses_the_list(library: PageLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of a store is asked for by the event loop and by readers: two threads must not refresh one database."""
     used: set[str] = set()
     refresh = Listing.refresh
@@ -73,7 +73,7 @@ def test_only_the_list_thread_uses_the_list(library: Library, monkeypatch: pytes
     assert {name.partition("_")[0] for name in used} == {"list"}
 
 
-def test_readers_share_the_windows_of_conversations(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_share_the_windows_of_conversations(library: PageLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reader evicts what the others are about to use: no request may fail by that."""
     monkeypatch.setattr(web, "KEPT", 1)
     monkeypatch.setattr(web, "Windows", lambda listing, row, leaf: row.id)  # reading would take most of the time
@@ -96,7 +96,7 @@ def test_readers_share_the_windows_of_conversations(library: Library, monkeypatc
 
 
 @pytest.mark.req("SAFE-09")
-def test_a_secret_that_is_cut_in_two_is_masked_all_the_same(library: Library, store: ChatStore) -> None:
+def test_a_secret_that_is_cut_in_two_is_masked_all_the_same(library: PageLibrary, store: ChatStore) -> None:
     """Wherever an excerpt begins or ends: half a key no longer has the form of one, and is as secret as the whole."""
     store.create(Session(id="keys", title="Keys"))
     words = {f"kestrel{number}": "o " * number for number in range(0, 128, 3)}
@@ -130,7 +130,7 @@ def _append_unnoted(store: ChatStore, name: str) -> None:
 
 
 def test_a_request_looks_at_few_files_however_many_there_are(
-    library: Library, store: ChatStore, monkeypatch: pytest.MonkeyPatch
+    library: PageLibrary, store: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a large store, a request looks at the newest sessions and what was noted; the rest is compared beside it."""
     monkeypatch.setattr(refresh, "FEW", 10)
@@ -169,7 +169,7 @@ def test_a_request_looks_at_few_files_however_many_there_are(
     asyncio.run(asked())
 
 
-def test_a_server_is_asked_for_one_session_and_announces_changes(library: Library) -> None:
+def test_a_server_is_asked_for_one_session_and_announces_changes(library: PageLibrary) -> None:
     """Its list is not in ours: neither one conversation nor a change may need all of it."""
     asked: list[object] = []
     kept = Session(id="far", title="Far away", message_count=1)
@@ -207,7 +207,7 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: Librar
 
 
 def test_a_conversation_that_grows_is_not_read_again(
-    library: Library, store: ChatStore, monkeypatch: pytest.MonkeyPatch
+    library: PageLibrary, store: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def row() -> Row:
         library.changed()
@@ -225,7 +225,7 @@ def test_a_conversation_that_grows_is_not_read_again(
     assert library.windows(asyncio.run(row())).total == 30  # it went back: a branch
 
 
-def test_a_search_that_nobody_waits_for_is_left_out(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_nobody_waits_for_is_left_out(library: PageLibrary, monkeypatch: pytest.MonkeyPatch) -> None:
     """While a person types, the requests of earlier letters are abandoned by the browser."""
     searched: list[str] = []
     find = library._searched

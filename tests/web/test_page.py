@@ -423,7 +423,7 @@ def test_a_workspace_that_is_made_later_is_shown(tmp_path: Path, home: Path, mon
     from cortext.web import library as web
 
     monkeypatch.setattr(web, "LOCATED", 0.0)
-    library = web.Library(lambda: None, str(tmp_path))
+    library = web.PageLibrary(lambda: None, str(tmp_path))
     try:
         assert library._located(library._lister).find(Query()).answer.hits == []
         assert cortext("init", "--ai", "claude", str(tmp_path / "new")).code == 0

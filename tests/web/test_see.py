@@ -15,7 +15,7 @@ from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import CostSum, Ledger, money, report
 from cortext.web import see
 from cortext.web.app import application
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.live import Background, Note
 from cortext.web.security import Access
 from cortext.wiring.stores import Stores
@@ -207,7 +207,7 @@ def test_the_page_says_how_far_the_reading_is(tmp_path: Path, monkeypatch: pytes
         return read(stores, note)
 
     monkeypatch.setattr(see, "read", slowly)
-    library = Library(lambda: None, str(pond.folder))
+    library = PageLibrary(lambda: None, str(pond.folder))
     app, _ = application(library, Access(80, ("127.0.0.1",)))
     app.state.background._patience = 0.05
 

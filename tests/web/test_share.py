@@ -19,7 +19,7 @@ from cortext.faces.cortext.commands import export
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.web.html.files import Entry, index_of
+from cortext.web.html.files import SiteEntry, index_of
 from tests.faces.pond import SECRET, Pond, make_pond
 from tests.support.cli import Ran, cortext
 
@@ -194,7 +194,7 @@ def test_a_site_has_a_page_for_each_conversation(pond: Pond, tmp_path: Path) -> 
 def test_the_index_of_a_site_has_every_word_once() -> None:
     entries = []
     for number in range(3):
-        entries.append(Entry(Session(id=f"s{number}", title="Knots"), f"{number}.html"))
+        entries.append(SiteEntry(Session(id=f"s{number}", title="Knots"), f"{number}.html"))
         said = [Message(role="user", content=f"turn{number}_{turn} Straße") for turn in range(500)]
         said.append(Message(role="assistant", content="", parts=[Part("text", text="日本 \U00020000 ﬁn")]))
         said.append(Message(role="tool", content="not said"))

@@ -9,7 +9,7 @@ import pytest
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Session
 from cortext.web.html.document import document
-from cortext.web.html.files import Entry, first_page, sealed
+from cortext.web.html.files import SiteEntry, first_page, sealed
 from tests.support import chromium
 from tests.web.room import broken_rules, started_browser
 
@@ -36,7 +36,7 @@ MESSAGES = [
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_exported_files_break_no_rule_of_accessibility(tmp_path: Path, scheme: str) -> None:
     session = Session(id="x", title="Herons", summary="All of it.", type="plan")
-    entry = Entry(session, "page.html")
+    entry = SiteEntry(session, "page.html")
     files = {"page": document(session, entry.noting(MESSAGES)), "index": first_page([entry])}
     files["sealed"] = sealed(files["page"], "seventeen herons")
     broken = []

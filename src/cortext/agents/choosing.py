@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.agents.llm.base import Event, Model, Request
+from cortext.agents.llm.base import ChatModel, Event, Request
 from cortext.agents.llm.cli import CliModel
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import ModelLimits
 from cortext.config import folders
 from cortext.config.schema import Settings
 from cortext.distribution import install_command, install_hint
@@ -36,12 +36,12 @@ The first two also need the client libraries:  {command}
 To set a default, use CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
 
 
-def choose_model(settings: Settings, folder: str, name: str = "") -> Model:
+def choose_model(settings: Settings, folder: str, name: str = "") -> ChatModel:
     """Return the model of that name, else the one in the settings, else the first that is usable here.
 
     `folder` is the working directory of an AI program that is used as a model (`cli/…`).
     """
-    limits = Limits(
+    limits = ModelLimits(
         connect=settings.model.connect_seconds,
         silence=settings.model.silence_seconds,
         retries=settings.model.retries,
@@ -70,11 +70,11 @@ class Source(Protocol):
     def here(self) -> str:
         """Return the default model of this provider; empty if the provider is not usable on this machine."""
 
-    def make(self, name: str) -> Model:
+    def make(self, name: str) -> ChatModel:
         """Return the model of that name."""
 
 
-def choose(name: str, sources: Mapping[str, Source]) -> Model:
+def choose(name: str, sources: Mapping[str, Source]) -> ChatModel:
     """Return the model `provider/name` or the default of `provider`; if `name` is empty, the first usable one."""
     name = name or _first_usable(sources)
     if not name:
@@ -112,7 +112,7 @@ def _first_usable(sources: Mapping[str, Source]) -> str:
 class ModelSource:
     """The models of one provider, whose module is imported on first use."""
 
-    def __init__(self, provider: str, limits: Limits) -> None:
+    def __init__(self, provider: str, limits: ModelLimits) -> None:
         self._provider, self._limits = provider, limits
 
     @property
@@ -135,9 +135,9 @@ class ModelSource:
         found: str = self._module().here()
         return found
 
-    def make(self, name: str) -> Model:
+    def make(self, name: str) -> ChatModel:
         """Return the model of that name."""
-        model: Model = self._module().MODEL(name, self._limits)
+        model: ChatModel = self._module().MODEL(name, self._limits)
         return model
 
     def _module(self) -> Any:
@@ -149,7 +149,7 @@ class ProgramSource:
 
     library = ""  # none is needed
 
-    def __init__(self, limits: Limits, folder: str, scratch: str) -> None:
+    def __init__(self, limits: ModelLimits, folder: str, scratch: str) -> None:
         self._limits, self._folder, self._scratch = limits, folder, scratch
 
     @property
@@ -161,7 +161,7 @@ class ProgramSource:
         """Return the name of the first program that is installed; empty if none is."""
         return next((program.name for program in tools.headless() if program.program_path()), "")
 
-    def make(self, name: str) -> Model:
+    def make(self, name: str) -> ChatModel:
         """Return the model of that name; raise UsageError if its program is unknown."""
         program_name, _, model = name.partition("/")
         programs = {program.name: program for program in tools.headless()}
@@ -173,7 +173,7 @@ class ProgramSource:
 class Masked:
     """A model that is never sent a secret: requests are masked, and a note tells the user once what was masked."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: ChatModel) -> None:
         self._model = model
         self.name, self.context, self.takes_tools = model.name, model.context, model.takes_tools
         # The messages of the last request, original and masked, so that each turn only scans the new ones.

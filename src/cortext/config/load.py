@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cortext.config.folders import checked_workspace_file, user_file, workspace_file
-from cortext.config.schema import REMOVED, SETTINGS, Setting, Settings, Value
+from cortext.config.schema import REMOVED, SETTINGS, NamedSetting, Settings, Value
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import durable
 from cortext.safety.credentials import is_address
@@ -67,7 +67,7 @@ def load(workspace: str = "", *, trusted: bool = False, only_reads: bool = False
     return msgspec.structs.replace(_with(Settings(), values), ignored=ignored, unknown=unknown, broken=broken)
 
 
-def parse(setting: Setting, value: Any, source: str) -> Value:
+def parse(setting: NamedSetting, value: Any, source: str) -> Value:
     """Return the value in the type of the setting; raise ConfigError if it cannot be converted."""
     kind = type(setting.default)
     try:

@@ -22,7 +22,7 @@ class About(NamedTuple):
     env: str = ""
 
 
-class Store(msgspec.Struct, frozen=True):
+class StoreSettings(msgspec.Struct, frozen=True):
     """`[store]`"""
 
     url: Annotated[str, About("a PostgreSQL server that keeps the sessions, postgresql://…", env="CORTEXT_STORE")] = ""
@@ -37,14 +37,14 @@ class Store(msgspec.Struct, frozen=True):
     idle_seconds: Annotated[float, About("seconds until an unused connection to a server is closed")] = 60.0
 
 
-class Session(msgspec.Struct, frozen=True):
+class SessionSettings(msgspec.Struct, frozen=True):
     """`[session]`"""
 
     sessions_dir: Annotated[str, About("where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR")] = ""
     idle_minutes: Annotated[int, About("minutes until a quiet chat is summarised", untrusted_ok=True)] = 30
 
 
-class Chat(msgspec.Struct, frozen=True):
+class ChatSettings(msgspec.Struct, frozen=True):
     """`[chat]`"""
 
     model: Annotated[str, About("the model of alfred, if not model.name")] = ""
@@ -56,7 +56,7 @@ class Chat(msgspec.Struct, frozen=True):
     keep_messages: Annotated[int, About("messages that are kept when a session is shortened")] = 20
 
 
-class Telegram(msgspec.Struct, frozen=True):
+class TelegramSettings(msgspec.Struct, frozen=True):
     """`[telegram]`"""
 
     allowed_users: Annotated[str, About("numeric ids of the users that may use the bot, separated by commas")] = ""
@@ -72,7 +72,7 @@ class Telegram(msgspec.Struct, frozen=True):
     longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000
 
 
-class Workspace(msgspec.Struct, frozen=True):
+class WorkspaceSettings(msgspec.Struct, frozen=True):
     """`[workspace]`"""
 
     pause_minutes: Annotated[int, About("minutes until a quiet conversation is paused", untrusted_ok=True)] = 5
@@ -86,7 +86,7 @@ class Workspace(msgspec.Struct, frozen=True):
     offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
 
 
-class Interactive(msgspec.Struct, frozen=True):
+class InteractiveSettings(msgspec.Struct, frozen=True):
     """`[spawner.interactive]`"""
 
     session_expiry_days: Annotated[
@@ -95,15 +95,15 @@ class Interactive(msgspec.Struct, frozen=True):
     context_tokens: Annotated[int, About("tokens of a session that are sent to the model at most")] = 100_000
 
 
-class Spawner(msgspec.Struct, frozen=True):
+class SpawnerSettings(msgspec.Struct, frozen=True):
     """`[spawner]`"""
 
     sessions_dir: Annotated[str, About("where aur keeps its sessions", env="AUR_SESSIONS_DIR")] = ""
     agent: Annotated[str, About("the agent that aur uses if none is named")] = "assistant"
-    interactive: Interactive = Interactive()
+    interactive: InteractiveSettings = InteractiveSettings()
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchSettings(msgspec.Struct, frozen=True):
     """`[search]`"""
 
     model: Annotated[str, About("model for search by meaning: built-in, openai/…, sentence-transformers/… or none")] = (
@@ -112,7 +112,7 @@ class Search(msgspec.Struct, frozen=True):
     address: Annotated[str, About("address of an openai/… model for search, instead of OPENAI_BASE_URL")] = ""
 
 
-class Resume(msgspec.Struct, frozen=True):
+class ResumeSettings(msgspec.Struct, frozen=True):
     """`[resume]`"""
 
     tokens: Annotated[int, About("largest size of a resume packet, in tokens", untrusted_ok=True)] = 60_000
@@ -125,14 +125,14 @@ class Resume(msgspec.Struct, frozen=True):
     tool: Annotated[str, About("the AI tool to resume in, if the conversation names none", untrusted_ok=True)] = ""
 
 
-class Cost(msgspec.Struct, frozen=True):
+class CostSettings(msgspec.Struct, frozen=True):
     """`[cost]`"""
 
     prices: Annotated[str, About("a file with prices that replace the built-in ones (docs/cost.md)")] = ""
     week_from: Annotated[str, About("when a week of your subscription begins, such as 2026-11-12 09:00, in UTC")] = ""
 
 
-class Model(msgspec.Struct, frozen=True):
+class ModelSettings(msgspec.Struct, frozen=True):
     """`[model]`"""
 
     name: Annotated[str, About("the model to use, as provider/name", env="CORTEXT_MODEL")] = ""
@@ -143,7 +143,7 @@ class Model(msgspec.Struct, frozen=True):
     retries: Annotated[int, About("how often to retry after a rate limit")] = 3
 
 
-class Mcp(msgspec.Struct, frozen=True):
+class McpSettings(msgspec.Struct, frozen=True):
     """`[mcp]`"""
 
     tokens: Annotated[int, About("largest answer of the MCP server, in tokens")] = 6_000
@@ -152,17 +152,17 @@ class Mcp(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """The effective settings, and what was ignored in the settings file of a workspace (name → that file)."""
 
-    store: Store = Store()
-    session: Session = Session()
-    chat: Chat = Chat()
-    telegram: Telegram = Telegram()
-    workspace: Workspace = Workspace()
-    spawner: Spawner = Spawner()
-    search: Search = Search()
-    resume: Resume = Resume()
-    cost: Cost = Cost()
-    model: Model = Model()
-    mcp: Mcp = Mcp()
+    store: StoreSettings = StoreSettings()
+    session: SessionSettings = SessionSettings()
+    chat: ChatSettings = ChatSettings()
+    telegram: TelegramSettings = TelegramSettings()
+    workspace: WorkspaceSettings = WorkspaceSettings()
+    spawner: SpawnerSettings = SpawnerSettings()
+    search: SearchSettings = SearchSettings()
+    resume: ResumeSettings = ResumeSettings()
+    cost: CostSettings = CostSettings()
+    model: ModelSettings = ModelSettings()
+    mcp: McpSettings = McpSettings()
     ignored: dict[str, str] = {}  # settings that only a trusted workspace may set
     unknown: dict[str, str] = {}  # unknown settings, perhaps of another version
     broken: dict[str, str] = {}  # a workspace's file that cannot be used, and why: only for commands that read
@@ -181,7 +181,7 @@ class Settings(msgspec.Struct, frozen=True):
         return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
 
 
-class Setting(NamedTuple):
+class NamedSetting(NamedTuple):
     """One setting by its dotted name."""
 
     name: str
@@ -191,7 +191,7 @@ class Setting(NamedTuple):
     variable: str  # the environment variable
 
 
-def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:
+def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[NamedSetting]:
     for field in msgspec.structs.fields(table):
         name = prefix + field.name
         if isinstance(field.default, msgspec.Struct):
@@ -199,7 +199,7 @@ def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Sett
         elif field.default is not msgspec.NODEFAULT:
             about: About = field.type.__metadata__[0]
             variable = about.env or "CORTEXT_" + name.replace(".", "_").upper()
-            yield Setting(name, field.default, about.help, about.untrusted_ok, variable)
+            yield NamedSetting(name, field.default, about.help, about.untrusted_ok, variable)
 
 
 REMOVED = frozenset({"workspace.recall"})  # settings of earlier versions, which may still stand in a user's file

@@ -228,7 +228,7 @@ _COUNT = "SELECT count(*) FROM cortext.messages WHERE session_id = %s AND life =
 Target = Lease | None
 
 
-class Changes:
+class SessionChanges:
     """Changes to the sessions of one scope."""
 
     def __init__(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from cortext.config.schema import Store
+from cortext.config.schema import StoreSettings
 from cortext.errors import NotShared
 from cortext.model import clock
 from cortext.model.message import Message
@@ -25,7 +25,7 @@ from cortext.store.server_capabilities import ServerHit
 SPACE = "shared"
 
 
-def open_store(address: str, kind: str, settings: Store, lock_timeout: float) -> PostgresStore:
+def open_store(address: str, kind: str, settings: StoreSettings, lock_timeout: float) -> PostgresStore:
     """Return the store of one kind on a server: the entry point of this room."""
     options: dict[str, Any] = {
         "lock_timeout": lock_timeout,

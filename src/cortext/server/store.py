@@ -25,7 +25,7 @@ from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
 from cortext.server.connection import Connections, Limits
 from cortext.server.driver import Connection, psycopg
 from cortext.server.lease import FREE, Lease, Leases, ServerChores, ServerClaims
-from cortext.server.log import AppendBatch, Changes, ServerReading, life_of, tail
+from cortext.server.log import AppendBatch, ServerReading, SessionChanges, life_of, tail
 from cortext.server.rows import SESSION, columns_of, from_row, hour_of, session_from
 from cortext.server.scope import LISTED, LIVE, Own
 from cortext.server.shares import ServerShares
@@ -93,7 +93,7 @@ class PostgresStore:
         self.scope = self._scope()
         self.leases = Leases(self.connections, self.scope, timeout=lock_timeout, seconds=lease)
         self.root = f"{self.connections.name}#{space}"
-        self.changes = Changes(self.connections, self.leases, self.scope, self._session)
+        self.changes = SessionChanges(self.connections, self.leases, self.scope, self._session)
         self._thread = threading.local()  # holds the claim that the thread works under
 
     def _scope(self) -> Own:

@@ -33,7 +33,7 @@ from cortext.services.resume.handover import Plan
 from cortext.services.resume.planning import caught_up_plan
 from cortext.services.workspace import lifecycle, order
 from cortext.services.workspace.installed_tools import detect_all
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.pages import access, address, library, page, shown
 from cortext.wiring import tools
 from cortext.wiring.stores import SHARED
@@ -62,7 +62,7 @@ def command(row: Row, tool: str) -> str:
     return shell([*words, "--force"] if row.status == COMPLETED else words)
 
 
-def planned(services: Library, row: Row, name: str) -> Plan:
+def planned(services: PageLibrary, row: Row, name: str) -> Plan:
     """Return what would be carried over to a tool. Raises UsageError if it is not installed here."""
     if name not in dict(installed()):
         raise UsageError(f"{name[:40]!r} is not a tool that is installed here", hint="choose one from the list")
@@ -96,7 +96,7 @@ async def receipt(request: Request) -> Response:
     return page(request, "receipt.html", {"receipt": made, "here": address(row)})
 
 
-async def _receipt(services: Library, row: Row, name: str) -> dict[str, Any]:
+async def _receipt(services: PageLibrary, row: Row, name: str) -> dict[str, Any]:
     def made() -> dict[str, Any]:
         plan = planned(services, row, name)
         terminal = terminals.available(os.environ) if not services.remote else None
@@ -131,21 +131,21 @@ def _is_on(form: FormData) -> bool:
     return form.get("on", "yes") == "yes"
 
 
-def star(services: Library, row: Row, form: FormData) -> str:
+def star(services: PageLibrary, row: Row, form: FormData) -> str:
     """Give it a star, or take it away."""
     found = services.found(row)
     order.set_star(found.named_store, found.session, on=_is_on(form))
     return _saved(found, row, "Starred." if _is_on(form) else "The star was removed.")
 
 
-def archive(services: Library, row: Row, form: FormData) -> str:
+def archive(services: PageLibrary, row: Row, form: FormData) -> str:
     """Hide it from lists, or show it again."""
     found = services.found(row)
     order.set_archived(found.named_store, found.session, on=_is_on(form))
     return _saved(found, row, "Archived: still found by a search." if _is_on(form) else "Taken out of the archive.")
 
 
-def tag(services: Library, row: Row, form: FormData) -> str:
+def tag(services: PageLibrary, row: Row, form: FormData) -> str:
     """Add tags, or remove them."""
     tags = [order.checked_tag(word) for word in str(form.get("tags", "")).replace(",", " ").split()]
     if not tags or len(tags) > MOST_TAGS:
@@ -156,7 +156,7 @@ def tag(services: Library, row: Row, form: FormData) -> str:
     return _saved(found, row, f"Tagged {names}." if _is_on(form) else f"Removed {names}.")
 
 
-def note(services: Library, row: Row, form: FormData) -> str:
+def note(services: PageLibrary, row: Row, form: FormData) -> str:
     """Add a note, or remove one by its number."""
     found = services.found(row)
     number = str(form.get("remove", ""))
@@ -170,7 +170,7 @@ def note(services: Library, row: Row, form: FormData) -> str:
 MOST_FIELDS = 20
 MOST_TITLE = 300  # characters
 
-Do = Callable[[Library, Row, FormData], str]  # returns the address to show next
+Do = Callable[[PageLibrary, Row, FormData], str]  # returns the address to show next
 
 
 async def _form(request: Request) -> FormData:
@@ -201,7 +201,7 @@ def changing(do: Do) -> Callable[[Request], Awaitable[Response]]:
     return view
 
 
-def _save(services: Library, row: Row, status: str) -> str:
+def _save(services: PageLibrary, row: Row, status: str) -> str:
     found = services.stores.caught_up(services.found(row))
     is_workspace = found.named_store.kind == "workspace"
     commit = is_workspace and settings_of(found.root).workspace.commit
@@ -210,17 +210,17 @@ def _save(services: Library, row: Row, status: str) -> str:
     return address(row, note=note)
 
 
-def stop(services: Library, row: Row, form: FormData) -> str:
+def stop(services: PageLibrary, row: Row, form: FormData) -> str:
     """Save and pause a conversation."""
     return _save(services, row, PAUSED)
 
 
-def complete(services: Library, row: Row, form: FormData) -> str:
+def complete(services: PageLibrary, row: Row, form: FormData) -> str:
     """Save a conversation and mark it as completed."""
     return _save(services, row, COMPLETED)
 
 
-def title(services: Library, row: Row, form: FormData) -> str:
+def title(services: PageLibrary, row: Row, form: FormData) -> str:
     """Change the title."""
     new = " ".join(str(form.get("title", "")).split())[:MOST_TITLE]
     if not new:
@@ -230,7 +230,7 @@ def title(services: Library, row: Row, form: FormData) -> str:
     return address(row, note="The title has been changed.")
 
 
-def fork(services: Library, row: Row, form: FormData) -> str:
+def fork(services: PageLibrary, row: Row, form: FormData) -> str:
     """Make a new conversation from this one, up to a message."""
     text = str(form.get("at", ""))
     if text and not (text.isascii() and text.isdigit() and len(text) < 16):
@@ -243,13 +243,13 @@ def fork(services: Library, row: Row, form: FormData) -> str:
     return address(new, note=f"Forked from {row.id}: {amount(made.message_count, 'message')}.")
 
 
-def delete(services: Library, row: Row, form: FormData) -> str:
+def delete(services: PageLibrary, row: Row, form: FormData) -> str:
     """Move a conversation to the trash; the next page offers to undo it."""
     trashed = services.found(row).store.delete(row.id)
     return f"/?{urlencode({'trashed': trashed.key})}"
 
 
-def open_terminal(services: Library, row: Row, form: FormData) -> str:
+def open_terminal(services: PageLibrary, row: Row, form: FormData) -> str:
     """Open a terminal in which the conversation continues. The person has confirmed it on the page."""
     if form.get("confirmed") != "yes":
         raise UsageError("opening a terminal was not confirmed", kept="nothing was changed", hint="tick the box first")

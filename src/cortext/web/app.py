@@ -21,7 +21,7 @@ from starlette.routing import Route
 from cortext.errors import CortextError, NotFound
 from cortext.safety import terminal
 from cortext.web import actions, conversation, home, live, origins, see
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.live import Background
 from cortext.web.pages import problem
 from cortext.web.security import Access, Guard, TooLarge
@@ -101,7 +101,7 @@ def routes() -> list[Route]:
     ]
 
 
-def application(library: Library, access: Access) -> tuple[Starlette, Guard]:
+def application(library: PageLibrary, access: Access) -> tuple[Starlette, Guard]:
     """Return the page, and the page as it is served: guarded."""
     app = Starlette(
         routes=routes(),

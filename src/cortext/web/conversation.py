@@ -24,7 +24,7 @@ from cortext.services.text.message_masking import mask_messages, mask_session
 from cortext.services.text.threads import StoredThread
 from cortext.web.home import short_path
 from cortext.web.html import message
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.live import mark_of, state_of
 from cortext.web.origins import link_to
 from cortext.web.pages import address, library, number, page, shown
@@ -130,13 +130,13 @@ async def side(request: Request) -> Response:
     return page(request, "side.html", await services.in_reader(made))
 
 
-def _side(services: Library, row: Row, windows: Windows, branch: int) -> dict[str, Any]:
+def _side(services: PageLibrary, row: Row, windows: Windows, branch: int) -> dict[str, Any]:
     """Return what the side of the page shows."""
     asks = [_entry(row, branch, ask) for ask in windows.asks(ASKS)]
     return {"asks": asks, "branches": _branches(row, windows, branch), "forks": _forks(services, row)}
 
 
-def _cost(services: Library, row: Row) -> str:
+def _cost(services: PageLibrary, row: Row) -> str:
     """Return what the conversation cost; empty if that is not known, or would take long to find out."""
     try:
         cost = row_cost(services.reading(row.root), row, services.stores.prices(), most=COUNTED)
@@ -152,7 +152,7 @@ def _start(windows: Windows, at: int, start: int) -> int:
     return max(0, windows.position(at) - SHOWN // 4) if at >= 0 else 0
 
 
-def _frame(services: Library, row: Row, branch: int) -> dict[str, Any]:
+def _frame(services: PageLibrary, row: Row, branch: int) -> dict[str, Any]:
     """Return what the head of the page shows."""
     return {
         "row": row,
@@ -222,7 +222,7 @@ def _first_turn(extra: dict[str, Any]) -> str:
     return result.sentence(tools.title(result.tool)) if result is not None else ""
 
 
-def _forks(services: Library, row: Row) -> list[dict[str, Any]]:
+def _forks(services: PageLibrary, row: Row) -> list[dict[str, Any]]:
     """Return the tree of forks that the conversation is in; empty if it is neither a fork nor has any."""
 
     def entry(fork: Fork) -> dict[str, Any]:

@@ -127,9 +127,9 @@ def _write_site(
 ) -> dict[str, str]:
     """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
     from cortext.web.html.document import document_chunks
-    from cortext.web.html.files import Entry, first_page
+    from cortext.web.html.files import SiteEntry, first_page
 
-    entries: list[Entry] = []
+    entries: list[SiteEntry] = []
     names = {FIRST}
     left_out: dict[str, str] = {}
     with Progress("Writing pages", len(rows)) as bar:
@@ -139,7 +139,7 @@ def _write_site(
             name = _free(f"{len(entries) + 1:04}" if options.redact else row.id, names)
             try:
                 conversation = exported(row)
-                entry = Entry(conversation.session, name)
+                entry = SiteEntry(conversation.session, name)
                 messages = entry.noting(_reading(conversation.messages()))
                 masked = not options.unmasked
                 chunks = document_chunks(conversation.session, messages, full=options.full, masked=masked)

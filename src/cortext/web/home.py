@@ -20,7 +20,7 @@ from cortext.services.capture import uncaptured
 from cortext.services.library.finder import FinderAnswer, order_filters
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Answer, Match, SessionHit
-from cortext.web.library import PAGE, Library
+from cortext.web.library import PAGE, PageLibrary
 from cortext.web.live import mark_of
 from cortext.web.pages import address, library, number, page, shown, stored
 from cortext.wiring import tools
@@ -154,7 +154,7 @@ def _is_drawn(name: str) -> bool:
     return FILTERS[name].is_offered or name == "after"
 
 
-async def _as_stored(services: Library, filters: Mapping[str, str]) -> dict[str, str]:
+async def _as_stored(services: PageLibrary, filters: Mapping[str, str]) -> dict[str, str]:
     """Return the filters whose values were shown with marks in place of signs that turn or hide text."""
     offered = [name for name in filters if FILTERS[name].is_offered and FILTERS[name].compare != WORD]
     marked = [name for name in offered if "<U+" in filters[name] or not filters[name].isascii()]
@@ -189,7 +189,7 @@ def short_path(path: str) -> str:
     return "/".join(path.rstrip("/").split("/")[-2:])
 
 
-def _card(services: Library, hit: SessionHit, ago: clock.Ago, *, searched: bool) -> Card:
+def _card(services: PageLibrary, hit: SessionHit, ago: clock.Ago, *, searched: bool) -> Card:
     row = hit.session
     matches = [
         CardMatch(

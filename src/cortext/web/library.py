@@ -45,7 +45,7 @@ PAGE = 50  # conversations on a page of the list
 State = tuple[object, ...]  # changes whenever what is shown would
 
 
-class Library:
+class PageLibrary:
     """What the page asks. Every method that answers is called in the event loop and works in a thread."""
 
     def __init__(self, later: Callable[[], None], folder: str = "", *, remote: bool = False) -> None:

@@ -29,7 +29,7 @@ Note = Callable[[int, int], None]  # called with what is done and what there is 
 PATIENCE = 2.0  # seconds that a reader waits
 
 
-class Stopped(Exception):
+class ServerStopped(Exception):
     """The server ends."""
 
 
@@ -89,7 +89,7 @@ class Background(Generic[Result]):
 
     def _note(self, done: int, total: int) -> None:
         if self._stopping:
-            raise Stopped
+            raise ServerStopped
         self.done, self.total = done, total
 
 

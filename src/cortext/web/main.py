@@ -29,7 +29,7 @@ from cortext.errors import CortextError, UsageError
 from cortext.io import durable
 from cortext.web.app import application
 from cortext.web.html import bounded
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.security import Access, cookie_of
 
 STRANGER_SECONDS = 10.0  # for a request without the cookie, from the connection or the answer before to its own answer
@@ -132,7 +132,7 @@ def serve(
     access = Access(number, names, password, by_address=host in EVERYWHERE, proxied=[name.lower()] if name else [])
     url = f"http://{EVERYWHERE.get(host, shown) or LOOPBACK}:{number}/"
     address = url if password else f"{url}?token={access.token}"
-    library = Library(later, remote=bool(password))
+    library = PageLibrary(later, remote=bool(password))
     private = os.path.join(folders.state(), "web", f"{secrets.token_hex(8)}.html")
     try:
         asyncio.run(
@@ -160,7 +160,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return made
 
 
-async def _run(listening: socket.socket, access: Access, library: Library, ready: Callable[[], None]) -> None:
+async def _run(listening: socket.socket, access: Access, library: PageLibrary, ready: Callable[[], None]) -> None:
     page, guard = application(library, access)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # malformed requests are not the reader's concern
     config = uvicorn.Config(

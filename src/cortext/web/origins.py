@@ -21,7 +21,7 @@ from cortext.services.origin.touched import Touch, touched
 from cortext.services.origin.why import NOT_KNOWN, Attribution, Why
 from cortext.services.projects.repository import is_below, top_of
 from cortext.web.home import short_path
-from cortext.web.library import Library
+from cortext.web.library import PageLibrary
 from cortext.web.pages import address, library, page, shown, stored
 from cortext.wiring import tools
 
@@ -72,14 +72,14 @@ async def why(request: Request) -> Response:
     return page(request, "why.html", values)
 
 
-async def _folders(services: Library) -> list[str]:
+async def _folders(services: PageLibrary) -> list[str]:
     """Return the folders that conversations were held in, those with the most first."""
     listed = await services.find(Query(limit=1))
     workspaces = [location.root for location in services.stores.locations() if location.kind == "workspace"]
     return list(dict.fromkeys((*(listed.values["project"] if listed is not None else ()), *workspaces)))
 
 
-def _answer(services: Library, project: str, wanted: str) -> dict[str, Any]:
+def _answer(services: PageLibrary, project: str, wanted: str) -> dict[str, Any]:
     """Return what is known about a file or a line of a project."""
     path, line = line_of(wanted, project)
     stored = _origins(services)
@@ -103,7 +103,7 @@ def _answer(services: Library, project: str, wanted: str) -> dict[str, Any]:
     return values
 
 
-def _commit_answer(services: Library, project: str, revision: str) -> dict[str, Any]:
+def _commit_answer(services: PageLibrary, project: str, revision: str) -> dict[str, Any]:
     """Return what is known about the lines that a commit added."""
     history, _ = locate(project)
     found = Why(_origins(services), history).commit(revision)
@@ -118,7 +118,7 @@ def _commit_answer(services: Library, project: str, revision: str) -> dict[str, 
     }
 
 
-def _origins(services: Library) -> Origins:
+def _origins(services: PageLibrary) -> Origins:
     """Return the edits of all conversations, as of now."""
     search = services.stores.search()
     search.refresh(meaning=False)

@@ -14,15 +14,15 @@ from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Row
 from cortext.web.html.templates import environment
-from cortext.web.library import Library, store_key
+from cortext.web.library import PageLibrary, store_key
 from cortext.web.security import Access
 
 MOST_NUMBER = 2**53
 
 
-def library(request: Request) -> Library:
+def library(request: Request) -> PageLibrary:
     """Return the services of this server."""
-    found: Library = request.app.state.library
+    found: PageLibrary = request.app.state.library
     return found
 
 

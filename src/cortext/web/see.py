@@ -37,7 +37,7 @@ WIDTH, HEIGHT = 720, 140  # of the bars by day
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     """A name and its value, with a link."""
 
     name: str
@@ -82,7 +82,7 @@ def calendar(counts: Mapping[str, int], today: date, weeks: int = 53, unit: str 
     return _svg("calendar", width, height, label, parts)
 
 
-def day_chart(bars: Sequence[Bar], unit: str) -> Markup:
+def day_chart(bars: Sequence[ChartBar], unit: str) -> Markup:
     """Return columns by day."""
     most = max((bar.value for bar in bars), default=0)
     step = WIDTH / max(1, len(bars))
@@ -133,7 +133,7 @@ def costs(reports: Mapping[str, CostReport], prices_of: str) -> dict[str, Any]:
     by_day = {entry.name: entry for entry in reports["day"].entries}
     today = datetime.now(UTC).date()
     days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
-    bars = [Bar(day, round((by_day[day].cost or 0) * CENTS) if day in by_day else 0) for day in days]
+    bars = [ChartBar(day, round((by_day[day].cost or 0) * CENTS) if day in by_day else 0) for day in days]
     sums = reports["model"]
     dearest = [entry for entry in reports["session"].entries if entry.cost][:MOST_COSTS]
     return {
@@ -198,7 +198,7 @@ class Seen(NamedTuple):
     prices_of: str  # the days of the price table
 
 
-class Line(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table."""
 
     label: str
@@ -290,7 +290,7 @@ def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
     now = time.time()
     days = last_days(YEAR, seen.work.days, now)
     of_day = {day: int(getattr(tally, measure)) for day, tally in days.items()}
-    bars = [Bar(day, value) for day, value in of_day.items()][-span:]
+    bars = [ChartBar(day, value) for day, value in of_day.items()][-span:]
     unit = NAMES[measure]
     return {
         "tokens": seen.reports["day"].total.tokens.total,
@@ -303,7 +303,7 @@ def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
     }
 
 
-def _tables(stats: Stats, seen: Seen | None, measure: str) -> list[tuple[str, list[Line]]]:
+def _tables(stats: Stats, seen: Seen | None, measure: str) -> list[tuple[str, list[TableRow]]]:
     """Return the tables by tool, project, model and type. Tokens are those that the tools recorded for their calls."""
     for tally in (*stats.tools.values(), *stats.projects.values(), *stats.types.values()):
         tally.tokens = 0
@@ -327,7 +327,7 @@ def _tables(stats: Stats, seen: Seen | None, measure: str) -> list[tuple[str, li
     return [(name, lines) for name, lines in found if lines]
 
 
-def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callable[[str], str]) -> list[Line]:
+def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callable[[str], str]) -> list[TableRow]:
     """Return the rows of a table; `name` is the filter that each leads to, if there is one."""
 
     def size(tally: Tally) -> int:
@@ -336,7 +336,7 @@ def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callabl
     ordered = sorted(counted.items(), key=lambda pair: (-size(pair[1]), -pair[1].messages, pair[0]))
     most = size(ordered[0][1]) if ordered else 0
     lines = [
-        Line(label(key), f"/?{urlencode({name: key})}" if name else "", tally, share(size(tally), most))
+        TableRow(label(key), f"/?{urlencode({name: key})}" if name else "", tally, share(size(tally), most))
         for key, tally in ordered
     ]
     if len(lines) <= MOST:
@@ -345,7 +345,7 @@ def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callabl
     for line in lines[MOST:]:
         for each in MEASURES:
             setattr(others, each, getattr(others, each) + getattr(line.tally, each))
-    return [*lines[:MOST], Line(amount(len(lines) - MOST, "other"), "", others, share(size(others), most))]
+    return [*lines[:MOST], TableRow(amount(len(lines) - MOST, "other"), "", others, share(size(others), most))]
 
 
 def _files(files: list[FileWork]) -> list[tuple[str, str, FileWork, Markup]]:

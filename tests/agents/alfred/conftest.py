@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.agents.assistant.build import build_assistant, build_worker
-from cortext.agents.assistant.commands import Answer, Commands
+from cortext.agents.assistant.commands import Commands, Outcome
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.assistant.worker import ChatWorker
@@ -33,7 +33,7 @@ class Desk:
         self.assistant: Assistant = build_assistant(self.stores)
         self.commands = Commands(self.assistant, idle_minutes=self.stores.settings.session.idle_minutes)
 
-    def do(self, line: str, chat: str = COMMAND_LINE) -> Answer:
+    def do(self, line: str, chat: str = COMMAND_LINE) -> Outcome:
         """Run a slash command."""
         return self.commands.run(chat, line)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cortext.agents.assistant.memory import Memory, MemoryTools
-from cortext.agents.llm.base import Call
+from cortext.agents.llm.base import CallRequest
 from cortext.errors import CortextError
 from cortext.store.assistant import Fact
 from cortext.store.files.assistant import FileFacts
@@ -91,12 +91,12 @@ def test_an_invalid_tool_call_is_answered_with_an_error(desk: Desk) -> None:
         ("delete_everything", {}, "", "unknown tool"),
         ("remember", {}, "{half", "not a JSON object"),
     ):
-        part = tools.run(Call(id="c", name=name, input=arguments, broken=broken))
+        part = tools.run(CallRequest(id="c", name=name, input=arguments, broken=broken))
         assert part.is_error
         assert error in part.output
         assert part.call_id == "c"
     # Some models write numbers like this.
-    part = tools.run(Call(id="c", name="search_memories", input={"query": "x", "top_k": "3.0"}))
+    part = tools.run(CallRequest(id="c", name="search_memories", input={"query": "x", "top_k": "3.0"}))
     assert not part.is_error
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.agents.terminal.prompt import History
+from cortext.agents.terminal.prompt import InputHistory
 from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.table import width
 from cortext.safety import terminal
@@ -82,15 +82,15 @@ def test_without_a_terminal_the_text_is_unchanged() -> None:
 
 def test_the_history_of_a_prompt_survives_invalid_lines(tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("state") / "deep" / "history"
-    history = History(str(path))
+    history = InputHistory(str(path))
     assert history.load() == []
     for text in ("one", "two\nlines", "drei \udcff größer"):
         history.add(text)
     with path.open("ab") as file:
         file.write(b'\xff\xfe\n{"not": "text"}\n"four"\n')
-    assert History(str(path)).load() == ["one", "two\nlines", "drei \udcff größer", "four"]
+    assert InputHistory(str(path)).load() == ["one", "two\nlines", "drei \udcff größer", "four"]
     assert path.stat().st_mode & 0o777 == 0o600
     for _ in range(3):
         history.add("x" * 600_000)
     assert path.stat().st_size < 1_500_000 and history.load()[-1] == "x" * 600_000
-    History("/dev/null/nowhere").add("a history that cannot be written is no error")
+    InputHistory("/dev/null/nowhere").add("a history that cannot be written is no error")

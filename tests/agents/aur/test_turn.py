@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cortext.agents.llm.base import Call, Event, Request, ToolSpec
+from cortext.agents.llm.base import CallRequest, Event, Request, ToolSpec
 from cortext.agents.talk.context import UNANSWERED, View
-from cortext.agents.talk.turn import ROUNDS, Result, Talk, Tick
+from cortext.agents.talk.turn import ROUNDS, CallResult, Talk, Tick
 from cortext.errors import InvalidMessage, ModelBusy, ModelCut, WriteFailed
 from cortext.model.answer import AnswerNote, AnswerText, Done, Thinking, Usage
 from cortext.model.message import TOOL_RESULT, Message, Part
@@ -181,18 +181,18 @@ class Adder:
     def __init__(self) -> None:
         self.specs = [ToolSpec("add", "adds", {"type": "object"})]
 
-    def run(self, call: Call) -> Part:
+    def run(self, call: CallRequest) -> Part:
         return Part(type=TOOL_RESULT, call_id=call.id, name=call.name, output=str(sum(call.input["numbers"])))
 
 
 @pytest.mark.req("MODEL-02")
 def test_tools_run_and_their_results_are_stored_and_sent_until_there_is_an_answer(desk: Desk) -> None:
-    call = Call("c1", "add", {"numbers": [1, 2]})
+    call = CallRequest("c1", "add", {"numbers": [1, 2]})
     talk, model = desk.talk([AnswerText("Let me see."), call, Done("tools")], [AnswerText("It is 3."), Done()])
     talk.tools = Adder()
     talk.say("1 + 2?")
     events = list(talk.answer())
-    assert [event.part.output for event in events if isinstance(event, Result)] == ["3"]
+    assert [event.part.output for event in events if isinstance(event, CallResult)] == ["3"]
     assert [role for role, _, _ in desk.stored()] == ["user", "assistant", "tool", "assistant"]
     sent = model.asked[1].messages
     assert sent[1].parts is not None and [part.type for part in sent[1].parts] == ["text", "tool_call"]
@@ -201,7 +201,7 @@ def test_tools_run_and_their_results_are_stored_and_sent_until_there_is_an_answe
 
 
 def test_a_model_that_only_ever_calls_tools_is_stopped(desk: Desk) -> None:
-    scripts: list[Script] = [[Call(f"c{n}", "add", {"numbers": [n]}), Done("tools")] for n in range(ROUNDS)]
+    scripts: list[Script] = [[CallRequest(f"c{n}", "add", {"numbers": [n]}), Done("tools")] for n in range(ROUNDS)]
     talk, _ = desk.talk(*scripts)
     talk.tools = Adder()
     talk.say("go")
@@ -213,7 +213,7 @@ def test_a_reply_that_cannot_be_encoded_is_refused_once(desk: Desk) -> None:
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"deeper": deep}
-    talk, _ = desk.talk([Call("c", "add", deep), Done("tools")], [AnswerText("Better."), Done()])
+    talk, _ = desk.talk([CallRequest("c", "add", deep), Done("tools")], [AnswerText("Better."), Done()])
     talk.say("one")
     with pytest.raises(InvalidMessage):
         list(talk.answer())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cortext.agents.llm.anthropic_api import AnthropicModel
-from cortext.agents.llm.base import Call, Event, Request, ToolSpec
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.base import CallRequest, Event, Request, ToolSpec
+from cortext.agents.llm.connection import ModelLimits
 from cortext.agents.llm.gemini_api import GeminiModel
 from cortext.agents.llm.ollama_api import OllamaModel
 from cortext.agents.llm.openai_api import OpenAIModel
@@ -18,7 +18,7 @@ from tests.support.model_server import ModelServer
 
 PROVIDERS = ("openai", "anthropic", "gemini", "ollama")
 KEY = "a-key-of-no-known-form-93fa1c"
-QUICK = Limits(connect=2, silence=5, pause=0.01)
+QUICK = ModelLimits(connect=2, silence=5, pause=0.01)
 
 LOOK_UP = ToolSpec(
     "look.up",
@@ -27,7 +27,7 @@ LOOK_UP = ToolSpec(
 )
 
 
-def model(provider: str, server: ModelServer | str, limits: Limits = QUICK, name: str = "test-model") -> Provider:
+def model(provider: str, server: ModelServer | str, limits: ModelLimits = QUICK, name: str = "test-model") -> Provider:
     """Return a model of that provider that uses this server."""
     url = server if isinstance(server, str) else server.url
     environ = {
@@ -82,8 +82,8 @@ class Outcome:
         return [event.text for event in self.events if isinstance(event, AnswerNote)]
 
     @property
-    def calls(self) -> list[Call]:
-        return [event for event in self.events if isinstance(event, Call)]
+    def calls(self) -> list[CallRequest]:
+        return [event for event in self.events if isinstance(event, CallRequest)]
 
     @property
     def done(self) -> Done | None:
@@ -93,10 +93,10 @@ class Outcome:
     @property
     def said(self) -> list[Event]:
         """What the model said: everything except notes and the end."""
-        return [event for event in self.events if isinstance(event, AnswerText | Thinking | Call)]
+        return [event for event in self.events if isinstance(event, AnswerText | Thinking | CallRequest)]
 
 
-def called(call: Call, text: str = "") -> Message:
+def called(call: CallRequest, text: str = "") -> Message:
     """Return the assistant's message with a call, as a session stores it."""
     parts = [Part(TEXT, text=text)] if text else []
     return Message(
@@ -104,7 +104,7 @@ def called(call: Call, text: str = "") -> Message:
     )
 
 
-def answered(call: Call, output: str, *, is_error: bool = False) -> Message:
+def answered(call: CallRequest, output: str, *, is_error: bool = False) -> Message:
     """Return the tool's answer to it."""
     return Message(
         role=TOOL, parts=[Part(TOOL_RESULT, call_id=call.id, name=call.name, output=output, is_error=is_error)]

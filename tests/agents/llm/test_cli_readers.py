@@ -11,7 +11,7 @@ import pytest
 
 from cortext.agents.llm.base import Request
 from cortext.agents.llm.cli import CliModel, prompt
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import ModelLimits
 from cortext.errors import ModelBusy, ModelError, ModelRefused, ModelUnreachable
 from cortext.model.answer import (
     AnswerNote,
@@ -132,7 +132,7 @@ def test_a_failure_of_a_program_is_mapped_to_its_error(
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\n", encoding="utf-8")
     program.chmod(0o755)
-    model = CliModel(ClaudeCode(environ={"PATH": str(tmp_path)}), "", Limits(), folder="/", scratch=str(tmp_path))
+    model = CliModel(ClaudeCode(environ={"PATH": str(tmp_path)}), "", ModelLimits(), folder="/", scratch=str(tmp_path))
 
     _, failure = read(kind, record)
 

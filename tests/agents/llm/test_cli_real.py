@@ -11,7 +11,7 @@ import pytest
 
 from cortext.agents.llm.base import Request
 from cortext.agents.llm.cli import CliModel
-from cortext.agents.llm.connection import Limits
+from cortext.agents.llm.connection import ModelLimits
 from cortext.errors import ModelCut, ModelRefused
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.tools.claude_code.adapter import ClaudeCode
@@ -52,7 +52,7 @@ class Desk:
         return CliModel(
             ADAPTERS[self.name](environ=self.environ),
             "",
-            Limits(),
+            ModelLimits(),
             folder=str(self.project),
             scratch=str(self.scratch),
             environ=self.environ,

@@ -12,8 +12,8 @@ from hypothesis import strategies as some
 from cortext.agents.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.agents.llm.base import Request
 from cortext.agents.llm.cli import prompt
-from cortext.agents.llm.conversation import GO_ON, Turn, turns_of_request
-from cortext.agents.llm.provider import Calls
+from cortext.agents.llm.conversation import GO_ON, ChatTurn, turns_of_request
+from cortext.agents.llm.provider import CallList
 from cortext.errors import UsageError
 from cortext.model.message import (
     ASSISTANT,
@@ -97,7 +97,7 @@ def test_the_rules_detect_violations() -> None:
     assert len(broken_rules("gemini", {"contents": [{"role": "model", "parts": parts}]})) >= 3
 
 
-def to_turns(*conversation: Message) -> list[Turn]:
+def to_turns(*conversation: Message) -> list[ChatTurn]:
     return turns_of_request(Request(messages=list(conversation)))
 
 
@@ -189,18 +189,18 @@ kinds = some.sampled_from(["message_start", "message", "content_block_start", "c
 @settings(max_examples=50)
 @given(chunks=some.lists(some.dictionaries(some.sampled_from(FIELDS), values, max_size=4), max_size=3), kind=kinds)
 def test_an_answer_of_any_shape_does_not_crash(provider: str, chunks: list[dict[str, Any]], kind: str) -> None:
-    from cortext.agents.llm.connection import Failed
+    from cortext.agents.llm.connection import RequestFailure
 
     asked = model(provider, "http://127.0.0.1:9")
     request = Request(messages=[Message(role=USER, content="go")])
     try:
         list(asked._events(request, iter([{**chunk, "type": kind} for chunk in chunks])))
-    except Failed:
+    except RequestFailure:
         pass  # "unfinished" is right for most of these
 
 
 def test_pieces_of_calls_are_assembled() -> None:
-    calls = Calls({"look_up": "look.up"})
+    calls = CallList({"look_up": "look.up"})
     calls.add(0, "a", "look_up", '{"wo')
     calls.add(1, "b", "other", "")
     calls.add(0, "", "", 'rd": 1}')

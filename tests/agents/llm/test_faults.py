@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from cortext.agents.llm import provider as provider_module
-from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, retry_after
 from cortext.agents.llm.provider import Provider
 from cortext.distribution import install_command
 from cortext.errors import ModelBusy, ModelCut, ModelRefused, ModelUnreachable, NoModel
@@ -153,7 +153,7 @@ def test_a_web_page_instead_of_an_answer_is_an_error(server: ModelServer) -> Non
     asked = model("openai", server, replace(QUICK, streaming=False, retries=0))
     events = asked._events(ask("Go"), iter(["<html>Welcome</html>"]))
 
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(RequestFailure) as caught:
         list(events)
 
     assert "address" in caught.value.error.hint
@@ -173,7 +173,7 @@ def test_an_unreachable_server_is_an_error(provider: str) -> None:
 
 @EACH
 def test_a_silent_server_is_given_up(provider: str, server: ModelServer) -> None:
-    asked = model(provider, server, Limits(silence=0.3, pause=0.01))
+    asked = model(provider, server, ModelLimits(silence=0.3, pause=0.01))
     never = threading.Event()
     server.push(Reply(text="One two.", hold=never, hold_at=0))
     before = Outcome(asked, ask("Go"))

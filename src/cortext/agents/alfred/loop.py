@@ -7,11 +7,11 @@ import sys
 import time
 
 from cortext.agents.assistant.build import build_assistant, build_worker
-from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, Hit, created_notice
+from cortext.agents.assistant.commands import NO_SESSION, Commands, Outcome, SearchHit, created_notice
 from cortext.agents.assistant.sessions import COMMAND_LINE
 from cortext.agents.assistant.turn import missing_setup, unanswered_calls
-from cortext.agents.llm.base import Call, Model
-from cortext.agents.talk.slash import Choice
+from cortext.agents.llm.base import CallRequest, ChatModel
+from cortext.agents.talk.slash import Suggestion
 from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.errors import CortextError, UsageError
@@ -28,7 +28,7 @@ TURN_COMMANDS = ("/retry", "/continue")  # commands that ask the model
 BACKGROUND_TIMEOUT = 1.5  # seconds for unfinished vectors when the user leaves; the worker computes the rest
 
 
-class Loop(TalkLoop):
+class AlfredLoop(TalkLoop):
     """A conversation with the assistant."""
 
     def __init__(self, stores: Stores, model: str = "") -> None:
@@ -65,7 +65,7 @@ class Loop(TalkLoop):
             error.session_id = session_id
             raise
 
-    def _ask_once(self, session_id: str, announce: bool, question: str, model: Model, as_json: bool) -> int:
+    def _ask_once(self, session_id: str, announce: bool, question: str, model: ChatModel, as_json: bool) -> int:
         if announce:
             note(created_notice(session_id))
         talk = self._talk(session_id, model)
@@ -116,7 +116,7 @@ class Loop(TalkLoop):
     def label(self) -> str:
         return "you> "
 
-    def complete(self, text: str) -> list[Choice]:
+    def complete(self, text: str) -> list[Suggestion]:
         return self.commands.complete(text)
 
     def first_prompt(self) -> None:
@@ -143,7 +143,7 @@ class Loop(TalkLoop):
         self.assistant.background.finish(BACKGROUND_TIMEOUT)
         return True
 
-    def show_call(self, call: Call) -> None:
+    def show_call(self, call: CallRequest) -> None:
         note(f"→ {call.name} {call.input.get('query') or call.input.get('text') or call.input.get('id') or ''}")
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────
@@ -179,7 +179,7 @@ class Loop(TalkLoop):
         self.assistant.models.give_back(talk.model)
         self._end_turn(*self._asked, talk)
 
-    def _model(self) -> Model:
+    def _model(self) -> ChatModel:
         """Return a model. Called before a session is created, so that without a model there is none."""
         try:
             return self.assistant.models.take()
@@ -187,7 +187,7 @@ class Loop(TalkLoop):
             error.kept = "nothing was stored, and no session was started: ask again when a model is available"
             raise
 
-    def _talk(self, session_id: str, model: Model) -> Talk:
+    def _talk(self, session_id: str, model: ChatModel) -> Talk:
         """Return the conversation with its latest messages; first store a reply that could not be written."""
         if self._unsaved is not None:
             self._unsaved.save_pending()
@@ -201,7 +201,7 @@ class Loop(TalkLoop):
         self.assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])
 
 
-def show(answer: Answer) -> None:
+def show(answer: Outcome) -> None:
     """Print an answer. A document is written to its file, which must not exist yet; `-` is standard output."""
     if answer.above:
         print(f"{terminal.line(answer.above)}\n")
@@ -222,7 +222,7 @@ def show(answer: Answer) -> None:
         print(terminal.block(answer.text))
 
 
-def _sessions(answer: Answer) -> str:
+def _sessions(answer: Outcome) -> str:
     """Return the table of sessions: fitted to a terminal, with the row numbers that /resume accepts; or complete."""
     screen = columns()
     if not screen:
@@ -235,7 +235,7 @@ def _sessions(answer: Answer) -> str:
     return fitted_table(shown, len(shown) - 1, screen, least=16)[0]
 
 
-def _show_hit(hit: Hit) -> None:
+def _show_hit(hit: SearchHit) -> None:
     head = f"{paint(terminal.line(hit.id), 'cyan')}  {terminal.line(hit.title)}  "
     print(head + paint(terminal.line(f"{hit.where} · {hit.when}"), "dim"))
     snippet, end = "", 0

@@ -17,7 +17,7 @@ from cortext.faces.terminal.run import Command, note_untrusted_workspace, run_co
 from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
-    from cortext.agents.alfred.loop import Loop
+    from cortext.agents.alfred.loop import AlfredLoop
 
 COMMANDS = {
     "telegram": "cortext.agents.telegram.main",
@@ -94,10 +94,10 @@ def _talk(arguments: list[str]) -> int:
     return _loop(options.model).once(question, new=options.new, session=options.session, as_json=options.json)
 
 
-def _loop(model: str) -> Loop:
-    from cortext.agents.alfred.loop import Loop
+def _loop(model: str) -> AlfredLoop:
+    from cortext.agents.alfred.loop import AlfredLoop
 
-    return Loop(Stores(), model)
+    return AlfredLoop(Stores(), model)
 
 
 TALK = Command(_parser, _talk)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cortext.agents.assistant.context import ContextBuilder
 from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.sessions import COMMAND_LINE, ChatSessions
-from cortext.agents.assistant.turn import Assistant, Models
+from cortext.agents.assistant.turn import Assistant, ModelPool
 from cortext.agents.assistant.worker import ChatWorker, ServerJobs
 from cortext.agents.choosing import choose_model
 from cortext.config import folders
@@ -45,7 +45,7 @@ def build_assistant(stores: Stores, model: str = "") -> Assistant:
         ),
         memory,
         contexts,
-        Models(lambda: choose_model(settings, stores.folder, model or settings.chat.model)),
+        ModelPool(lambda: choose_model(settings, stores.folder, model or settings.chat.model)),
         search=stores.search,
         embedder=embedder,
         auto_create=settings.chat.auto_create,

@@ -1,6 +1,6 @@
 """The slash commands of the assistant, the same in the terminal and in a messenger.
 
-A command returns an Answer, which the face renders as a table, a list or a document.
+A command returns an Outcome, which the face renders as a table, a list or a document.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cortext.agents.assistant.memory import Memory
 from cortext.agents.assistant.sessions import SHOWN
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.talk.context import size
-from cortext.agents.talk.slash import Choice, Command, CommandTable
+from cortext.agents.talk.slash import CommandTable, SlashCommand, Suggestion
 from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.amounts import amount
@@ -38,7 +38,7 @@ MAX_BUTTONS = 10  # under a list
 NEWEST = 1_000  # sessions whose ids are completed
 
 
-class Hit(msgspec.Struct):
+class SearchHit(msgspec.Struct):
     """A session that a search found, and the passage that matched; `highlights` are the ranges to highlight."""
 
     id: str
@@ -49,14 +49,14 @@ class Hit(msgspec.Struct):
     highlights: list[tuple[int, int]] = []
 
 
-class Answer(msgspec.Struct):
+class Outcome(msgspec.Struct):
     """The result of a command. Which of the fields are used depends on the command."""
 
     text: str = ""
     above: str = ""  # a line before the rest
     rows: Sequence[tuple[str, ...]] = ()  # under `heads`; the first cell of each is a session's id
     heads: tuple[str, ...] = ()
-    hits: list[Hit] = []
+    hits: list[SearchHit] = []
     markdown: bool = False  # whether the text is markdown from a model
     aligned: bool = False  # whether the text has columns and needs a fixed-width font
     document: str = ""  # a text to save under `name`
@@ -81,7 +81,7 @@ class Commands:
         self._assistant, self._idle, self._own_help = assistant, idle_minutes, own_help
         self._sessions, self._store = assistant.sessions, assistant.store
 
-    def run(self, chat: str, line: str, *, seed: str = "") -> Answer:
+    def run(self, chat: str, line: str, *, seed: str = "") -> Outcome:
         """Run `/name argument` and return its answer; an unknown name raises UsageError."""
         link, _, argument = line.strip().partition("_")
         if link.lower() == "/resume":  # /resume_ID is a form that a messenger turns into a link
@@ -89,19 +89,19 @@ class Commands:
         command, argument = COMMANDS.find(line)
         return self.do_new(chat, argument, seed) if command.name == "new" else command.run(self, chat, argument)
 
-    def complete(self, text: str) -> list[Choice]:
+    def complete(self, text: str) -> list[Suggestion]:
         """Return the completions of a line: commands, and ids of sessions with a description of each."""
         return COMMANDS.complete(text, self._ids)
 
-    def _ids(self, name: str, beginning: str) -> list[Choice]:
+    def _ids(self, name: str, beginning: str) -> list[Suggestion]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
         listing, newest = self._sessions.listing().reachable(), Query(limit=NEWEST)
         rows = self._sessions.rows(newest, listing=listing) if name == "delete" else listing.rows(newest)
         matching = [row for row in rows if row.id.startswith(beginning.lower())]
-        return [Choice(row.id, len(beginning), _description(row)) for row in matching[:200]]
+        return [Suggestion(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
-    def do_turn(self, chat: str, rest: str) -> Answer:
+    def do_turn(self, chat: str, rest: str) -> Outcome:
         """Refuse an argument: without one, the face itself handles `/retry` and `/continue`, which are turns."""
         raise UsageError(
             "/retry and /continue take no arguments", kept="nothing was sent", hint="send the command on its own"
@@ -109,14 +109,14 @@ class Commands:
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
-    def do_new(self, chat: str, rest: str, seed: str = "") -> Answer:
+    def do_new(self, chat: str, rest: str, seed: str = "") -> Outcome:
         """`/new [TITLE]`."""
         session = self._sessions.start(chat, seed=seed)
         if rest:
             self._store.update(session.id, Change(title=rest))
-        return Answer(f"Created session {session.id}")
+        return Outcome(f"Created session {session.id}")
 
-    def do_resume(self, chat: str, rest: str) -> Answer:
+    def do_resume(self, chat: str, rest: str) -> Outcome:
         """`/resume ID`; without an id, list the sessions to choose from."""
         if not rest:
             listed = self.do_sessions(chat, "")
@@ -129,9 +129,9 @@ class Commands:
         if source is not None:
             text += f"\nIt continues {source.id} ({source.tool or source.kind}), which is unchanged."
         text += f"\nNote: {resumed.note}." if resumed.note else ""
-        return Answer(text)
+        return Outcome(text)
 
-    def do_sessions(self, chat: str, rest: str) -> Answer:
+    def do_sessions(self, chat: str, rest: str) -> Outcome:
         """`/sessions [all|shared|starred|archived|#TAG]`, or several of these."""
         wanted = rest.lower().split()
         everything = "all" in wanted
@@ -143,9 +143,9 @@ class Commands:
         gone = incomplete_line(error.message for error in listing.away.values())
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows and gone:
-            return Answer("No other session matches.", above=gone)
+            return Outcome("No other session matches.", above=gone)
         if not rows:
-            return Answer("No session matches." if {*wanted} - {"all"} else NO_SESSIONS)
+            return Outcome("No session matches." if {*wanted} - {"all"} else NO_SESSIONS)
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
             (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _description(row))
@@ -153,13 +153,13 @@ class Commands:
         ]
         buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:MAX_BUTTONS]]
         above = f"{gone} These are in other stores:" if gone else ""
-        return Answer(more, above=above, rows=cells, heads=HEADS, buttons=buttons)
+        return Outcome(more, above=above, rows=cells, heads=HEADS, buttons=buttons)
 
-    def do_session(self, chat: str, rest: str) -> Answer:
+    def do_session(self, chat: str, rest: str) -> Outcome:
         """`/session`."""
         session_id = self._sessions.active(chat)
         if not session_id:
-            return Answer(NO_SESSION)
+            return Outcome(NO_SESSION)
         session = self._store.get(session_id)
         started, count = clock.ago(session.created_at), session.message_count
         lines = [f"Current session: {session.id} (started {started}, {amount(count, 'message')})"]
@@ -171,45 +171,47 @@ class Commands:
         )
         if idle != session.status:
             lines.append(f"It is {idle}: it has a summary, and you can continue it at any time.")
-        return Answer("\n".join(lines))
+        return Outcome("\n".join(lines))
 
-    def do_title(self, chat: str, rest: str) -> Answer:
+    def do_title(self, chat: str, rest: str) -> Outcome:
         """`/title [WORDS]`."""
         session_id = self._current(chat)
         if not rest:
-            return Answer(self._store.peek(session_id).title or "This session has no title. Set one with /title WORDS.")
+            return Outcome(
+                self._store.peek(session_id).title or "This session has no title. Set one with /title WORDS."
+            )
         title = " ".join(rest.split())[:200]
         self._store.update(session_id, Change(title=title))
-        return Answer(f"Session {session_id} has the title: {title}")
+        return Outcome(f"Session {session_id} has the title: {title}")
 
-    def do_delete(self, chat: str, rest: str) -> Answer:
+    def do_delete(self, chat: str, rest: str) -> Outcome:
         """`/delete [ID]`."""
         session = self._sessions.delete(chat, rest)
         title = f' ("{field(mask(session.title).text)}")' if session.title else ""
-        return Answer(f"Deleted session {session.id}{title} of this assistant. Undo: /restore {session.id}")
+        return Outcome(f"Deleted session {session.id}{title} of this assistant. Undo: /restore {session.id}")
 
-    def do_restore(self, chat: str, rest: str) -> Answer:
+    def do_restore(self, chat: str, rest: str) -> Outcome:
         """`/restore [ID]`."""
         session = self._sessions.restore(chat, rest)
-        return Answer(
+        return Outcome(
             f"Restored session {session.id} ({amount(session.message_count, 'message')}); it is active in this chat."
         )
 
-    def do_export(self, chat: str, rest: str) -> Answer:
+    def do_export(self, chat: str, rest: str) -> Outcome:
         """`/export`."""
         session = self._store.get(self._current(chat))
         messages, kinds = masked(self._store.read(session.id))
         text = f"Session {session.id} as markdown, {amount(len(messages), 'message')}"
         if kinds:
             text += f"; masked: {', '.join(sorted(set(kinds)))}"
-        return Answer(f"{text}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")
+        return Outcome(f"{text}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")
 
     # ── search and memory ───────────────────────────────────────────────────────────────────────────
 
-    def do_search(self, chat: str, rest: str) -> Answer:
+    def do_search(self, chat: str, rest: str) -> Outcome:
         """`/search WORDS`."""
         if not rest:
-            return Answer("No search words were given. Use /search WORDS")
+            return Outcome("No search words were given. Use /search WORDS")
         hits = []
         search = self._assistant.search().reachable()
         answer = search.search(Query(rest, limit=8, per_session=1, among=self._assistant.knows(chat)))
@@ -222,34 +224,34 @@ class Commands:
             if match is not None:  # the answer may go to a group chat
                 masked = masked_match(search.listing, row, match)
                 snippet, highlights = masked.snippet, list(masked.highlights)
-            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
+            hits.append(SearchHit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
-            return Answer(f"Nothing found for: {rest}", above=gone)
-        return Answer(above=" ".join(filter(None, [gone, note_of(answer, rest)])), hits=hits)
+            return Outcome(f"Nothing found for: {rest}", above=gone)
+        return Outcome(above=" ".join(filter(None, [gone, note_of(answer, rest)])), hits=hits)
 
-    def do_memory(self, chat: str, rest: str) -> Answer:
+    def do_memory(self, chat: str, rest: str) -> Outcome:
         """`/memory [WORDS]`."""
         memory = self._memory(chat)
         facts = memory.search(rest, 20) if rest else memory.all()
         lines = [f"{fact.id} ({fact.kind}): {fact.text}" for fact in facts]
-        return Answer("\n".join(lines) or "Nothing is remembered yet. Use /remember WORDS")
+        return Outcome("\n".join(lines) or "Nothing is remembered yet. Use /remember WORDS")
 
-    def do_remember(self, chat: str, rest: str) -> Answer:
+    def do_remember(self, chat: str, rest: str) -> Outcome:
         """`/remember [KIND:] WORDS`."""
         kind, colon, text = rest.partition(":")
         if not colon or kind.strip().lower() not in KINDS:
             kind, text = FACT, rest
         if not text.strip():
-            return Answer(
+            return Outcome(
                 f"Nothing to remember. Use /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}"
             )
         # A messenger's chat knows what was stated in it, even if it has no session yet.
         session_id = self._sessions.active(chat) or (chat if chat_of(chat) else "")
         fact = self._memory(chat).remember(text, kind=kind.strip().lower(), session_id=session_id)
         kind = "" if fact.kind == FACT else f" ({fact.kind})"
-        return Answer(f"Remembered as {fact.id}{kind}: {fact.text}")
+        return Outcome(f"Remembered as {fact.id}{kind}: {fact.text}")
 
-    def do_forget(self, chat: str, rest: str) -> Answer:
+    def do_forget(self, chat: str, rest: str) -> Outcome:
         """`/forget ID`; without an id, list the facts to choose from."""
         if not rest:
             facts = self._memory(chat).all()
@@ -257,11 +259,11 @@ class Commands:
             listed.text = f"Forget which one? /forget ID\n{listed.text}" if facts else listed.text
             listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-MAX_BUTTONS:]]
             return listed
-        return Answer(f"Forgotten: {self._memory(chat).forget(rest).text}")
+        return Outcome(f"Forgotten: {self._memory(chat).forget(rest).text}")
 
     # ── the model's context ──────────────────────────────────────────────────────────────────────────
 
-    def do_context(self, chat: str, rest: str) -> Answer:
+    def do_context(self, chat: str, rest: str) -> Outcome:
         """`/context`."""
         session_id = self._current(chat)
         try:
@@ -279,9 +281,9 @@ class Commands:
         if view.dropped.turns:
             lines.append(f"{view.dropped.turns} older messages do not fit; /compact summarises them")
         lines.append(f"{'total':<10}{view.tokens:>9,} of {view.limit:,} ({view.percent} %), {name}")
-        return Answer("\n".join(lines), aligned=True)
+        return Outcome("\n".join(lines), aligned=True)
 
-    def do_compact(self, chat: str, rest: str) -> Answer:
+    def do_compact(self, chat: str, rest: str) -> Outcome:
         """`/compact`: store a summary, then archive the messages that it covers."""
         session_id = self._current(chat)
         session = self._store.peek(session_id)
@@ -302,12 +304,14 @@ class Commands:
             store_summary(self._store, session, summary)
         moved = compact_chat(self._store, self._store.peek(session_id), self._assistant.keep_messages)
         if not moved:
-            return Answer(f"Nothing to archive: the newest {self._assistant.keep_messages} messages always stay.{note}")
-        return Answer(f"Archived {moved} older messages; the model sees their summary.{note}")
+            return Outcome(
+                f"Nothing to archive: the newest {self._assistant.keep_messages} messages always stay.{note}"
+            )
+        return Outcome(f"Archived {moved} older messages; the model sees their summary.{note}")
 
-    def do_help(self, chat: str, rest: str) -> Answer:
+    def do_help(self, chat: str, rest: str) -> Outcome:
         """`/help`."""
-        return Answer("\n".join(f"{typed} – {about}" for typed, about in [*COMMANDS.help(), *self._own_help]))
+        return Outcome("\n".join(f"{typed} – {about}" for typed, about in [*COMMANDS.help(), *self._own_help]))
 
     def _memory(self, chat: str) -> Memory:
         """Return the memory that a chat may list and change: on the command line, all of it."""
@@ -324,34 +328,36 @@ def _description(row: Row) -> str:
     return clip(mask(headline(row.summary) or row.title).text, 100)
 
 
-COMMANDS = CommandTable[Callable[[Commands, str, str], Answer]](
+COMMANDS = CommandTable[Callable[[Commands, str, str], Outcome]](
     (
-        Command("new", "", "start a new session", Commands.do_new),
-        Command(
+        SlashCommand("new", "", "start a new session", Commands.do_new),
+        SlashCommand(
             "resume",
             "ID",
             "continue a session of any tool: its row in /sessions, its id, or words from it",
             Commands.do_resume,
         ),
-        Command(
+        SlashCommand(
             "sessions",
             "[all|shared|starred|archived|#TAG]",
             "list the sessions, most recently active first; shared: what others share with you",
             Commands.do_sessions,
         ),
-        Command("session", "", "show the current session", Commands.do_session),
-        Command("retry", "", "ask again for an answer to your last message", Commands.do_turn),
-        Command("continue", "", "continue an answer that was cut off", Commands.do_turn),
-        Command("search", "WORDS", "search the sessions of every tool", Commands.do_search),
-        Command("title", "[WORDS]", "show or set the title of this session", Commands.do_title),
-        Command("context", "", "show what the model is sent, and its size", Commands.do_context),
-        Command("compact", "", "summarise and archive the older messages", Commands.do_compact),
-        Command("memory", "[WORDS]", "list or search what is remembered", Commands.do_memory),
-        Command("remember", "[KIND:] WORDS", f"remember it in all sessions ({', '.join(KINDS)})", Commands.do_remember),
-        Command("forget", "ID", "forget something that is remembered", Commands.do_forget),
-        Command("export", "", "export this session as a document, secrets masked", Commands.do_export),
-        Command("delete", "[ID]", "move a session to the trash", Commands.do_delete),
-        Command("restore", "[ID]", "restore a deleted session", Commands.do_restore),
-        Command("help", "", "list the commands", Commands.do_help),
+        SlashCommand("session", "", "show the current session", Commands.do_session),
+        SlashCommand("retry", "", "ask again for an answer to your last message", Commands.do_turn),
+        SlashCommand("continue", "", "continue an answer that was cut off", Commands.do_turn),
+        SlashCommand("search", "WORDS", "search the sessions of every tool", Commands.do_search),
+        SlashCommand("title", "[WORDS]", "show or set the title of this session", Commands.do_title),
+        SlashCommand("context", "", "show what the model is sent, and its size", Commands.do_context),
+        SlashCommand("compact", "", "summarise and archive the older messages", Commands.do_compact),
+        SlashCommand("memory", "[WORDS]", "list or search what is remembered", Commands.do_memory),
+        SlashCommand(
+            "remember", "[KIND:] WORDS", f"remember it in all sessions ({', '.join(KINDS)})", Commands.do_remember
+        ),
+        SlashCommand("forget", "ID", "forget something that is remembered", Commands.do_forget),
+        SlashCommand("export", "", "export this session as a document, secrets masked", Commands.do_export),
+        SlashCommand("delete", "[ID]", "move a session to the trash", Commands.do_delete),
+        SlashCommand("restore", "[ID]", "restore a deleted session", Commands.do_restore),
+        SlashCommand("help", "", "list the commands", Commands.do_help),
     )
 )

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cortext.agents.assistant.memory import Memory
-from cortext.agents.llm.base import Model, Request
+from cortext.agents.llm.base import ChatModel, Request
 from cortext.agents.talk.context import View
 from cortext.model import clock, tokens
 from cortext.model.answer import AnswerText
@@ -48,7 +48,7 @@ class Section(NamedTuple):
         return tokens.estimate(self.text)
 
 
-class Context(NamedTuple):
+class PromptContext(NamedTuple):
     """The view of one session, and what comes before its messages: sections of the prompt, and the summary."""
 
     view: View
@@ -76,7 +76,7 @@ class ContextBuilder:
 
     def build(
         self, store: Store, session: Session, memory: Memory, model_context: int, *, tools: bool = True
-    ) -> Context:
+    ) -> PromptContext:
         """Return the context of a session for a model with this context size (0: unknown), with or without tools.
 
         `memory` are the facts that the session may know.
@@ -90,7 +90,7 @@ class ContextBuilder:
             limit = max(MIN_TOKENS, min(limit, model_context - REPLY_TOKENS))
         view = View(limit, system="\n\n".join(section.text for section in sections))
         view.load(messages, summary.text if summary else "")
-        return Context(view, sections, summary)
+        return PromptContext(view, sections, summary)
 
     def _sections(self, memory: Memory, tools: bool) -> list[Section]:
         # The prompt must mention tools only if the model has them.
@@ -138,7 +138,7 @@ class Summary(NamedTuple):
     by: str
 
 
-def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
+def summarise_chat(store: Store, session: Session, model: ChatModel | None) -> Summary | None:
     """Return a new summary without storing it; None if the existing one covers every message."""
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:
@@ -231,7 +231,7 @@ def _add(text: str, heading: str, lines: Sequence[str]) -> str:
     return text[: found.end()].rstrip("\n") + "\n" + "\n".join(lines) + "\n" + rest
 
 
-def _by_model(model: Model, previous: str, messages: Sequence[Message]) -> str:
+def _by_model(model: ChatModel, previous: str, messages: Sequence[Message]) -> str:
     """Return the model's summary, built chunk by chunk; empty if the model does not keep to the sections."""
     text = previous
     for chunk in _chunks(messages, min(_CHUNK, max(2_000, model.context // 2))):
@@ -241,7 +241,7 @@ def _by_model(model: Model, previous: str, messages: Sequence[Message]) -> str:
     return with_facts(text, messages) if text else ""
 
 
-def _ask(model: Model, previous: str, conversation: str) -> str:
+def _ask(model: ChatModel, previous: str, conversation: str) -> str:
     previous = disarmed(previous)
     suffix = fence([conversation, previous])  # unique, so that a message cannot contain the closing tag
     content = f"<conversation-{suffix}>\n{conversation}\n</conversation-{suffix}>"

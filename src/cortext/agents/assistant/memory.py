@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext.agents.llm.base import Call, ToolSpec
+from cortext.agents.llm.base import CallRequest, ToolSpec
 from cortext.errors import CortextError, NotFound, UsageError, memory_not_found
 from cortext.model import clock, tokens
 from cortext.model.message import TOOL_RESULT, Part
@@ -230,7 +230,7 @@ class MemoryTools:
         """The descriptions of the tools for the model."""
         return SPECS
 
-    def run(self, call: Call) -> Part:
+    def run(self, call: CallRequest) -> Part:
         """Run a tool call. An error is returned as the result, so that the model can report it or try again."""
         try:
             if call.broken:

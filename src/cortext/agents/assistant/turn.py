@@ -12,10 +12,10 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from cortext.agents.assistant.context import Context, ContextBuilder, working
+from cortext.agents.assistant.context import ContextBuilder, PromptContext, working
 from cortext.agents.assistant.memory import Memory, MemoryTools
 from cortext.agents.assistant.sessions import ChatSessions
-from cortext.agents.llm.base import Model
+from cortext.agents.llm.base import ChatModel
 from cortext.agents.talk.turn import Talk
 from cortext.errors import CortextError
 from cortext.model.ids import chat_of
@@ -46,28 +46,28 @@ class BriefWriter:
         return self._store.update(self._session_id, change)
 
 
-class Models:
+class ModelPool:
     """A pool of models. Each turn uses one exclusively, so that stopping one turn stops no other."""
 
-    def __init__(self, make: Callable[[], Model]) -> None:
+    def __init__(self, make: Callable[[], ChatModel]) -> None:
         self._make = make
-        self._free: list[Model] = []
+        self._free: list[ChatModel] = []
         self._lock = threading.Lock()
 
-    def take(self) -> Model:
+    def take(self) -> ChatModel:
         """Return a model that no other turn uses; NoModel if none is available."""
         with self._lock:
             if self._free:
                 return self._free.pop()
         return self._make()
 
-    def give_back(self, model: Model) -> None:
+    def give_back(self, model: ChatModel) -> None:
         """Return a model to the pool."""
         with self._lock:
             self._free.append(model)
 
 
-class Background:
+class DeferredWork:
     """One thread for deferred work. Failures are ignored: the worker repeats what is missing."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Assistant:
         sessions: ChatSessions,
         memory: Memory,
         contexts: ContextBuilder,
-        models: Models,
+        models: ModelPool,
         *,
         search: Callable[[], Search],
         embedder: Callable[[], Embedder],
@@ -114,7 +114,7 @@ class Assistant:
         self.embedder, self._make_search = embedder, search
         self._of_thread = threading.local()  # the database connection of a search must stay in its thread
         self.auto_create, self.keep_messages = auto_create, keep_messages
-        self.background = Background()
+        self.background = DeferredWork()
 
     @property
     def store(self) -> Store:
@@ -128,7 +128,7 @@ class Assistant:
             search = self._of_thread.search = self._make_search()
         return search
 
-    def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> Context:
+    def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> PromptContext:
         """Return the current context of a session."""
         session = self.store.peek(session_id)
         return self.contexts.build(self.store, session, self.memory_of(session_id), model_context, tools=tools)
@@ -141,7 +141,7 @@ class Assistant:
         """Return what says whether a chat, or a session, may know a session (store, id); None: it knows every one."""
         return partial(self.sessions.knows, chat_or_session) if chat_of(chat_or_session) else None
 
-    def talk(self, session_id: str, model: Model) -> Talk:
+    def talk(self, session_id: str, model: ChatModel) -> Talk:
         """Return the conversation of a session, ready for the next message."""
         view = self.context(session_id, model.context, tools=model.takes_tools).view
         memory, knows = self.memory_of(session_id), self.knows(session_id)
@@ -168,7 +168,7 @@ class Assistant:
         self.background.do(work)
 
 
-def missing_setup(model: Model) -> str:
+def missing_setup(model: ChatModel) -> str:
     """Return a notice for the user if the model does not support tools; empty otherwise."""
     if model.takes_tools:
         return ""

@@ -14,8 +14,8 @@ from typing import Protocol
 import msgspec
 
 from cortext.agents.assistant.context import compact_chat, store_summary, summarise_chat, working
-from cortext.agents.assistant.turn import Models
-from cortext.agents.llm.base import Model
+from cortext.agents.assistant.turn import ModelPool
+from cortext.agents.llm.base import ChatModel
 from cortext.errors import CortextError, DamagedData, ModelError, NoModel, SessionBusy, SessionNotFound
 from cortext.index.background_jobs import EMBED, SUMMARISE, Due
 from cortext.io import locks
@@ -34,7 +34,7 @@ TRIES = 3  # failures of the model at one session before its summary is extracte
 Progress = Callable[[str, int, int], None]  # what is being done, the number done, the total
 
 
-class Listing(Protocol):
+class Refreshes(Protocol):
     """What a worker needs of the listing of sessions."""
 
     def refresh(self) -> object:
@@ -88,11 +88,11 @@ class ChatWorker:
     def __init__(
         self,
         store: Store,
-        listing: Listing,
+        listing: Refreshes,
         jobs: Jobs,
         *,
         embedder: Callable[[], Embedder],
-        models: Models,
+        models: ModelPool,
         lock: locks.Lock | None,
         idle_minutes: float,
         compact_tokens: int,
@@ -241,7 +241,7 @@ class ChatWorker:
 
     def _renew_summary(self, session: Session) -> bool:
         """Renew the summary and return whether it was stored. If the model is missing or keeps failing, extract one."""
-        model: Model | None = None
+        model: ChatModel | None = None
         if self._failures.get(session.id, 0) < TRIES:
             try:
                 model = self._models.take()

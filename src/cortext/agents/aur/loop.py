@@ -17,7 +17,7 @@ from cortext.agents.aur import slash
 from cortext.agents.aur.open_session import Declined, OpenSession, open_session
 from cortext.agents.aur.sessions import expire, fresh_listing
 from cortext.agents.talk.sessions import drop_abandoned
-from cortext.agents.talk.slash import Choice
+from cortext.agents.talk.slash import Suggestion
 from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.agents.terminal.prompt import ask_which, question_of
@@ -40,7 +40,7 @@ def talk(stores: Stores, options: Namespace) -> int:
     except Declined:
         return 0
     with opened:
-        loop = Loop(opened)
+        loop = AurLoop(opened)
         loop.greet(resumed=options.resume is not None)
         try:
             return loop.run()
@@ -58,12 +58,14 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-class Loop(TalkLoop):
+class AurLoop(TalkLoop):
     """A conversation with an agent."""
 
     def __init__(self, opened: OpenSession) -> None:
         super().__init__("aur")
-        self._context = slash.Context(opened, live=self.prompt.live, answer=lambda: self.answer(self.opened.talk))
+        self._context = slash.CommandContext(
+            opened, live=self.prompt.live, answer=lambda: self.answer(self.opened.talk)
+        )
 
     @property
     def opened(self) -> OpenSession:
@@ -73,7 +75,7 @@ class Loop(TalkLoop):
     def label(self) -> str:
         return f"{self.opened.agent.name}> "
 
-    def complete(self, text: str) -> list[Choice]:
+    def complete(self, text: str) -> list[Suggestion]:
         return slash.complete(self._context, text)
 
     def command(self, line: str) -> None:

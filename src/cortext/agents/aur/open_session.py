@@ -12,7 +12,7 @@ import msgspec
 
 from cortext.agents.aur.sessions import resolve
 from cortext.agents.choosing import choose_model
-from cortext.agents.llm.base import Model
+from cortext.agents.llm.base import ChatModel
 from cortext.agents.talk import sessions
 from cortext.agents.talk.agents import Agent, Agents, find_agents
 from cortext.agents.talk.context import View
@@ -207,7 +207,7 @@ def choose_agent(agents: Agents, name: str, prompt_hash: str = "", *, is_default
             return agents.known.get(choice, near[0])
 
 
-def usable_model(stores: Stores, requested: str, of_session: str, of_agent: str) -> Model:
+def usable_model(stores: Stores, requested: str, of_session: str, of_agent: str) -> ChatModel:
     """Return the requested model, or raise; else that of the session or of the agent if it is usable; else any."""
     preferred = requested or of_session or of_agent
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from cortext.agents.aur.open_session import OpenSession, agent_table
 from cortext.agents.talk import sessions
 from cortext.agents.talk.context import CLEAR, cut_reason_of, marker
-from cortext.agents.talk.slash import Choice, Command, CommandTable
+from cortext.agents.talk.slash import CommandTable, SlashCommand, Suggestion
 from cortext.agents.terminal.interrupt import answer_to
 from cortext.errors import UsageError
 from cortext.faces.terminal.pager import page
@@ -29,32 +29,32 @@ from cortext.services.library.stores import Found
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
 
 
-class Context:
+class CommandContext:
     """What a command works on. `opened` is the open session; /fork replaces it."""
 
     def __init__(self, opened: OpenSession, *, live: bool, answer: Callable[[], None]) -> None:
         self.opened, self.live, self.answer = opened, live, answer
 
 
-def run(context: Context, line: str) -> None:
+def run(context: CommandContext, line: str) -> None:
     """Run a line that begins with a slash."""
     command, argument = COMMANDS.find(line)
     command.run(context, argument.strip())
 
 
-def complete(context: Context, text: str) -> list[Choice]:
+def complete(context: CommandContext, text: str) -> list[Suggestion]:
     """Return the completions of a line: commands, agents, files."""
 
-    def arguments(name: str, beginning: str) -> list[Choice]:
+    def arguments(name: str, beginning: str) -> list[Suggestion]:
         if name == "agent":
             known = context.opened.agents.known.values()
-            return [Choice(a.name, len(beginning), a.description) for a in known if a.name.startswith(beginning)]
+            return [Suggestion(a.name, len(beginning), a.description) for a in known if a.name.startswith(beginning)]
         return files(beginning) if name in ("save", "export", "import") else []
 
     return COMMANDS.complete(text, arguments)
 
 
-def files(beginning: str) -> list[Choice]:
+def files(beginning: str) -> list[Suggestion]:
     """Return the files and folders that complete a path."""
     folder, name = os.path.split(beginning)
     try:
@@ -64,7 +64,7 @@ def files(beginning: str) -> list[Choice]:
         return []
     hidden = name.startswith(".")
     return [
-        Choice(entry + ("/" if is_folder else ""), len(name))
+        Suggestion(entry + ("/" if is_folder else ""), len(name))
         for entry, is_folder in sorted(found)
         if hidden or not entry.startswith(".")
     ]
@@ -73,16 +73,16 @@ def files(beginning: str) -> list[Choice]:
 # ── the commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _help(context: Context, argument: str) -> None:
+def _help(context: CommandContext, argument: str) -> None:
     print(table(("COMMAND", "DESCRIPTION"), COMMANDS.help(), styles=("cyan", "")))
     print("\nEnter sends; a \\ at the end of a line continues on the next. Up and Down recall earlier messages.")
 
 
-def _exit(context: Context, argument: str) -> None:
+def _exit(context: CommandContext, argument: str) -> None:
     """Do nothing: the command is in the table for /help, and the loop itself handles it."""
 
 
-def history(context: Context, argument: str) -> None:
+def history(context: CommandContext, argument: str) -> None:
     """Show the last turns with their numbers in the log."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UsageError(f"invalid number of turns {argument!r}", hint="use a number, for example /history 20")
@@ -90,7 +90,7 @@ def history(context: Context, argument: str) -> None:
     page("\n".join(_rendered(message) for message in found) if found else "No messages yet.")
 
 
-def last_messages(context: Context, lines: int = 6) -> None:
+def last_messages(context: CommandContext, lines: int = 6) -> None:
     """Print the last lines of the last two turns."""
     for message in context.opened.store.tail(context.opened.session.id, 2):
         head, *rest = _rendered(message).rstrip().split("\n")
@@ -107,7 +107,7 @@ def _rendered(message: Message) -> str:
     return f"{head}  {when}\n{terminal.block(message.text)}\n"
 
 
-def _stats(context: Context, argument: str) -> None:
+def _stats(context: CommandContext, argument: str) -> None:
     opened = context.opened
     messages = opened.messages()
     roles = Counter(message.role for message in messages if not message.aside)
@@ -135,12 +135,12 @@ def _stats(context: Context, argument: str) -> None:
         print(f"{paint(name.ljust(8), 'dim')} {terminal.line(value)}")
 
 
-def _clear(context: Context, argument: str) -> None:
+def _clear(context: CommandContext, argument: str) -> None:
     context.opened.talk.store(marker(CLEAR, "the view was cleared"))
     print("Context cleared: the agent starts from scratch; the file keeps everything.")
 
 
-def _retry(context: Context, argument: str) -> None:
+def _retry(context: CommandContext, argument: str) -> None:
     context.opened.talk.save_pending()  # it may be the answer, which only could not be stored
     if not context.opened.view.awaits_answer:
         raise UsageError("there is nothing to answer", hint="send a message first")
@@ -148,14 +148,14 @@ def _retry(context: Context, argument: str) -> None:
     context.answer()
 
 
-def _continue(context: Context, argument: str) -> None:
+def _continue(context: CommandContext, argument: str) -> None:
     if not context.opened.view.cut_reason:
         raise UsageError("the last answer was not cut off", hint="send a message instead")
     context.opened.talk.begin()
     context.answer()
 
 
-def _agent(context: Context, argument: str) -> None:
+def _agent(context: CommandContext, argument: str) -> None:
     if not argument:
         print(agent_table(context.opened.agents))
         print(f"\nCurrent agent: {terminal.line(context.opened.agent.name)}. /agent NAME switches to another one.")
@@ -165,38 +165,38 @@ def _agent(context: Context, argument: str) -> None:
     print(f"Switched to {terminal.line(agent.name)}, which sees the conversation so far.")
 
 
-def _model(context: Context, argument: str) -> None:
+def _model(context: CommandContext, argument: str) -> None:
     if argument:
         context.opened.change_model(argument)
         context.opened.talk.warm()
     print(f"{'Switched to' if argument else 'Current model:'} {terminal.line(context.opened.model.name)}.")
 
 
-def _title(context: Context, argument: str) -> None:
+def _title(context: CommandContext, argument: str) -> None:
     if argument:
         context.opened.session = context.opened.writer.update(Change(title=" ".join(argument.split())))
     print(terminal.line(context.opened.session.title or "(no title yet; set one with /title WORDS)"))
 
 
-def _save(context: Context, argument: str) -> None:
+def _save(context: CommandContext, argument: str) -> None:
     session, messages = context.opened.session, _for_export(context)
     _write(context, argument, "/save talk.md", as_markdown(session, messages), len(messages))
 
 
-def _export(context: Context, argument: str) -> None:
+def _export(context: CommandContext, argument: str) -> None:
     opened, messages = context.opened, _for_export(context)
     found = Found(opened.stores.spawn_store(), opened.store.get(opened.session.id))
     _write(context, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 
-def _for_export(context: Context) -> list[Message]:
+def _for_export(context: CommandContext) -> list[Message]:
     messages, kinds = masked(thread(context.opened.messages()))
     for kind, count in Counter(kinds).items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return messages
 
 
-def _write(context: Context, argument: str, example: str, text: str, turns: int) -> None:
+def _write(context: CommandContext, argument: str, example: str, text: str, turns: int) -> None:
     """Write a file that the user named. An existing file is replaced only after confirmation."""
     if not argument:
         raise UsageError("no file was given", hint=f"for example {example}")
@@ -215,7 +215,7 @@ def _write(context: Context, argument: str, example: str, text: str, turns: int)
     print(terminal.line(f"Wrote {amount(turns, 'turn')} to {path}"))
 
 
-def _import(context: Context, argument: str) -> None:
+def _import(context: CommandContext, argument: str) -> None:
     if not argument:
         raise UsageError("no file was given", hint="pass a file that /export wrote, or the file of a session")
     messages = sessions.read_turns(os.path.abspath(os.path.expanduser(argument)))
@@ -223,7 +223,7 @@ def _import(context: Context, argument: str) -> None:
     print(f"Imported {amount(len(messages), 'turn')} into the context.")
 
 
-def _fork(context: Context, argument: str) -> None:
+def _fork(context: CommandContext, argument: str) -> None:
     opened = context.opened
     opened.talk.save_pending()
     fork = sessions.fork(opened.store, opened.store.get(opened.session.id))
@@ -233,7 +233,7 @@ def _fork(context: Context, argument: str) -> None:
     print(f"Forked into {fork.id}; {opened.session.id} is unchanged.")
 
 
-def _search(context: Context, argument: str) -> None:
+def _search(context: CommandContext, argument: str) -> None:
     if not argument:
         raise UsageError("no search words were given", hint="for example /search retry budget")
     query = Query(argument, limit=8, per_session=1, leave_out={context.opened.session.id})
@@ -258,23 +258,23 @@ def _highlighted(text: str, ranges: list[tuple[int, int]]) -> str:
     return result + terminal.line(text[done:])
 
 
-COMMANDS = CommandTable[Callable[[Context, str], None]](
+COMMANDS = CommandTable[Callable[[CommandContext, str], None]](
     [
-        Command("help", "", "list the commands", _help),
-        Command("history", "[N]", "show the last N turns (default: 10) with their numbers", history),
-        Command("stats", "", "show turns, tokens, and how full the context is", _stats),
-        Command("clear", "", "clear the context; the file keeps everything", _clear),
-        Command("retry", "", "ask again for an answer to your last message", _retry),
-        Command("continue", "", "continue an answer that was cut off", _continue),
-        Command("agent", "[NAME]", "list the agents, or switch to another one", _agent),
-        Command("model", "[M]", "show the model, or switch to another one", _model),
-        Command("title", "[WORDS]", "show or set the title", _title),
-        Command("save", "FILE", "write the conversation as markdown, secrets masked", _save),
-        Command("export", "FILE", "write the conversation as JSON, secrets masked", _export),
-        Command("import", "FILE", "import turns from an export or another session", _import),
-        Command("fork", "", "continue in a new session with the same turns", _fork),
-        Command("search", "WORDS", "search past sessions", _search),
-        Command("exit", "", "leave (also Ctrl-D)", _exit),
+        SlashCommand("help", "", "list the commands", _help),
+        SlashCommand("history", "[N]", "show the last N turns (default: 10) with their numbers", history),
+        SlashCommand("stats", "", "show turns, tokens, and how full the context is", _stats),
+        SlashCommand("clear", "", "clear the context; the file keeps everything", _clear),
+        SlashCommand("retry", "", "ask again for an answer to your last message", _retry),
+        SlashCommand("continue", "", "continue an answer that was cut off", _continue),
+        SlashCommand("agent", "[NAME]", "list the agents, or switch to another one", _agent),
+        SlashCommand("model", "[M]", "show the model, or switch to another one", _model),
+        SlashCommand("title", "[WORDS]", "show or set the title", _title),
+        SlashCommand("save", "FILE", "write the conversation as markdown, secrets masked", _save),
+        SlashCommand("export", "FILE", "write the conversation as JSON, secrets masked", _export),
+        SlashCommand("import", "FILE", "import turns from an export or another session", _import),
+        SlashCommand("fork", "", "continue in a new session with the same turns", _fork),
+        SlashCommand("search", "WORDS", "search past sessions", _search),
+        SlashCommand("exit", "", "leave (also Ctrl-D)", _exit),
     ],
     hint="start with a space to send it to the agent",
 )

@@ -8,10 +8,18 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm.base import Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
-from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns_of_request
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, retry_after
+from cortext.agents.llm.conversation import (
+    Block,
+    CallBlock,
+    ChatTurn,
+    ImageBlock,
+    ResultBlock,
+    tool_names,
+    turns_of_request,
+)
 from cortext.agents.llm.provider import (
-    Calls,
+    CallList,
     Provider,
     context_of,
     count,
@@ -65,7 +73,7 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
 class AnthropicModel(Provider):
     """A model behind the Messages API."""
 
-    def __init__(self, model: str, limits: Limits, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, model: str, limits: ModelLimits, environ: Mapping[str, str] = os.environ) -> None:
         self._model = model
         self._key = environ.get(KEY, "")
         self._token = "" if self._key else environ.get(TOKEN, "")
@@ -104,7 +112,7 @@ class AnthropicModel(Provider):
             yield from stream
 
     def _events(self, request: Request, chunks: Iterator[Any]) -> Iterator[Event]:
-        calls = Calls(tool_names(request))
+        calls = CallList(tool_names(request))
         stop, model, asked, said = "", "", -1, -1
         try:
             for chunk in chunks:
@@ -129,7 +137,7 @@ class AnthropicModel(Provider):
                 elif kind == "message_delta":
                     stop = word(field(chunk, "delta"), "stop_reason") or stop
                     said = max(said, count(field(chunk, "usage"), "output_tokens"))
-        except Failed:
+        except RequestFailure:
             if not stop:  # otherwise the answer is complete, and only the final event is missing
                 raise
         if not stop:
@@ -138,7 +146,7 @@ class AnthropicModel(Provider):
         yield from made
         yield Done("tools" if made else _STOPS.get(stop, "end"), Usage(asked, said), model)
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _failed(self, error: BaseException) -> RequestFailure:
         anthropic, http = library(self.name, "anthropic"), library(self.name, "httpx2")
         if isinstance(error, anthropic.APIStatusError):
             status = _STATUS.get(error.type or "", 500) if error.status_code == 200 else error.status_code
@@ -148,7 +156,7 @@ class AnthropicModel(Provider):
             error = error.__cause__
         return http_failed(self._fault, http, error, self._limits) or self._fault.lost(error)
 
-    def _yields(self, failed: Failed) -> bool:
+    def _yields(self, failed: RequestFailure) -> bool:
         if "max_tokens" in failed.error.message and self._most > _LESS:
             self._most = _LESS
             return True
@@ -182,24 +190,24 @@ def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, 
     return {"name": tool_name(name), "description": description, "input_schema": schema}
 
 
-def _in_order(turn: Turn) -> list[Block]:
+def _in_order(turn: ChatTurn) -> list[Block]:
     """Return the blocks with results first and calls last."""
-    return sorted(turn.blocks, key=lambda block: (not isinstance(block, Answered), isinstance(block, Called)))
+    return sorted(turn.blocks, key=lambda block: (not isinstance(block, ResultBlock), isinstance(block, CallBlock)))
 
 
 def _block(block: Block) -> dict[str, Any]:
-    if isinstance(block, Called):
+    if isinstance(block, CallBlock):
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
-    if isinstance(block, Answered):
+    if isinstance(block, ResultBlock):
         answer = {"type": "tool_result", "tool_use_id": block.id, "content": block.output}
         return {**answer, "is_error": True} if block.is_error else answer
-    if isinstance(block, Image):
+    if isinstance(block, ImageBlock):
         data = b64encode(block.data).decode("ascii")
         return {"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": data}}
     return {"type": "text", "text": block.text}
 
 
-def _begun(calls: Calls, index: Any, block: Any) -> Iterator[Event]:
+def _begun(calls: CallList, index: Any, block: Any) -> Iterator[Event]:
     """Handle a content block: empty if its text follows in a stream, complete otherwise."""
     if field(block, "type") == "tool_use":
         given = field(block, "input")

@@ -37,7 +37,7 @@ class Request(msgspec.Struct, kw_only=True):
     max_tokens: int = 0  # 0: the provider's own default
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallRequest(msgspec.Struct, frozen=True):
     """The model wants a tool run. `input` is {} if it sent none; `broken` holds arguments that were not valid JSON."""
 
     id: str
@@ -46,10 +46,10 @@ class Call(msgspec.Struct, frozen=True):
     broken: str = ""
 
 
-Event = AnswerText | Thinking | Call | AnswerNote | Done
+Event = AnswerText | Thinking | CallRequest | AnswerNote | Done
 
 
-class Model(Protocol):
+class ChatModel(Protocol):
     """A usable model. `name` is `provider/name`, as the user gives it."""
 
     name: str

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm.base import Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits
-from cortext.agents.llm.conversation import Answered, Block, Called, Turn, Words, turns_of_request
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, WeakItems
+from cortext.agents.llm.conversation import Block, CallBlock, ChatTurn, ResultBlock, TextBlock, turns_of_request
 from cortext.agents.llm.provider import Asking
 from cortext.errors import NoModel, UsageError
 from cortext.io import durable
@@ -44,7 +44,7 @@ class CliModel:
         self,
         program: Headless,
         model: str,
-        limits: Limits,
+        limits: ModelLimits,
         *,
         folder: str,
         scratch: str,
@@ -65,7 +65,7 @@ class CliModel:
             )
         hint = f"start `{os.path.basename(self._path)}` once by hand and sign in"
         self._fault = Fault(self.name, key_hint=hint)
-        self._active: Gathered[_Run] = Gathered()
+        self._active: WeakItems[_Run] = WeakItems()
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Ask. The run is registered at once, so that a `cancel` before the first event has an effect."""
@@ -98,7 +98,7 @@ class CliModel:
                     if isinstance(event, Done):
                         return
             raise self._no_end(run)
-        except Failed as failed:
+        except RequestFailure as failed:
             if run.stopped.is_set():
                 raise self._fault.stopped() from None
             raise (self._fault.cut(failed) if has_answer else failed.error) from None
@@ -123,12 +123,12 @@ class CliModel:
             )
         )
 
-    def _failed(self, failure: ProgramFailure) -> Failed:
+    def _failed(self, failure: ProgramFailure) -> RequestFailure:
         if failure.broke_off:
             return self._fault.unfinished()
         return self._fault.program(failure.text, failure.status)
 
-    def _no_end(self, run: _Run) -> Failed:
+    def _no_end(self, run: _Run) -> RequestFailure:
         """Return why the answer has no end: a timeout, an error that the program printed, or an unknown reason."""
         if run.timed_out:
             return self._fault.silent(self._limits.silence * _SILENCE_FACTOR)
@@ -269,13 +269,13 @@ def prompt(request: Request) -> str:
     return f"{_BEFORE}\n\n<conversation-{suffix}>\n{record}\n</conversation-{suffix}>\n\n{_NOW}\n{message}"
 
 
-def _text(turn: Turn) -> str:
+def _text(turn: ChatTurn) -> str:
     return "\n\n".join(_block_text(block) for block in turn.blocks)
 
 
 def _block_text(block: Block) -> str:
-    if isinstance(block, Called):
+    if isinstance(block, CallBlock):
         return f"[called the tool {label(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
-    if isinstance(block, Answered):
+    if isinstance(block, ResultBlock):
         return f"[{label(block.name)} {'failed' if block.is_error else 'answered'}]\n{block.output}"
-    return block.text if isinstance(block, Words) else "[image]"
+    return block.text if isinstance(block, TextBlock) else "[image]"

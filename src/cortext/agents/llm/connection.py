@@ -30,7 +30,7 @@ from cortext.io.http import is_loopback
 from cortext.safety.secrets.masking import mask
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ModelLimits(msgspec.Struct, frozen=True):
     """How long a model may take, and how often a request is retried. Seconds."""
 
     connect: float = 10.0
@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
 Thing = TypeVar("Thing")
 
 
-class Gathered(Generic[Thing]):
+class WeakItems(Generic[Thing]):
     """A set of things that exist as long as someone uses them; thread-safe."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Gathered(Generic[Thing]):
 class Wire:
     """The connections of one client: its timeouts and its open sockets."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._sockets: Gathered[socket.socket] = Gathered()
+    def __init__(self, limits: ModelLimits) -> None:
+        self._sockets: WeakItems[socket.socket] = WeakItems()
         waits = {"connect": limits.connect, "pool": limits.connect, "read": limits.silence, "write": limits.silence}
         self._extensions = {"trace": self._note, "timeout": waits}
 
@@ -116,7 +116,7 @@ _SIGNED_OUT = ("not logged in", "/login", "please log in", "sign in", "auth meth
 _NO_CREDIT = ("insufficient_quota", "credit balance", "billing", "exceeded your current quota")
 
 
-class Failed(Exception):
+class RequestFailure(Exception):
     """A failed request: the error to raise, whether a retry may help, and the requested wait."""
 
     def __init__(self, error: ModelError, *, again: bool = False, wait: float | None = None) -> None:
@@ -142,24 +142,28 @@ class Fault:
         text = mask(text[: _LONGEST * 4]).text
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
-    def status(self, status: int, said: object = "", *, wait: float | None = None) -> Failed:
+    def status(self, status: int, said: object = "", *, wait: float | None = None) -> RequestFailure:
         """Return the failure for an unsuccessful HTTP status."""
         words = self.words(said) or f"HTTP {status}"
         if status in (401, 403):
-            return Failed(self._refused(f"the key was not accepted: {words}", self._key_hint))
+            return RequestFailure(self._refused(f"the key was not accepted: {words}", self._key_hint))
         if status == 404:
-            return Failed(
+            return RequestFailure(
                 self._refused(f"no such model there: {words}", "name another with --model, or check the address")
             )
         if status == 429 and any(word in words.lower() for word in _NO_CREDIT):
-            return Failed(self._refused(f"no credit left: {words}", "check the account, or use another --model"))
+            return RequestFailure(
+                self._refused(f"no credit left: {words}", "check the account, or use another --model")
+            )
         if status in (408, 504):
-            return Failed(self._unreachable(f"no answer in time: {words}"), again=True, wait=wait)
+            return RequestFailure(self._unreachable(f"no answer in time: {words}"), again=True, wait=wait)
         if status == 429 or status >= 500:
             what = "rate limit" if status == 429 else "overloaded" if status in (503, 529) else "server error"
-            return Failed(self.busy(f"{what}: {words}"), again=True, wait=wait)
+            return RequestFailure(self.busy(f"{what}: {words}"), again=True, wait=wait)
         hint = "the conversation may be too long for this model" if status == 413 or _too_long(words) else ""
-        return Failed(self._refused(f"the request was not accepted: {words}", hint or "see the message for the reason"))
+        return RequestFailure(
+            self._refused(f"the request was not accepted: {words}", hint or "see the message for the reason")
+        )
 
     def busy(self, what: str) -> ModelBusy:
         """Return the error for a rate limit or overload."""
@@ -167,33 +171,35 @@ class Fault:
             f"{self.name}: {what}", kept=KEPT, hint="wait a little and send it again, or use another --model"
         )
 
-    def no_connection(self, said: object = "") -> Failed:
+    def no_connection(self, said: object = "") -> RequestFailure:
         """Return the failure if nothing listens there or the host is unknown."""
         words = self.words(said)
-        return Failed(self._unreachable("no connection" + (f": {words}" if words else "")))
+        return RequestFailure(self._unreachable("no connection" + (f": {words}" if words else "")))
 
-    def lost(self, said: object = "") -> Failed:
+    def lost(self, said: object = "") -> RequestFailure:
         """Return the failure if the connection broke before the first text."""
         words = self.words(said)
         error = self._unreachable("the connection was lost" + (f": {words}" if words else ""))
-        return Failed(error, again=True)
+        return RequestFailure(error, again=True)
 
-    def silent(self, seconds: float) -> Failed:
+    def silent(self, seconds: float) -> RequestFailure:
         """Return the failure if nothing arrived for too long."""
-        return Failed(self._unreachable(f"no answer for {seconds:g} s"))
+        return RequestFailure(self._unreachable(f"no answer for {seconds:g} s"))
 
-    def garbled(self, said: object = "") -> Failed:
+    def garbled(self, said: object = "") -> RequestFailure:
         """Return the failure if the answer does not follow this provider's protocol."""
         words = self.words(said)
         message = f"{self.name}: the answer could not be understood" + (f": {words}" if words else "")
-        return Failed(ModelCut(message, kept=KEPT, hint="send it again; if it persists, check the kind of endpoint"))
+        return RequestFailure(
+            ModelCut(message, kept=KEPT, hint="send it again; if it persists, check the kind of endpoint")
+        )
 
-    def unfinished(self) -> Failed:
+    def unfinished(self) -> RequestFailure:
         """Return the failure if the stream ended without a final event."""
         hint = "send it again; if it persists, check the address"
-        return Failed(ModelCut(f"{self.name}: the answer broke off", kept=KEPT, hint=hint), again=True)
+        return RequestFailure(ModelCut(f"{self.name}: the answer broke off", kept=KEPT, hint=hint), again=True)
 
-    def program(self, said: object, status: int = 0) -> Failed:
+    def program(self, said: object, status: int = 0) -> RequestFailure:
         """Return the failure of a program that ended without an answer, classified by what it printed."""
         words = self.words(said)
         found = _STATUS.search(words)
@@ -201,9 +207,9 @@ class Fault:
             status = 401
         if status or found:
             return self.status(status or int(found.group() if found else 0), words)
-        return Failed(self._unreachable(f"there was no answer: {words or 'no reason given'}"))
+        return RequestFailure(self._unreachable(f"there was no answer: {words or 'no reason given'}"))
 
-    def cut(self, failed: Failed) -> ModelCut:
+    def cut(self, failed: RequestFailure) -> ModelCut:
         """Return the error if the same happens after the first text has arrived."""
         what = failed.error.message.removeprefix(f"{self.name}: ")
         why = "" if what == "the answer broke off" else f" ({what})"

@@ -26,20 +26,20 @@ GO_ON = "[go on]"
 NO_OUTPUT = "(no output)"
 
 
-class Words(msgspec.Struct, frozen=True):
+class TextBlock(msgspec.Struct, frozen=True):
     """A text; never empty and never only whitespace."""
 
     text: str
 
 
-class Image(msgspec.Struct, frozen=True):
+class ImageBlock(msgspec.Struct, frozen=True):
     """An available image: its bytes and their type."""
 
     media_type: str
     data: bytes
 
 
-class Called(msgspec.Struct, frozen=True):
+class CallBlock(msgspec.Struct, frozen=True):
     """A tool call by the assistant."""
 
     id: str
@@ -47,7 +47,7 @@ class Called(msgspec.Struct, frozen=True):
     input: dict[str, Any]
 
 
-class Answered(msgspec.Struct, frozen=True):
+class ResultBlock(msgspec.Struct, frozen=True):
     """The result of that call."""
 
     id: str
@@ -56,10 +56,10 @@ class Answered(msgspec.Struct, frozen=True):
     is_error: bool
 
 
-Block = Words | Image | Called | Answered
+Block = TextBlock | ImageBlock | CallBlock | ResultBlock
 
 
-class Turn(msgspec.Struct):
+class ChatTurn(msgspec.Struct):
     """One turn of one side; `blocks` is never empty."""
 
     role: str
@@ -68,33 +68,33 @@ class Turn(msgspec.Struct):
     @property
     def is_plain(self) -> bool:
         """Whether it is only text."""
-        return all(type(block) is Words for block in self.blocks)
+        return all(type(block) is TextBlock for block in self.blocks)
 
     @property
     def text(self) -> str:
         """Its text, separated by blank lines."""
-        return "\n\n".join(block.text for block in self.blocks if isinstance(block, Words))
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property
-    def images(self) -> list[Image]:
+    def images(self) -> list[ImageBlock]:
         """Its images."""
-        return [block for block in self.blocks if isinstance(block, Image)]
+        return [block for block in self.blocks if isinstance(block, ImageBlock)]
 
     @property
-    def calls(self) -> list[Called]:
+    def calls(self) -> list[CallBlock]:
         """Its tool calls."""
-        return [block for block in self.blocks if isinstance(block, Called)]
+        return [block for block in self.blocks if isinstance(block, CallBlock)]
 
     @property
-    def answers(self) -> list[Answered]:
+    def answers(self) -> list[ResultBlock]:
         """Its tool results."""
-        return [block for block in self.blocks if isinstance(block, Answered)]
+        return [block for block in self.blocks if isinstance(block, ResultBlock)]
 
 
 def as_chat(
     request: Request,
-    assistant: Callable[[Turn], list[dict[str, Any]]],
-    user: Callable[[Turn], list[dict[str, Any]]],
+    assistant: Callable[[ChatTurn], list[dict[str, Any]]],
+    user: Callable[[ChatTurn], list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Return the request as chat messages, the system text first; the callbacks render turns that are not only text."""
     messages: list[dict[str, Any]] = []
@@ -108,22 +108,22 @@ def as_chat(
     return messages
 
 
-def turns_of_request(request: Request, *, with_images: bool = True) -> list[Turn]:
+def turns_of_request(request: Request, *, with_images: bool = True) -> list[ChatTurn]:
     """Return the messages of a request as turns that every provider accepts."""
-    joined: list[Turn] = []
+    joined: list[ChatTurn] = []
     numbers: dict[str, str] = {}
     for turn in turns.Turns(request.messages).turns:
         blocks = list(_blocks(turn, numbers, with_images))
         if blocks and joined and joined[-1].role == turn.role:
             joined[-1].blocks += blocks
         elif blocks:
-            joined.append(Turn(turn.role, blocks))
-    if not any(turn.blocks != [Words(turns.OPENING)] for turn in joined):
+            joined.append(ChatTurn(turn.role, blocks))
+    if not any(turn.blocks != [TextBlock(turns.OPENING)] for turn in joined):
         raise UsageError("nothing to ask: the conversation is empty", hint="write a message first")
     if joined[0].role == ASSISTANT:
-        joined.insert(0, Turn(USER, [Words(turns.OPENING)]))
+        joined.insert(0, ChatTurn(USER, [TextBlock(turns.OPENING)]))
     if joined[-1].role == ASSISTANT:
-        joined.append(Turn(USER, [Words(GO_ON)]))
+        joined.append(ChatTurn(USER, [TextBlock(GO_ON)]))
     return joined
 
 
@@ -136,19 +136,19 @@ def _blocks(turn: turns.Turn, numbers: dict[str, str], with_images: bool) -> Ite
     for block in turn.blocks:
         if isinstance(block, turns.Call):
             numbers[block.id] = f"call{len(numbers) + 1:05}"
-            yield Called(numbers[block.id], block.name, block.input)
+            yield CallBlock(numbers[block.id], block.name, block.input)
         elif isinstance(block, turns.Result):
-            yield Answered(numbers[block.call.id], block.call.name, block.output or NO_OUTPUT, block.is_error)
+            yield ResultBlock(numbers[block.call.id], block.call.name, block.output or NO_OUTPUT, block.is_error)
         elif block.part is None or block.part.type != TEXT or block.text:  # a blank text is not worth quoting
-            yield _image(block, turn.role, with_images) or Words(block.whole)
+            yield _image(block, turn.role, with_images) or TextBlock(block.whole)
 
 
-def _image(block: turns.Text, role: str, with_images: bool) -> Image | None:
+def _image(block: turns.Text, role: str, with_images: bool) -> ImageBlock | None:
     """Return the image that a note stands for, if it can be read."""
     if not with_images or role != USER or block.part is None or block.part.type != IMAGE:
         return None
     found = read(block.part.ref)
-    return Image(*found) if found is not None else None
+    return ImageBlock(*found) if found is not None else None
 
 
 LARGEST = 5_000_000  # bytes; the smallest limit of all providers

@@ -8,10 +8,18 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm.base import Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
-from cortext.agents.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns_of_request
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, retry_after
+from cortext.agents.llm.conversation import (
+    Block,
+    CallBlock,
+    ChatTurn,
+    ImageBlock,
+    ResultBlock,
+    tool_names,
+    turns_of_request,
+)
 from cortext.agents.llm.provider import (
-    Calls,
+    CallList,
     Provider,
     context_of,
     count,
@@ -51,7 +59,7 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
 class GeminiModel(Provider):
     """A model behind generateContent."""
 
-    def __init__(self, model: str, limits: Limits, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, model: str, limits: ModelLimits, environ: Mapping[str, str] = os.environ) -> None:
         self._model = model
         self._key = environ.get(KEY) or environ.get(OTHER_KEY) or ""
         self._base_url = (environ.get(BASE_URL) or OFFICIAL).rstrip("/")
@@ -90,7 +98,7 @@ class GeminiModel(Provider):
             yield answer
 
     def _events(self, request: Request, chunks: Iterator[Any]) -> Iterator[Event]:
-        calls = Calls(tool_names(request))
+        calls = CallList(tool_names(request))
         stop, usage, model, number = "", Usage(), "", 0
         try:
             for chunk in chunks:
@@ -107,7 +115,7 @@ class GeminiModel(Provider):
                             calls.add(number, word(call, "id"), word(call, "name"), field(call, "args") or {})
                     reason = field(candidate, "finish_reason")
                     stop = str(field(reason, "value") or reason or "") or stop
-        except Failed:
+        except RequestFailure:
             if not stop:
                 raise
         if not stop:
@@ -118,7 +126,7 @@ class GeminiModel(Provider):
         yield from made
         yield Done("tools" if made else _stop(stop), usage, model)
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _failed(self, error: BaseException) -> RequestFailure:
         if isinstance(error, library(self.name, "google.genai.errors").APIError):
             headers = field(error.response, "headers") or {}
             said = error.message or error.status
@@ -136,11 +144,11 @@ def _contents(request: Request, *, signed: bool) -> list[dict[str, Any]]:
     ]
 
 
-def _parts(turn: Turn, signed: bool) -> list[dict[str, Any]]:
+def _parts(turn: ChatTurn, signed: bool) -> list[dict[str, Any]]:
     first = next(iter(turn.calls), None)
     parts = []
     # Results come first in their turn.
-    for block in sorted(turn.blocks, key=lambda block: not isinstance(block, Answered)):
+    for block in sorted(turn.blocks, key=lambda block: not isinstance(block, ResultBlock)):
         part = _part(block)
         if signed and block is first:
             part["thoughtSignature"] = _UNSIGNED
@@ -149,12 +157,12 @@ def _parts(turn: Turn, signed: bool) -> list[dict[str, Any]]:
 
 
 def _part(block: Block) -> dict[str, Any]:
-    if isinstance(block, Called):
+    if isinstance(block, CallBlock):
         return {"functionCall": {"id": block.id, "name": block.name, "args": block.input}}
-    if isinstance(block, Answered):
+    if isinstance(block, ResultBlock):
         response = {"error" if block.is_error else "output": block.output}
         return {"functionResponse": {"id": block.id, "name": block.name, "response": response}}
-    if isinstance(block, Image):
+    if isinstance(block, ImageBlock):
         return {"inlineData": {"mimeType": block.media_type, "data": b64encode(block.data).decode("ascii")}}
     return {"text": block.text}
 

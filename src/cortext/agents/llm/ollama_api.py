@@ -9,9 +9,9 @@ from typing import Any
 
 from cortext.agents.llm import connection, provider
 from cortext.agents.llm.base import Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Limits
-from cortext.agents.llm.conversation import Turn, as_chat, tool_names
-from cortext.agents.llm.provider import Calls, Provider, context_of, count, field, http_failed, library, word
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure
+from cortext.agents.llm.conversation import ChatTurn, as_chat, tool_names
+from cortext.agents.llm.provider import CallList, Provider, context_of, count, field, http_failed, library, word
 from cortext.model import tokens
 from cortext.model.answer import AnswerText, Done, Thinking, Usage
 from cortext.model.turns import tool_name
@@ -49,7 +49,7 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
 class OllamaModel(Provider):
     """A model behind Ollama's chat."""
 
-    def __init__(self, model: str, limits: Limits, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, model: str, limits: ModelLimits, environ: Mapping[str, str] = os.environ) -> None:
         self._model = model
         self._host = address(environ)
         fault = Fault(f"ollama/{model}", place=self._host, key_hint=KEY_HINT, secret=environ.get(KEY, ""))
@@ -94,7 +94,7 @@ class OllamaModel(Provider):
         return options
 
     def _events(self, request: Request, chunks: Iterator[Any]) -> Iterator[Event]:
-        calls = Calls(tool_names(request))
+        calls = CallList(tool_names(request))
         done, reason, usage, model, number = False, "", Usage(), "", 0
         for chunk in chunks:
             model = word(chunk, "model") or model
@@ -117,7 +117,7 @@ class OllamaModel(Provider):
         yield from made
         yield Done("tools" if made else "length" if reason == "length" else "end", usage, model)
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _failed(self, error: BaseException) -> RequestFailure:
         if isinstance(error, library(self.name, "ollama").ResponseError):
             failed = self._fault.status(error.status_code if error.status_code > 0 else 500, error.error)
             if error.status_code == 404:
@@ -137,14 +137,14 @@ def messages(request: Request) -> list[dict[str, Any]]:
     return as_chat(request, _assistant, _user)
 
 
-def _assistant(turn: Turn) -> list[dict[str, Any]]:
+def _assistant(turn: ChatTurn) -> list[dict[str, Any]]:
     message: dict[str, Any] = {"role": "assistant", "content": turn.text}
     if turn.calls:
         message["tool_calls"] = [{"function": {"name": call.name, "arguments": call.input}} for call in turn.calls]
     return [message]
 
 
-def _user(turn: Turn) -> list[dict[str, Any]]:
+def _user(turn: ChatTurn) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = [
         {
             "role": "tool",

@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 from cortext.agents.llm import provider
-from cortext.agents.llm.base import Call, Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Limits, retry_after
-from cortext.agents.llm.conversation import Image, Turn, as_chat, tool_names
+from cortext.agents.llm.base import CallRequest, Event, Request
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, retry_after
+from cortext.agents.llm.conversation import ChatTurn, ImageBlock, as_chat, tool_names
 from cortext.agents.llm.provider import (
-    Calls,
+    CallList,
     Provider,
     context_of,
     count,
@@ -52,7 +52,7 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
 class OpenAIModel(Provider):
     """A model behind Chat Completions."""
 
-    def __init__(self, model: str, limits: Limits, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, model: str, limits: ModelLimits, environ: Mapping[str, str] = os.environ) -> None:
         self._model = model
         self._key = environ.get(KEY, "")
         self._base_url = (environ.get(BASE_URL) or OFFICIAL).rstrip("/")
@@ -102,7 +102,7 @@ class OpenAIModel(Provider):
         return body
 
     def _events(self, request: Request, chunks: Iterator[Any]) -> Iterator[Event]:
-        calls = Calls(tool_names(request))
+        calls = CallList(tool_names(request))
         stop, usage, model = "", Usage(), ""
         try:
             for chunk in chunks:
@@ -124,16 +124,16 @@ class OpenAIModel(Provider):
                             word(function, "arguments"),
                         )
                     stop = word(choice, "finish_reason") or stop
-        except Failed:
+        except RequestFailure:
             if not stop:  # otherwise the answer is complete, and only the usage is missing
                 raise
         if not stop:
             raise self._fault.unfinished()
-        made: list[Call] = calls.made()
+        made: list[CallRequest] = calls.made()
         yield from made
         yield Done("tools" if made else _STOPS.get(stop, "end"), usage, model)
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _failed(self, error: BaseException) -> RequestFailure:
         openai, http = library(self.name, "openai"), library(self.name, "httpx2")
         cause = error.__cause__
         if isinstance(error, openai.APIConnectionError) and cause is not None:
@@ -148,7 +148,7 @@ class OpenAIModel(Provider):
             return self._fault.status(429 if error.code in ("429", "rate_limit_exceeded") else 503, error.message)
         return http_failed(self._fault, http, error, self._limits) or self._fault.lost(error)
 
-    def _yields(self, failed: Failed) -> bool:
+    def _yields(self, failed: RequestFailure) -> bool:
         words = failed.error.message
         if "stream_options" in words and self._usage_asked:
             self._usage_asked = False
@@ -179,7 +179,7 @@ def tools(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-def _assistant(turn: Turn) -> list[dict[str, Any]]:
+def _assistant(turn: ChatTurn) -> list[dict[str, Any]]:
     message: dict[str, Any] = {"role": "assistant"}
     if turn.text or not turn.calls:
         message["content"] = turn.text
@@ -195,7 +195,7 @@ def _assistant(turn: Turn) -> list[dict[str, Any]]:
     return [message]
 
 
-def _user(turn: Turn) -> list[dict[str, Any]]:
+def _user(turn: ChatTurn) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = [
         {
             "role": "tool",
@@ -213,7 +213,7 @@ def _user(turn: Turn) -> list[dict[str, Any]]:
     return results
 
 
-def _data_url(image: Image) -> str:
+def _data_url(image: ImageBlock) -> str:
     return f"data:{image.media_type};base64,{b64encode(image.data).decode('ascii')}"
 
 

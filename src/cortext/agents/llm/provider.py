@@ -21,8 +21,8 @@ from urllib.error import HTTPError, URLError
 import msgspec
 
 from cortext.agents.llm import connection
-from cortext.agents.llm.base import Call, Event, Request
-from cortext.agents.llm.connection import Failed, Fault, Gathered, Limits, Wire
+from cortext.agents.llm.base import CallRequest, Event, Request
+from cortext.agents.llm.connection import Fault, ModelLimits, RequestFailure, WeakItems, Wire
 from cortext.distribution import install_hint
 from cortext.errors import CortextError, ModelCut, NoModel
 from cortext.io.http import opener
@@ -44,11 +44,11 @@ class Provider:
 
     takes_tools = True
 
-    def __init__(self, name: str, context: int, fault: Fault, limits: Limits) -> None:
+    def __init__(self, name: str, context: int, fault: Fault, limits: ModelLimits) -> None:
         self.name, self.context = name, context
         self._fault, self._limits = fault, limits
         self._wire = Wire(limits)
-        self._under_way: Gathered[Asking] = Gathered()
+        self._under_way: WeakItems[Asking] = WeakItems()
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Ask. Registered immediately, so that a `cancel` before the first event counts."""
@@ -92,11 +92,11 @@ class Provider:
         """Return the base classes of the library's exceptions."""
         raise NotImplementedError
 
-    def _failed(self, error: BaseException) -> Failed:
+    def _failed(self, error: BaseException) -> RequestFailure:
         """Map one of them to our errors."""
         raise NotImplementedError
 
-    def _yields(self, failed: Failed) -> bool:
+    def _yields(self, failed: RequestFailure) -> bool:
         """Whether the request was changed so that the server will accept it now (without an unsupported option)."""
         return False
 
@@ -112,7 +112,7 @@ class Provider:
                     said = True
                     yield event
                 return
-            except Failed as failed:
+            except RequestFailure as failed:
                 trouble = failed
             finally:
                 chunks.close()
@@ -129,7 +129,7 @@ class Provider:
             if asking.stopped.wait(wait):
                 raise self._fault.stopped()
 
-    def _wait(self, trouble: Failed, attempt: int) -> float:
+    def _wait(self, trouble: RequestFailure, attempt: int) -> float:
         """Return how long to wait before the next attempt; raise if that would not help."""
         if not trouble.again or attempt >= self._limits.retries:
             raise trouble.error from None
@@ -143,7 +143,7 @@ class Provider:
         return trouble.wait
 
     def _guarded(self, request: Request, asking: Asking) -> Generator[Any, None, None]:
-        """Yield the library's chunks; whatever it raises becomes `Failed`, or ModelCut if we were told to stop."""
+        """Yield the library's chunks; what it raises becomes `RequestFailure`, or ModelCut if we were told to stop."""
         opened = self._open(request)
         foreign: tuple[type[BaseException], ...] = (*self._foreign(), OSError)
         try:
@@ -162,7 +162,7 @@ class Provider:
         if asking.stopped.is_set():
             raise self._fault.stopped()
 
-    def _give_up(self, asking: Asking, failed: Failed) -> NoReturn:
+    def _give_up(self, asking: Asking, failed: RequestFailure) -> NoReturn:
         # Our own cut shows up as a connection error, which is not the reason.
         if asking.stopped.is_set():
             raise self._fault.stopped() from None
@@ -187,7 +187,7 @@ def library(name: str, module: str) -> Any:
         ) from error
 
 
-def http_failed(fault: Fault, http: Any, error: BaseException, limits: Limits) -> Failed | None:
+def http_failed(fault: Fault, http: Any, error: BaseException, limits: ModelLimits) -> RequestFailure | None:
     """Map an error of httpx (or httpx2) to ours; None if it is not one."""
     if isinstance(error, (http.ConnectError, http.ConnectTimeout, http.UnsupportedProtocol, http.InvalidURL)):
         return fault.no_connection(error)
@@ -221,26 +221,26 @@ def count(thing: Any, *names: str) -> int:
     return sum(numbers) if numbers else -1
 
 
-class _Begun(msgspec.Struct):
+class _PartialCall(msgspec.Struct):
     id: str = ""
     name: str = ""
     arguments: str = ""
     given: dict[str, Any] | None = None
 
 
-class Calls:
+class CallList:
     """The calls of one answer, in the order in which they began."""
 
     def __init__(self, names: dict[str, str]) -> None:
         self._names = names  # from the model's names of our tools to ours
-        self._begun: list[_Begun] = []
-        self._at: dict[Any, _Begun] = {}
+        self._begun: list[_PartialCall] = []
+        self._at: dict[Any, _PartialCall] = {}
 
     def add(self, index: Any, call_id: str, name: str, arguments: str | dict[str, Any]) -> None:
         """Add a piece of the call at an index. A new id at the same index is a new call: some servers count wrong."""
         call = self._at.get(index)
         if call is None or (call_id and call.id and call_id != call.id):
-            call = self._at[index] = _Begun()
+            call = self._at[index] = _PartialCall()
             self._begun.append(call)
         call.id = call.id or call_id
         call.name = call.name or name
@@ -249,18 +249,20 @@ class Calls:
         else:
             call.arguments += arguments
 
-    def made(self) -> list[Call]:
+    def made(self) -> list[CallRequest]:
         """Return all calls. One without an id gets one; `broken` holds arguments that are not a JSON object."""
         return [self._whole(call) for call in self._begun]
 
-    def _whole(self, call: _Begun) -> Call:
+    def _whole(self, call: _PartialCall) -> CallRequest:
         key = call.id or f"call_{os.urandom(8).hex()}"
         name = self._names.get(call.name, call.name)
         try:
             value = json.loads(call.arguments) if call.arguments.strip() else call.given or {}
         except (ValueError, RecursionError):
             value = None
-        return Call(key, name, value) if isinstance(value, dict) else Call(key, name, {}, broken=call.arguments)
+        if not isinstance(value, dict):
+            return CallRequest(key, name, {}, broken=call.arguments)
+        return CallRequest(key, name, value)
 
 
 _SECONDS = 1.0

@@ -11,7 +11,7 @@ from cortext.errors import UsageError
 Run = TypeVar("Run")  # how a face calls its commands
 
 
-class Choice(NamedTuple):
+class Suggestion(NamedTuple):
     """A completion: the text that replaces the last `length` characters, and a description."""
 
     text: str
@@ -19,10 +19,10 @@ class Choice(NamedTuple):
     about: str = ""
 
 
-Complete = Callable[[str], Iterable[Choice]]  # completions of the text before the cursor
+Complete = Callable[[str], Iterable[Suggestion]]  # completions of the text before the cursor
 
 
-class Command(NamedTuple, Generic[Run]):
+class SlashCommand(NamedTuple, Generic[Run]):
     """`/name usage`, what it does, and the function that does it."""
 
     name: str
@@ -34,14 +34,14 @@ class Command(NamedTuple, Generic[Run]):
 class CommandTable(Generic[Run]):
     """The commands of a face, in the order in which its help lists them."""
 
-    def __init__(self, commands: Iterable[Command[Run]], *, hint: str = "") -> None:
+    def __init__(self, commands: Iterable[SlashCommand[Run]], *, hint: str = "") -> None:
         self._commands = {command.name: command for command in commands}
         self._hint = hint  # added to the hint of an unknown command
 
-    def __iter__(self) -> Iterator[Command[Run]]:
+    def __iter__(self) -> Iterator[SlashCommand[Run]]:
         return iter(self._commands.values())
 
-    def find(self, line: str) -> tuple[Command[Run], str]:
+    def find(self, line: str) -> tuple[SlashCommand[Run], str]:
         """Return the command of a line and its argument; UsageError suggests the nearest name."""
         name, argument = [*line.strip().lstrip("/").split(None, 1), "", ""][:2]
         command = self._commands.get(name.lower())
@@ -56,7 +56,7 @@ class CommandTable(Generic[Run]):
         """Return each command as it is typed, and its description."""
         return [(f"/{command.name} {command.usage}".rstrip(), command.about) for command in self]
 
-    def complete(self, text: str, argument: Callable[[str, str], Iterable[Choice]]) -> list[Choice]:
+    def complete(self, text: str, argument: Callable[[str, str], Iterable[Suggestion]]) -> list[Suggestion]:
         """Return completions of a line: names of commands, then those of `argument(name, beginning)`."""
         if not text.startswith("/"):
             return []
@@ -64,7 +64,7 @@ class CommandTable(Generic[Run]):
         if blank:
             return list(argument(name, beginning))
         return [
-            Choice(f"/{command.name} " if command.usage else f"/{command.name}", len(text), command.about)
+            Suggestion(f"/{command.name} " if command.usage else f"/{command.name}", len(text), command.about)
             for command in self
             if command.name.startswith(name)
         ]

@@ -3,7 +3,7 @@
     with store.open(session_id) as writer:
         talk = Talk(writer, view, model)
         talk.say("Which index does this query use?")        # durable when this returns
-        for event in talk.answer():                         # Text, Thinking, Call, Note, Result, Tick, Done
+        for event in talk.answer():                         # AnswerText, CallRequest, CallResult, Tick, Done …
             show(event)
         talk.reply                                          # the message that was stored
         talk.cut_reason                                     # why it is incomplete: "length", "filtered"; else empty
@@ -26,7 +26,7 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.agents.llm.base import Call, Event, Model, Request, ToolSpec
+from cortext.agents.llm.base import CallRequest, ChatModel, Event, Request, ToolSpec
 from cortext.agents.talk.context import STOP, View, cut_reason_of
 from cortext.errors import CortextError, InvalidMessage, ModelCut
 from cortext.model import clock, ids
@@ -43,10 +43,10 @@ class Tick(msgspec.Struct, frozen=True):
     """Nothing arrived for a moment: turn the spinner."""
 
 
-class Result(msgspec.Struct, frozen=True):
+class CallResult(msgspec.Struct, frozen=True):
     """A tool was run; `part` is what the model receives."""
 
-    call: Call
+    call: CallRequest
     part: Part
 
 
@@ -56,7 +56,7 @@ class Tools(Protocol):
     @property
     def specs(self) -> list[ToolSpec]: ...
 
-    def run(self, call: Call) -> Part:
+    def run(self, call: CallRequest) -> Part:
         """Run the tool and return the `tool_result` part. Errors are reported in it, never raised."""
 
 
@@ -73,7 +73,7 @@ class Talk:
     """An open conversation: the writer of its session, its view, and the model that answers."""
 
     def __init__(
-        self, writer: Writer, view: View, model: Model, *, tools: Tools | None = None, tick: float = TICK
+        self, writer: Writer, view: View, model: ChatModel, *, tools: Tools | None = None, tick: float = TICK
     ) -> None:
         self.writer, self.view, self.model, self.tools, self.tick = writer, view, model, tools, tick
         self.pending: list[Message] = []  # messages that could not be written, in order
@@ -131,7 +131,7 @@ class Talk:
         if events is not None:
             events.put(_STOP)
 
-    def answer(self) -> Generator[Event | Result | Tick, None, None]:
+    def answer(self) -> Generator[Event | CallResult | Tick, None, None]:
         """Ask the model for the next turn, run the tools that it calls, and store its reply.
 
         A ModelError is raised after what had arrived was stored. Closing the generator stops the turn; a caller that
@@ -143,7 +143,7 @@ class Talk:
         finally:
             self._stop_requested = False
 
-    def _rounds(self) -> Generator[Event | Result | Tick, None, None]:
+    def _rounds(self) -> Generator[Event | CallResult | Tick, None, None]:
         has_text = False
         for _ in range(ROUNDS):
             draft = _Draft()
@@ -169,11 +169,11 @@ class Talk:
             hint="rephrase the question",
         )
 
-    def _run(self, tools: Tools, calls: Sequence[Call]) -> Iterator[Result]:
+    def _run(self, tools: Tools, calls: Sequence[CallRequest]) -> Iterator[CallResult]:
         parts = []
         for call in calls:
             parts.append(tools.run(call))
-            yield Result(call, parts[-1])
+            yield CallResult(call, parts[-1])
         self._store_reply(Message(role=TOOL, parts=parts))
 
     def _ask(self, draft: _Draft) -> Generator[Event | Tick, None, None]:
@@ -265,7 +265,7 @@ class _Draft:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.thinking: list[str] = []
-        self.calls: list[Call] = []
+        self.calls: list[CallRequest] = []
         self.done: Done | None = None
 
     def add(self, event: Event) -> None:
@@ -273,7 +273,7 @@ class _Draft:
             self.text.append(event.text)
         elif isinstance(event, Thinking):
             self.thinking.append(event.text)
-        elif isinstance(event, Call):
+        elif isinstance(event, CallRequest):
             self.calls.append(event)
         elif isinstance(event, Done):
             self.done = event

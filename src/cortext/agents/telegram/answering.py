@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.agents.assistant.commands import NO_SESSION, Answer, Commands, created_notice
+from cortext.agents.assistant.commands import NO_SESSION, Commands, Outcome, created_notice
 from cortext.agents.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.agents.talk.context import REMARK, cut_reason_of
 from cortext.agents.talk.turn import Talk, cut_error
@@ -80,16 +80,16 @@ class Answering:
         self._edits: dict[tuple[str, int], Incoming] = {}  # the newest edit of each message that waits for its turn
         self._stopping = False
 
-    def answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+    def answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Outcome | None:
         """Return the answer to an update, or None if there is none. Errors become text, except transient ones."""
         try:
             return self._answer(taken, incoming, grown)
         except PASSING:
             raise  # the caller retries
         except CortextError as error:
-            return Answer(error_text(error))
+            return Outcome(error_text(error))
 
-    def _answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _answer(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Outcome | None:
         if incoming.kind == COMMAND:
             return self._command(taken, incoming)
         if incoming.kind == EDIT:
@@ -138,13 +138,13 @@ class Answering:
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _command(self, taken: PendingUpdate, incoming: Incoming) -> Answer:
+    def _command(self, taken: PendingUpdate, incoming: Incoming) -> Outcome:
         if incoming.text.split()[0] == "/start":
-            return Answer(GREETING)
+            return Outcome(GREETING)
         if incoming.text == STOP:
-            return Answer("Nothing is being written now.")
+            return Outcome("Nothing is being written now.")
         if "answer" in taken.facts:
-            return msgspec.convert(taken.facts["answer"], Answer)
+            return msgspec.convert(taken.facts["answer"], Outcome)
         answer = self._commands.run(taken.chat, incoming.text, seed=f"telegram {self._bot} {taken.update}")
         if answer.name:
             answer.name = clean_name(answer.name) or "session.md"  # the user may have given /export a path
@@ -155,7 +155,7 @@ class Answering:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str = "") -> Answer | None:
+    def _words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str = "") -> Outcome | None:
         """Answer a message of the user; `replaced` is the id of the stored one that it is the edited version of."""
         self._current[taken.chat] = incoming
         try:
@@ -163,17 +163,17 @@ class Answering:
         finally:
             del self._current[taken.chat]
 
-    def _answer_words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str) -> Answer | None:
+    def _answer_words(self, taken: PendingUpdate, incoming: Incoming, grown: Grown, replaced: str) -> Outcome | None:
         assistant = self._assistant
         if not assistant.auto_create and not assistant.sessions.active(taken.chat) and "session" not in taken.facts:
-            return Answer(NO_SESSION)
+            return Outcome(NO_SESSION)
         session_id, made = self._session(taken)
         stored = self._stored(taken, session_id)
         if stored is not None:
             existing = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
             if existing is not None:
                 said = "\n\n".join(filter(None, (existing.text, _cut_note(cut_reason_of(existing)))))
-                return Answer(_with_notes(said, session_id, made, incoming.media), markdown=True)
+                return Outcome(_with_notes(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
         message = self._message(incoming, replaced)
@@ -188,7 +188,7 @@ class Answering:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, message)[0])
                 assistant.end_turn(session_id, [stored])
-            return Answer(_with_notes(error_text(error), session_id, made), buttons=RETRY)
+            return Outcome(_with_notes(error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
@@ -210,18 +210,18 @@ class Answering:
             assistant.models.give_back(model)
             assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])
 
-    def _again(self, taken: PendingUpdate, grown: Grown) -> Answer:
+    def _again(self, taken: PendingUpdate, grown: Grown) -> Outcome:
         """Handle /retry and /continue: answer what has no answer yet, or write the rest of one that was cut off."""
         assistant = self._assistant
         noted = taken.facts.get("session")
         session_id = noted if isinstance(noted, str) else assistant.sessions.active(taken.chat)
         if not session_id:
-            return Answer(NO_SESSION)
+            return Outcome(NO_SESSION)
         after = taken.facts.get("seq")
         if isinstance(after, int):  # an earlier process began this; the answer may already be stored
             for message in assistant.store.read(session_id, after + 1):
                 if message.role == ASSISTANT and not message.partial and message.text:
-                    return Answer(message.text, markdown=True)
+                    return Outcome(message.text, markdown=True)
         model = assistant.models.take()
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
@@ -230,7 +230,7 @@ class Answering:
             if missing is not None:
                 talk.store(missing)
             if not talk.view.awaits_answer and not talk.view.cut_reason:
-                return Answer("There is nothing to answer: just write.")
+                return Outcome("There is nothing to answer: just write.")
             last = assistant.store.tail(session_id, 1)
             self._updates.note(taken.update, {"session": session_id, "seq": last[-1].seq if last else -1})
             return self._ask(talk, grown)
@@ -261,7 +261,7 @@ class Answering:
         self._updates.note(taken.update, {"session": session_id, "seq": stored.seq})
         return stored
 
-    def _ask(self, talk: Talk, grown: Grown, edited: Callable[[], bool] = lambda: False) -> Answer:
+    def _ask(self, talk: Talk, grown: Grown, edited: Callable[[], bool] = lambda: False) -> Outcome:
         said: list[str] = []
         masked: list[str] = []
         try:
@@ -275,7 +275,7 @@ class Answering:
                     said.append("\n\n")  # between the text before a tool call and the text after it
         except ModelError as error:
             text = "\n\n".join(filter(None, ("".join(said).strip(), error_text(error))))
-            return Answer(text, markdown=True, buttons=RETRY)
+            return Outcome(text, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped
         buttons = RETRY if talk.stopped else CONTINUE if talk.cut_reason else []
@@ -285,7 +285,7 @@ class Answering:
         elif talk.stopped:
             masked.append("_(stopped)_")
         said = ["".join(said).strip(), *masked, _cut_note(talk.cut_reason)]
-        return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
+        return Outcome("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
 
     def _decline_media(
         self,
@@ -295,7 +295,7 @@ class Answering:
         session_id: str,
         made: bool,
         stored: Message | None,
-    ) -> Answer:
+    ) -> Outcome:
         """Keep a reference to a voice message, photo or file without text, and ask the user to describe it."""
         kept = "I kept a reference to it" if media.ref else "I kept a note of it, but not its content"
         words = f"I cannot open a {media.kind} yet. {kept}; please describe it in text."
@@ -307,16 +307,16 @@ class Answering:
         else:
             store.append(session_id, reply)
         settle(store, session_id)
-        return Answer(_with_notes(words, session_id, made))
+        return Outcome(_with_notes(words, session_id, made))
 
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────
 
-    def _edited(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _edited(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Outcome | None:
         """Answer an edited message. It is stored as another one that names what it replaces; no line is changed."""
         newest = self._edits.get((taken.chat, incoming.message))
         try:
             if incoming.text.startswith("/"):
-                return Answer("An edited command is not run. Send it as a new message.")
+                return Outcome("An edited command is not run. Send it as a new message.")
             session_id = self._assistant.sessions.active(taken.chat)
             before = self._version(session_id, incoming) if session_id else None
             # Telegram reports more than new words, such as each move of a live location: those are only recorded.

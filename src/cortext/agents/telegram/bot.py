@@ -17,13 +17,13 @@ from typing import Any
 from telegram import Bot
 from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
-from cortext.agents.assistant.commands import COMMANDS, Answer
+from cortext.agents.assistant.commands import COMMANDS, Outcome
 from cortext.agents.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.agents.telegram.formatting import as_markdown
 from cortext.agents.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.agents.telegram.incoming import ASKED, EDIT, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.agents.telegram.logs import LOG
-from cortext.agents.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
+from cortext.agents.telegram.sending import TYPING, ChatReply, Line, Undeliverable, seconds_of
 from cortext.errors import ConfigError, CortextError, StoreUnreachable, TakenOver, WriteFailed
 from cortext.store.assistant import PendingUpdate, Updates
 
@@ -231,7 +231,7 @@ class TelegramBot:
                     raise Stopped from None
 
     async def _answer(self, taken: PendingUpdate, incoming: Incoming) -> None:
-        reply = Reply(self._line_of(taken.chat), self._updates, taken.update, incoming.address, taken.sent)
+        reply = ChatReply(self._line_of(taken.chat), self._updates, taken.update, incoming.address, taken.sent)
         growing = _Growing(asyncio.get_running_loop())
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
         try:
@@ -243,7 +243,7 @@ class TelegramBot:
             await asyncio.wait([work])  # whatever Telegram says, the next message of this chat has to wait for this
             if not work.cancelled():
                 work.exception()  # retrieved, so that asyncio does not warn: an error on the way to Telegram wins
-        answer: Answer | None = await work
+        answer: Outcome | None = await work
         if answer is None:
             return
         await reply.finish(as_markdown(answer), answer.buttons)
@@ -263,11 +263,11 @@ class TelegramBot:
         """Return the connection to Telegram for one chat."""
         return self._line
 
-    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Outcome | None:
         """Compute the answer; runs in a thread."""
         return self._answering.answer(taken, incoming, grown)
 
-    async def _show(self, reply: Reply, growing: _Growing, work: asyncio.Future[Answer | None]) -> None:
+    async def _show(self, reply: ChatReply, growing: _Growing, work: asyncio.Future[Outcome | None]) -> None:
         """Show the answer while it grows; "typing" until there is something to show."""
         begun, typed = False, -TYPING
         while not work.done():
@@ -283,7 +283,7 @@ class TelegramBot:
                 await reply.show(growing.text)
                 await asyncio.wait([work], timeout=0.2)
 
-    async def _begin(self, reply: Reply) -> bool:
+    async def _begin(self, reply: ChatReply) -> bool:
         """Show that an answer is coming. An error from Telegram will show up again when the answer is complete."""
         try:
             await reply.begin()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from cortext.agents.assistant.commands import Answer
+from cortext.agents.assistant.commands import Outcome
 from cortext.agents.telegram import markdown_rules
 from cortext.safety import terminal
 
@@ -368,7 +368,7 @@ _LINKABLE = re.compile(r"[a-z0-9_]+")
 _LONGEST = 32 - len("resume_")  # Telegram turns commands of up to 32 letters into links
 
 
-def as_markdown(answer: Answer) -> str:
+def as_markdown(answer: Outcome) -> str:
     """Return the answer as one text."""
     blocks = [_literal(answer.above)] if answer.above else []
     for number, (session_id, created, active, count, about) in enumerate((row[:5] for row in answer.rows), 1):

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 from telegram.constants import ChatAction
-from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
+from telegram.error import BadRequest, ChatMigrated, Forbidden, NetworkError, RetryAfter, TelegramError
 
 from cortext.agents.telegram.formatting import Styled, render, split, units
 from cortext.agents.telegram.incoming import Address
@@ -37,7 +37,7 @@ class Undeliverable(Exception):
     """The user blocked the bot, or the chat is gone: the answer has no recipient."""
 
 
-class Gone(Exception):
+class MessageGone(Exception):
     """The message to edit was deleted."""
 
 
@@ -68,7 +68,7 @@ class Line:
                 if "not modified" in str(error).lower():
                     raise _Same from error
                 if _is_gone(error):
-                    raise Gone from error
+                    raise MessageGone from error
                 if "chat not found" in str(error).lower():
                     raise Undeliverable(str(error)) from error
                 raise
@@ -97,7 +97,7 @@ def _is_gone(error: BadRequest) -> bool:
     return "message to edit not found" in text or "message can't be edited" in text or "message_id_invalid" in text
 
 
-class Reply:
+class ChatReply:
     """The answer to one update: `show` while it grows, `finish` when it is complete."""
 
     def __init__(self, line: Line, journal: Journal, update: int, address: Address, sent: list[int]) -> None:
@@ -135,7 +135,7 @@ class Reply:
             await self._put(split(render(shown)), patient=False)
         except RetryAfter as error:
             self._next = now + seconds_of(error)
-        except (TelegramError, Gone) as error:
+        except (TelegramError, MessageGone) as error:
             LOG.debug("an edit was skipped: %s", error)
 
     async def finish(self, markdown: str, buttons: Sequence[tuple[str, str]] = ()) -> None:
@@ -154,7 +154,7 @@ class Reply:
             try:
                 await self._put(pieces, patient=True)
                 break
-            except Gone:
+            except MessageGone:
                 # The user deleted it: send it again as a new message.
                 self.lost += self._messages
                 self._messages, self._shown = [], {}
@@ -237,6 +237,3 @@ def _entities(piece: Styled) -> list[MessageEntity]:
         )
         for entity in piece.entities
     ]
-
-
-__all__ = ["SIGN", "TYPING", "Gone", "InvalidToken", "Journal", "Line", "Reply", "Undeliverable", "seconds_of"]

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from cortext.agents.assistant.commands import Answer
+from cortext.agents.assistant.commands import Outcome
 from cortext.agents.telegram.answering import STOP, Grown, Stopped
 from cortext.agents.telegram.bot import TelegramBot
 from cortext.agents.telegram.incoming import Incoming, Refused, check_user
@@ -247,7 +247,7 @@ class SharedBot(TelegramBot):
     def _line_of(self, chat: str) -> Line:
         return OwnLine(self._line, lambda: self._chats.check(chat))
 
-    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Answer | None:
+    def _work(self, taken: PendingUpdate, incoming: Incoming, grown: Grown) -> Outcome | None:
         with self._chats.working(taken.chat):
             return super()._work(taken, incoming, grown)
 

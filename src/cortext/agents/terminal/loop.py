@@ -14,11 +14,11 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TextIO
 
-from cortext.agents.llm.base import Call
-from cortext.agents.talk.slash import Choice
-from cortext.agents.talk.turn import Result, Talk, Tick, cut_error
+from cortext.agents.llm.base import CallRequest
+from cortext.agents.talk.slash import Suggestion
+from cortext.agents.talk.turn import CallResult, Talk, Tick, cut_error
 from cortext.agents.terminal.interrupt import interrupts_deferred, interrupts_raised, on_interrupt
-from cortext.agents.terminal.prompt import History, Prompt
+from cortext.agents.terminal.prompt import InputHistory, Prompt
 from cortext.config import folders
 from cortext.errors import CortextError, ModelError, UsageError
 from cortext.faces.terminal.markdown import Markdown
@@ -29,7 +29,7 @@ from cortext.model.answer import AnswerNote, AnswerText, Thinking
 from cortext.safety import terminal
 
 
-def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call], object] | None = None) -> None:
+def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[CallRequest], object] | None = None) -> None:
     """Ask for one answer, show and store it. Raises ModelError after the partial answer is shown and stored.
 
     After Ctrl-C, `talk.stopped` is set. `on_call` shows a tool call in the face's own way.
@@ -55,10 +55,10 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
                     out.flush()
                 elif isinstance(event, AnswerNote):
                     print(paint(terminal.line(event.text), "dim", stream=sys.stderr), file=sys.stderr)
-                elif isinstance(event, Call):
+                elif isinstance(event, CallRequest):
                     printer.end()
                     (on_call or show_call)(event)
-                elif isinstance(event, Result) and event.part.is_error:
+                elif isinstance(event, CallResult) and event.part.is_error:
                     error = paint(terminal.line(f"← {event.part.output[:200]}"), "red", stream=sys.stderr)
                     print(error, file=sys.stderr)
         finally:
@@ -89,7 +89,7 @@ def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
     }
 
 
-def show_call(call: Call) -> None:
+def show_call(call: CallRequest) -> None:
     """Show a tool call on one line of standard error."""
     given = json.dumps(call.input, ensure_ascii=False)
     line = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
@@ -133,7 +133,7 @@ class TalkLoop(ABC):
 
     def __init__(self, program: str) -> None:
         self.program = program
-        self.prompt = Prompt(History(os.path.join(folders.state(), f"{program}-history")), self.complete)
+        self.prompt = Prompt(InputHistory(os.path.join(folders.state(), f"{program}-history")), self.complete)
         self.code = 0  # the exit code, for a script that feeds the prompt
         self.unsent = ""  # a message that could not be stored: it is offered at the next prompt
 
@@ -144,7 +144,7 @@ class TalkLoop(ABC):
         """Return the text of the prompt."""
 
     @abstractmethod
-    def complete(self, text: str) -> list[Choice]:
+    def complete(self, text: str) -> list[Suggestion]:
         """Return what Tab offers after this text."""
 
     @abstractmethod
@@ -159,7 +159,7 @@ class TalkLoop(ABC):
     def first_prompt(self) -> None:
         """Do slow work, now that the first prompt is on the screen."""
 
-    def show_call(self, call: Call) -> None:
+    def show_call(self, call: CallRequest) -> None:
         """Show a tool call of the model."""
         show_call(call)
 

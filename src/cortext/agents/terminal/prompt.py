@@ -41,7 +41,7 @@ class Enter:
 class Prompt:
     """Asks for the next message. Raises EOFError at Ctrl-D, KeyboardInterrupt at Ctrl-C."""
 
-    def __init__(self, history: History, complete: Complete) -> None:
+    def __init__(self, history: InputHistory, complete: Complete) -> None:
         self.history, self._complete = history, complete
         self.live = sys.stdin.isatty() and sys.stdout.isatty()
         self._session: PromptSession[str] | None = None
@@ -190,7 +190,7 @@ LARGEST = 1 << 20  # bytes; then only the newer half is kept
 MOST_ENTRIES = 1000  # entries that a prompt offers
 
 
-class History:
+class InputHistory:
     """The history of one face's prompt, in a file of its own. Failures to write it are ignored."""
 
     def __init__(self, path: str) -> None:

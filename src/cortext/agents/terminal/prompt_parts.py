@@ -14,7 +14,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
 from cortext.agents.talk.slash import Complete
-from cortext.agents.terminal.prompt import Enter, History
+from cortext.agents.terminal.prompt import Enter, InputHistory
 from cortext.safety import terminal
 
 GRACE = 0.05  # seconds in which the rest of a paste follows an Enter
@@ -24,7 +24,7 @@ _ENTER = (Keys.ControlM, Keys.ControlJ)
 class PromptHistory(ToolkitHistory):
     """The history, read once from our file; the prompt itself writes to it."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: InputHistory) -> None:
         super().__init__()
         self._history = history
 

@@ -27,7 +27,7 @@ from cortext.model.status import ACTIVE
 from cortext.services.capture import copies, first_turns
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
-    Captured,
+    CaptureResult,
     FirstReading,
     batches_of,
     calls_in,
@@ -48,7 +48,7 @@ UNREAD = "unread"  # the folder of transcripts that made no session, as the tool
 OWN_COMMANDS = ("/workspace.", "$workspace-")
 
 
-UNCHANGED = Captured("", False, 0, 0, Counts())
+UNCHANGED = CaptureResult("", False, 0, 0, Counts())
 
 
 def session_id_for(tool: str, key: str) -> str:
@@ -174,7 +174,7 @@ class Capture:
         else:
             self.catalogue.put(before)
 
-    def capture(self, tool: TranscriptSource, transcript: Transcript) -> Captured:
+    def capture(self, tool: TranscriptSource, transcript: Transcript) -> CaptureResult:
         """Capture what is new in a transcript."""
         if self.unchanged(transcript):
             return UNCHANGED
@@ -220,7 +220,7 @@ class Capture:
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
-    ) -> Captured:
+    ) -> CaptureResult:
         try:
             done = self._append(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
@@ -297,7 +297,7 @@ class Capture:
         session.extra |= self.projects.record(project_of(session), first.about.remote)
         return session
 
-    def _create(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+    def _create(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> CaptureResult:
         """Make a session of a transcript that is new to us, if it has a message."""
         first = self.first_reading(tool, transcript, entry)
         if first.is_empty:
@@ -318,7 +318,7 @@ class Capture:
 
     def _append(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool
-    ) -> Captured:
+    ) -> CaptureResult:
         """Append the messages that the session does not have yet."""
         added = calls = 0
         user_spoke = False
@@ -353,7 +353,7 @@ class Capture:
         # Recorded last: if this process is killed before, the next run reads the transcript again.
         settle(store, entry.session_id)
         self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
-        return Captured(entry.session_id, False, added, calls, reading.counts, is_whole)
+        return CaptureResult(entry.session_id, False, added, calls, reading.counts, is_whole)
 
     def _held_in(self, session: Session, entry: Entry, folder: str) -> dict[str, Any]:
         """Return what to record about the folder that a session continued in; usually nothing."""
@@ -379,7 +379,7 @@ class Capture:
         if failure is not None:
             raise failure
 
-    def without_session(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> Captured:
+    def without_session(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> CaptureResult:
         """Return the result for a transcript without a message; if damage is the reason, keep its file."""
         if counts.damaged:
             self._keep_unread(tool, transcript)
@@ -529,7 +529,7 @@ def _is_titled_by_user(session: Session) -> bool:
     return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
 
 
-def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:
+def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> CaptureResult:
     """Capture what a tool's session holds and no hook has reported."""
     for transcript in tool.transcripts():
         if transcript.key == key:
@@ -558,7 +558,7 @@ class ToolReport(msgspec.Struct, kw_only=True):
     counts: Counts = msgspec.field(default_factory=Counts)
     failed: list[str] = []
 
-    def add(self, done: Captured) -> None:
+    def add(self, done: CaptureResult) -> None:
         """Add the result of one capture."""
         self.created += done.created
         self.updated += not done.created and done.added > 0

@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 _LEVELS_ABOVE = 4  # nesting levels of a stored message above the value of a part
 
 
-class Captured(NamedTuple):
+class CaptureResult(NamedTuple):
     """The result of one capture."""
 
     session_id: str
@@ -93,9 +93,9 @@ class FirstReading:
         if not self._title:
             self._title = self.about.title or title_of(batch)
 
-    def captured(self) -> Captured:
+    def captured(self) -> CaptureResult:
         """Return the result, once all batches are stored."""
-        return Captured(self._entry.session_id, True, self._added, self._tool_calls, self.counts)
+        return CaptureResult(self._entry.session_id, True, self._added, self._tool_calls, self.counts)
 
     def entry(self) -> Entry:
         """Return the catalogue's entry, once all batches are stored."""

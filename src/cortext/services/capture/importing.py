@@ -24,7 +24,7 @@ from cortext.index.sessions import SessionIndex
 from cortext.model.session import Change
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.first_reading import CORRECTED, Captured
+from cortext.services.capture.first_reading import CORRECTED, CaptureResult
 from cortext.services.capture.intake import BATCH_BYTES, BATCH_SESSIONS, Report, capture_each, delayed_ctrl_c, reason_of
 from cortext.services.capture.transcripts import Work, leftovers_of, work_for
 from cortext.services.library.stores import NamedStore
@@ -38,7 +38,7 @@ MOST_WORKERS = 4
 BATCHES_EACH = 2  # per process: each batch ends with a wait for the disk, and many would leave processors idle
 
 New = Sequence[tuple[TranscriptSource, Transcript]]
-Results = list[tuple[int, Captured | str]]  # each with the index of its transcript
+Results = list[tuple[int, CaptureResult | str]]  # each with the index of its transcript
 
 
 def worker_count(work: New) -> int:
@@ -145,7 +145,7 @@ def _import(batch: list[int]) -> Results:
                 return
             yield _Job.work[index]
 
-    def report(tool: TranscriptSource, transcript: Transcript, result: Captured | str) -> None:
+    def report(tool: TranscriptSource, transcript: Transcript, result: CaptureResult | str) -> None:
         done.append((indexes[id(transcript)], result))
 
     for _ in capture_each(_Job.capture, until_stopped(), report):
@@ -214,7 +214,7 @@ def is_cut(path: str) -> bool:
         return False
 
 
-def with_cut(result: Captured, path: str) -> Captured:
+def with_cut(result: CaptureResult, path: str) -> CaptureResult:
     """Return the result for a transcript that ends within a record."""
     counts = result.counts
     damaged, places = {**counts.damaged, CUT: 1}, [f"{path}: {CUT}", *counts.places]
@@ -258,8 +258,8 @@ def capture_all(
             changed.append((tool, transcript))
     captured: dict[str, list[str]] = {}
 
-    def report_result(tool: TranscriptSource, transcript: Transcript, result: Captured | str) -> None:
-        if not isinstance(result, Captured):
+    def report_result(tool: TranscriptSource, transcript: Transcript, result: CaptureResult | str) -> None:
+        if not isinstance(result, CaptureResult):
             note_failure(reports, tool.name, transcript.key, transcript.path, result)
             return
         if are_named and is_cut(transcript.path):

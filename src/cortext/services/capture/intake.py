@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
 from cortext.services.capture.capture import Capture, first_change
-from cortext.services.capture.first_reading import Captured
+from cortext.services.capture.first_reading import CaptureResult
 from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource
 
@@ -32,12 +32,12 @@ class _Waiting(NamedTuple):
 
     tool: TranscriptSource
     transcript: Transcript
-    captured: Captured
+    captured: CaptureResult
     entry: Entry
 
 
 # Called with the result for each transcript: what was captured, or why it failed.
-Report = Callable[[TranscriptSource, Transcript, Captured | str], None]
+Report = Callable[[TranscriptSource, Transcript, CaptureResult | str], None]
 
 
 @contextmanager
@@ -69,7 +69,7 @@ class Intake:
         """Whether the batch should be published now."""
         return len(self._waiting) >= BATCH_SESSIONS or self._bytes >= BATCH_BYTES
 
-    def add(self, tool: TranscriptSource, transcript: Transcript, entry: Entry) -> Captured | None:
+    def add(self, tool: TranscriptSource, transcript: Transcript, entry: Entry) -> CaptureResult | None:
         """Build the session. Return None if it waits to be published, else the result."""
         capture = self._capture
         try:
@@ -129,7 +129,7 @@ def capture_each(capture: Capture, work: Work, report: Report) -> Iterator[Trans
     intake = Intake(capture, bulk)
     try:
         for tool, transcript in work:
-            result: Captured | str | None
+            result: CaptureResult | str | None
             try:
                 entry = capture.new_entry(transcript)
                 result = intake.add(tool, transcript, entry) if entry else result_of(capture, tool, transcript)
@@ -145,7 +145,7 @@ def capture_each(capture: Capture, work: Work, report: Report) -> Iterator[Trans
         bulk.close()
 
 
-def result_of(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> Captured | str:
+def result_of(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> CaptureResult | str:
     """Capture one transcript and return the result, or the reason if it failed."""
     try:
         return capture.capture(tool, transcript)

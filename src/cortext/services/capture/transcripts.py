@@ -66,7 +66,7 @@ def in_folder(
     tools = list(tools)
     others = [tool for tool in others if all(tool.name != chosen.name for chosen in tools)]
     work: Work = []
-    known = _Known()
+    known = _Conversations()
     rest: list[str] = []
     for path in _files(os.path.abspath(folder)):
         is_read = False
@@ -87,7 +87,7 @@ def in_folder(
     return work, [path for path in rest if known.is_missing(path)]
 
 
-class _Known:
+class _Conversations:
     """The conversations that were recognised below a folder, by which their companion files are told from others."""
 
     def __init__(self) -> None:

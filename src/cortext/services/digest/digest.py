@@ -16,8 +16,8 @@ from cortext.services.digest import asks
 from cortext.services.digest.asks import UserTurn
 from cortext.services.digest.calls import READ, CommandRun, ToolCall, calls_in, runs, stands_in
 from cortext.services.digest.files_and_names import (
+    FileTally,
     Identifier,
-    UsedFile,
     common_root,
     endings,
     mentioned,
@@ -130,7 +130,7 @@ def _done(
     page: _Page,
     messages: Sequence[Message],
     turn: UserTurn,
-    files: Sequence[UsedFile],
+    files: Sequence[FileTally],
     calls: Sequence[ToolCall],
     root: str,
 ) -> None:
@@ -167,7 +167,7 @@ def _task(page: _Page, turns: Sequence[UserTurn], calls: Sequence[ToolCall]) -> 
 
 
 def _facts(
-    page: _Page, messages: Sequence[Message], calls: Sequence[ToolCall], files: Sequence[UsedFile], root: str
+    page: _Page, messages: Sequence[Message], calls: Sequence[ToolCall], files: Sequence[FileTally], root: str
 ) -> None:
     """Add the files with the names seen in them, those that were only named, the commands, and the other names."""
     room = page.left - int(page.budget * NAMES_LEFT)

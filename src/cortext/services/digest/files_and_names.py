@@ -54,7 +54,7 @@ _LITERALS = frozenset(
 )
 
 
-class UsedFile(NamedTuple):
+class FileTally(NamedTuple):
     """A file, the last known state of it, how often it was used, and the index of the message that used it last."""
 
     path: str
@@ -63,16 +63,16 @@ class UsedFile(NamedTuple):
     at: int
 
 
-def used_files(calls: Sequence[ToolCall]) -> list[UsedFile]:
+def used_files(calls: Sequence[ToolCall]) -> list[FileTally]:
     """Return the files that these calls used, the last used first."""
     uses = [(as_named(path), state, call.at) for call in calls for path, state in call.files]
     whole = whole_paths({path for path, _, _ in uses})
-    found: dict[str, UsedFile] = {}
+    found: dict[str, FileTally] = {}
     for path, state, index in uses:
         path = whole.get(path, path)
         before = found.pop(path, None)
         known = before.state if before else READ
-        found[path] = UsedFile(path, _after(known, state), before.times + 1 if before else 1, index)
+        found[path] = FileTally(path, _after(known, state), before.times + 1 if before else 1, index)
     return list(reversed(found.values()))
 
 

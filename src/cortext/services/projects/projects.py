@@ -32,7 +32,7 @@ MOST_FOLDERS = 8  # further folders that are recorded with a session
 _SPARE_LINES = 64  # outdated lines of the file that are not worth a rewrite
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
+class _WorkTree(msgspec.Struct, omit_defaults=True):
     """A work tree, and when the settings of its repository had last been changed."""
 
     top: str
@@ -47,7 +47,7 @@ class Projects:
 
     def __init__(self, path: str = "") -> None:
         self._path = path or os.path.join(folders.data(), "projects.jsonl")
-        self._lines: dict[str, _Line] | None = None
+        self._lines: dict[str, _WorkTree] | None = None
         self._checked: dict[str, Repository] = {}  # by top folder, in this process
 
     def repository(self, folder: str) -> Repository:
@@ -79,11 +79,11 @@ class Projects:
             known = self._checked[top] = _of(line)
         return known
 
-    def _ask(self, top: str) -> _Line:
+    def _ask(self, top: str) -> _WorkTree:
         from cortext.services.projects.git import Git
 
         found = ask_git(top)
-        line = _Line(top, found.roots, found.remotes)
+        line = _WorkTree(top, found.roots, found.remotes)
         if found.is_known:  # else it may get its first commit at any time
             line.config = Git(top).config_file()
             line.changed = _changed(line.config)
@@ -106,7 +106,7 @@ class Projects:
             above = parent
         return _inside(_of(lines[above]), os.path.relpath(folder, above))
 
-    def _load(self) -> dict[str, _Line]:
+    def _load(self) -> dict[str, _WorkTree]:
         if self._lines is None:
             self._lines = {}
             try:
@@ -115,7 +115,7 @@ class Projects:
                 return self._lines
             for text in raw:
                 try:
-                    line = msgspec.json.decode(text, type=_Line)
+                    line = msgspec.json.decode(text, type=_WorkTree)
                 except msgspec.MsgspecError:
                     continue
                 self._lines.pop(line.top, None)
@@ -197,7 +197,7 @@ def held_in_workspace(session: Session, root: str, folder: str) -> dict[str, Any
     return {HELD_IN: [root, *known][:MOST_FOLDERS]}
 
 
-def _of(line: _Line) -> Repository:
+def _of(line: _WorkTree) -> Repository:
     return Repository(line.roots, line.remotes)
 
 

@@ -121,7 +121,7 @@ def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
     Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
     had was removed from it on purpose.
     """
-    seen = _Seen.of(found)
+    seen = _BranchRecord.of(found)
     now = _fingerprint(found)
     if seen.fingerprint == now:
         return
@@ -137,8 +137,8 @@ def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
         )
         _adopt(copies, git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
         durable.ensure_folder(found.folder)
-        stamp = _Seen(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
-        durable.replace_file(os.path.join(found.folder, _Seen.NAME), [msgspec.json.encode(stamp)])
+        stamp = _BranchRecord(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
+        durable.replace_file(os.path.join(found.folder, _BranchRecord.NAME), [msgspec.json.encode(stamp)])
     except (CortextError, OSError):
         return  # a read-only home: it is tried again
 
@@ -154,7 +154,7 @@ def _adopt(copies: SafetyCopies, git: Git, sessions: Iterable[str]) -> None:
             copies.adopt(logs[log], {name: content for name, content in contents.items() if content is not None})
 
 
-class _Seen(msgspec.Struct):
+class _BranchRecord(msgspec.Struct):
     """For which branches `adopt_from_branches` was done: their last commits, without the one that was checked out."""
 
     NAME: ClassVar = "branches.json"
@@ -164,7 +164,7 @@ class _Seen(msgspec.Struct):
     tips: list[str] = []
 
     @classmethod
-    def of(cls, found: Copied) -> _Seen:
+    def of(cls, found: Copied) -> _BranchRecord:
         try:
             return msgspec.json.decode(durable.read_file(os.path.join(found.folder, cls.NAME)), type=cls)
         except (OSError, CortextError, msgspec.MsgspecError):

@@ -23,7 +23,7 @@ from cortext.store.files.layout_paths import SessionFiles, chat_files, session_i
 from cortext.store.files.lines import BadLine, coerce, decode_value, encode_annotation
 from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
 from cortext.store.files.store import FileStore
-from cortext.store.files.writer import FileWriter
+from cortext.store.files.writer import FileSessionWriter
 
 CODEC = MetadataCodec(
     required={
@@ -148,7 +148,7 @@ class ChatStore(FileStore):
         """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id) as writer:
-            assert isinstance(writer, FileWriter)
+            assert isinstance(writer, FileSessionWriter)
             writer.append_raw(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:

@@ -25,7 +25,7 @@ from cortext.store.files import archive
 from cortext.store.files.journal import TAIL_BLOCK, JournalReading, offset_of
 from cortext.store.files.layout_paths import CHANGES, Folders, SessionFiles, control_folder, lock_file
 from cortext.store.files.lines import BadLine, decode_line, encode_message
-from cortext.store.files.log import OpenLog, Position, keep_in_quarantine
+from cortext.store.files.log import LogEnd, OpenLog, keep_in_quarantine
 from cortext.store.files.merge import is_pointer
 from cortext.store.files.metadata import Metadata
 from cortext.store.files.repair import Transform
@@ -69,7 +69,7 @@ class FileLayout:
         self.control = control_folder(self.name, self.root)
         self.lock_timeout = lock_timeout
         self.folders = Folders(self.root)
-        self.positions: dict[str, Position] = {}
+        self.positions: dict[str, LogEnd] = {}
         self.opened_paths: dict[str, OpenedPaths] = {}
         self.changes_path = os.path.join(self.control, CHANGES)
 

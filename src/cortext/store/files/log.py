@@ -81,7 +81,7 @@ def _known(target: str) -> set[tuple[int, str]]:
     return known
 
 
-class Position:
+class LogEnd:
     """Where a log ended when we last wrote it: enough to append again without reading the file.
 
     `end` is the end of the last complete append. The file is longer (see `stamp`) only if a rollback failed.
@@ -102,7 +102,7 @@ class OpenLog:
         encode_line: EncodeLine,
         *,
         first_seq: Callable[[], int] = lambda: 0,
-        known: Position | None = None,
+        known: LogEnd | None = None,
     ) -> None:
         self.path = path
         self._encode_line = encode_line
@@ -121,9 +121,9 @@ class OpenLog:
             raise
 
     @property
-    def position(self) -> Position | None:
+    def position(self) -> LogEnd | None:
         """What to pass to the next OpenLog of this file; None if the end is not known."""
-        return Position(self._file.stamp(), self._file.end, self._next_seq, self._last_id) if self._end_known else None
+        return LogEnd(self._file.stamp(), self._file.end, self._next_seq, self._last_id) if self._end_known else None
 
     @property
     def next_seq(self) -> int:

@@ -43,7 +43,7 @@ from cortext.store.files.repair import (
     with_line_feeds,
 )
 from cortext.store.files.trash import Trash
-from cortext.store.files.writer import OpenSession, SessionLock
+from cortext.store.files.writer import OpenWriter, SessionLock
 
 SHORT_LOG = 1 << 20  # bytes; a shorter log is counted from the start
 
@@ -131,7 +131,7 @@ class FileStore(FileLayout):
         return list(deque(self.reading(files, 0), maxlen=count))
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
-        return OpenSession(self, session_id, timeout)
+        return OpenWriter(self, session_id, timeout)
 
     def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> SessionLock:
         """Return the session's lock as a context manager; `new` if the session may not exist yet."""

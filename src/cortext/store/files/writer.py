@@ -48,7 +48,7 @@ class SessionLock:
         durable.note(self._store.changes_path, self._session_id)
 
 
-class OpenSession:
+class OpenWriter:
     """The lock of a session and a writer to it, as a context manager."""
 
     __slots__ = ("_session_id", "_session_lock", "_store", "_writer")
@@ -57,10 +57,10 @@ class OpenSession:
         self._store, self._session_id = store, session_id
         self._session_lock = SessionLock(store, session_id, timeout, False)
 
-    def __enter__(self) -> FileWriter:
+    def __enter__(self) -> FileSessionWriter:
         lock = self._session_lock.__enter__()
         try:
-            self._writer = FileWriter(self._store, self._store.opened_files(self._session_id, lock.path))
+            self._writer = FileSessionWriter(self._store, self._store.opened_files(self._session_id, lock.path))
         except BaseException:
             self._session_lock.__exit__()
             raise
@@ -73,7 +73,7 @@ class OpenSession:
             self._session_lock.__exit__()
 
 
-class FileWriter:
+class FileSessionWriter:
     """A session held open: see base.Writer."""
 
     def __init__(self, store: FileLayout, files: SessionFiles) -> None:

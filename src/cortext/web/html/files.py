@@ -73,7 +73,7 @@ _SIGNS = (
 _WORD = re.compile(rf"[{_SIGNS}]|[^\W_{_SIGNS}]+")
 
 
-class Entry:
+class SiteEntry:
     """A conversation of the site, masked by the caller: its file, and what the first page shows and searches."""
 
     def __init__(self, session: Session, name: str) -> None:
@@ -97,7 +97,7 @@ def words_in(text: str) -> set[str]:
     return {word[:LONGEST] for word in _WORD.findall(unicodedata.normalize("NFKC", text).lower())}
 
 
-def index_of(entries: Iterable[Entry]) -> dict[str, list[object]]:
+def index_of(entries: Iterable[SiteEntry]) -> dict[str, list[object]]:
     """Return the words of all entries, in order, and the entries of each: distances, each from the one before."""
     found: dict[str, list[int]] = {}
     last: dict[str, int] = {}
@@ -109,7 +109,7 @@ def index_of(entries: Iterable[Entry]) -> dict[str, list[object]]:
     return {"words": [*words], "found": [found[word] for word in words]}
 
 
-def first_page(entries: Iterable[Entry]) -> str:
+def first_page(entries: Iterable[SiteEntry]) -> str:
     """Return the page that lists and searches them."""
     listed = list(entries)
     # In a script element only "</" and "<!--" could end it early.

@@ -149,7 +149,9 @@ def items(
     home = {id(part): message.seq for message in messages for part in message.parts or ()}
     answered = {id(call.result) for call in calls.values() if call.result is not None}
     made = {
-        message.seq: list(_Shown(message, addresses, calls, home, answered, complete=message.seq in full).blocks())
+        message.seq: list(
+            _MessageView(message, addresses, calls, home, answered, complete=message.seq in full).blocks()
+        )
         for message in messages
     }
     seen = {seq for seq, blocks in made.items() if blocks}
@@ -202,7 +204,7 @@ def _rendered(
         return str(html(items(messages, addresses, full=full, positions=positions)))
 
 
-class _Shown:
+class _MessageView:
     """One message while its blocks are made."""
 
     def __init__(
