@@ -15,7 +15,7 @@ from tests.faces.pond import Pond, make_pond
 from tests.support.cli import cortext
 
 pytestmark = pytest.mark.req("LIB-04")
-LISTS = {"--ai", "--tool", "--type", "--tag", "--is", "--columns"}
+LISTS = {"--agent", "--ai", "--tool", "--type", "--tag", "--is", "--columns"}
 
 
 def _options() -> Iterator[tuple[str, str, ArgumentParser, Action]]:
