@@ -93,7 +93,7 @@ def test_a_command_of_another_package_runs_and_is_shown(site: Path, home: Path) 
     install(site, "cortext_hello", "[cortext.commands]\nhello = cortext_hello\n", HELLO)
     assert cortext("hello", "--loud").out == "HELLO\n"
     assert "Greet." in cortext("help", "hello").out
-    assert "hello      from cortext_hello" in cortext("--help").out
+    assert "hello      from cortext_hello" in cortext("help", "--all").out
     assert cortext("complete-words", "hel").out.splitlines() == ["hello"]
     assert cortext("complete-words", "hello", "--l").out.splitlines() == ["--loud"]
 
@@ -104,7 +104,7 @@ def test_a_broken_command_of_another_package_says_which_package_to_uninstall(sit
     assert failed.code == 7
     assert "the command 'gone' (cortext_gone.command) cannot be used: ModuleNotFoundError" in failed.err
     assert cortext("list", "--json").json == []
-    assert "cortext_gone.lists" not in cortext("--help").out
+    assert "cortext_gone.lists" not in cortext("help", "--all").out
 
 
 def test_a_format_of_another_package_is_offered_by_export(site: Path, home: Path) -> None:

@@ -83,7 +83,7 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
 
 @pytest.mark.req("LOOK-01")
 def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
-    done = cortext("--help")
+    done = cortext("help", "--all")
     assert done.code == 0 and done.err == ""
     assert re.findall(r"^  ([a-z]+) ", done.out, re.MULTILINE) == NAMES
     assert all(len(line) <= 120 for line in done.out.splitlines())
@@ -92,7 +92,19 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
         "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 invalid settings,\n"
         "8 no answer from the model, 9 no answer from the store's server.\n"
     )
-    assert cortext("help").out == done.out
+    assert cortext("--help", "--all").out == done.out
+
+
+@pytest.mark.req("LOOK-01")
+def test_the_first_help_has_the_dozen_everyday_commands_and_says_where_the_rest_is() -> None:
+    done = cortext("--help")
+    assert done == Ran(0, done.out, "")
+    assert len(done.out.splitlines()) <= 40
+    shown = re.findall(r"^  ([a-z]+) ", done.out, re.MULTILINE)
+    assert len(shown) == 12 and {"import", "list", "search", "resume", "init"} < set(shown) < set(NAMES)
+    assert set(re.findall(r"^  [a-z]+ .*$", done.out, re.MULTILINE)) < set(cortext("help", "--all").out.splitlines())
+    assert done.out.endswith("`cortext help --all` shows every command, and the exit codes.\n")
+    assert cortext("help").out == cortext("-h").out == done.out
 
 
 @pytest.mark.req("LOOK-01")

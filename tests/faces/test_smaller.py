@@ -149,7 +149,7 @@ def test_help_command_shows_the_help_of_that_command(tmp_path: Path) -> None:
     _refused(cortext("help", "frok", cwd=tmp_path), "did you mean fork")
     _refused(cortext("help", "herons", cwd=tmp_path), "unknown command 'herons'")
     assert cortext("help", "help", cwd=tmp_path).out == cortext("help", cwd=tmp_path).out
-    assert "\n  mcp " in cortext("help", cwd=tmp_path).out
+    assert "\n  mcp " in cortext("help", "--all", cwd=tmp_path).out
 
 
 @pytest.mark.req("SESS-007")

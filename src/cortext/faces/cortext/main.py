@@ -17,8 +17,8 @@ PACKAGE = f"{FACES}cortext.commands"
 
 ROOM = ""
 
-# Name, place and one line of help, in the order and the groups in which `--help` shows them. The place is a module of
-# the package above with `parser` and `run`, or `module:NAME` of a Command in it; a dotted one is a module elsewhere;
+# Name, place and one line of help, in the order and the groups in which `help --all` shows them. The place is a module
+# of the package above with `parser` and `run`, or `module:NAME` of a Command in it; a dotted one is elsewhere;
 # ROOM is found by its entry point.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
@@ -82,6 +82,12 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ),
 )
 
+# What `--help` shows of them.
+EVERYDAY = frozenset(
+    {"new", "resume", "stop", "show", "export", "list", "search", "browse", "web", "import", "doctor", "init"}
+)
+
+ALL = "--all"
 OPTIONS = ("-h", "--help", "-V", "--version")
 
 # Called by programs, not by people.
@@ -107,6 +113,13 @@ usage: cortext COMMAND [options]          `cortext help COMMAND` explains each o
 Naming a conversation: 3 is the third row of the last list, 014 is its own number, an id may be
 abbreviated (014-p). Commands that only read or resume also accept words.
 
+"""
+
+SHORT_END = """\
+`cortext help --all` shows every command, and the exit codes.
+"""
+
+LONG_END = """\
 Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 usage error,
 3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 invalid settings,
 8 no answer from the model, 9 no answer from the store's server.
@@ -132,16 +145,19 @@ def value_of(place: str) -> str:
     return place if "." in place else f"{PACKAGE}.{place}"
 
 
-def help_text() -> str:
-    """Return the help of all commands, grouped."""
+def help_text(*, of_all: bool) -> str:
+    """Return the help of the everyday commands, or of all, grouped."""
     lines = []
     for heading, group in COMMANDS:
-        lines.append(f"\n{heading}:")
-        lines += [f"  {name:<10} {text}" for name, _, text in group]
-    if others := other_commands():
-        lines.append("\nOther packages:")
-        lines += [f"  {name:<10} from {value.partition('.')[0]}" for name, value in others.items()]
-    return HELP.format(commands="\n".join(lines))
+        lines += [f"\n{heading}:", *(_line(name, text) for name, _, text in group if of_all or name in EVERYDAY)]
+    if of_all and (others := other_commands()):
+        lines += ["\nOther packages:"]
+        lines += [_line(name, f"from {value.partition('.')[0]}") for name, value in others.items()]
+    return HELP.format(commands="\n".join(lines)) + (LONG_END if of_all else SHORT_END)
+
+
+def _line(name: str, text: str) -> str:
+    return f"  {name:<10} {text}"
 
 
 def main() -> None:
@@ -162,12 +178,12 @@ def run(words: list[str]) -> int:
     values = commands() | {name: value_of(place) for name, place in HIDDEN.items()}
     if (words[1] if words[0] == "help" and len(words) > 1 else words[0]) not in {*values, "help", *OPTIONS}:
         values |= other_commands()
-    if words[0] == "help" and len(words) > 1:
+    if words[0] == "help" and len(words) > 1 and words[1] != ALL:
         if words[1] not in values and words[1] != "help" and not words[1].startswith("-"):
             return unknown_command("cortext", words[1], list(values))
         words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
-        print(help_text(), end="")
+        print(help_text(of_all=ALL in words), end="")
         return 0
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
