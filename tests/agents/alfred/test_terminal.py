@@ -58,6 +58,32 @@ def test_a_conversation_in_a_terminal(home: Path, model: Parrot, tmp_path: Path)
     assert {path.name for path in sessions_of(home).glob("sess_*")} >= {session}
 
 
+@pytest.mark.req("CHAT-04", "MODEL-01")
+def test_the_first_screen_names_the_model_and_what_it_can_do(home: Path, model: Parrot, tmp_path: Path) -> None:
+    env = environment(home, model)
+    for said, unsaid in (
+        ("I keep every conversation, find and continue", "Current session"),
+        ("Current session", "I keep"),
+    ):
+        with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
+            shown = screen.wait_for(f"alfred · {env['CORTEXT_MODEL']}", said, "/help lists the commands", "you>")
+            assert unsaid not in shown
+            screen.type("hello")
+            screen.press("Enter")
+            screen.wait_for("Answer to hello")
+            screen.at_prompt().press("C-d")
+            assert screen.wait_for_end() == 0
+
+
+@pytest.mark.req("MODEL-01")
+def test_without_a_model_the_first_screen_says_how_to_set_one_up(home: Path, tmp_path: Path) -> None:
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "OLLAMA_HOST": "127.0.0.1:9"}
+    with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
+        screen.wait_for("No model is available yet. Set up any one of these:", "ANTHROPIC_API_KEY", "you>")
+        screen.at_prompt().press("C-d")
+        assert screen.wait_for_end() == 0
+
+
 @pytest.mark.req("CHAT-05", "SPAWN-10")
 def test_a_paste_before_the_prompt_is_one_message_of_alfred(home: Path, model: Parrot, tmp_path: Path) -> None:
     lines = "\n".join(f"line {number} of a pasted log" for number in range(1, 61))

@@ -24,6 +24,7 @@ from cortext.model.message import USER, Message
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
+ABILITIES = "I keep every conversation, find and continue those of all your AI tools, and remember what you tell me to."
 TURN_COMMANDS = ("/retry", "/continue")  # commands that ask the model
 BACKGROUND_TIMEOUT = 1.5  # seconds for unfinished vectors when the user leaves; the worker computes the rest
 
@@ -104,12 +105,26 @@ class AlfredLoop(TalkLoop):
     def _greet(self) -> None:
         if not self.prompt.live:
             return
+        self._name_model()
         session_id = self.assistant.sessions.active(COMMAND_LINE)
-        if session_id:
+        if not session_id:
+            note(ABILITIES)
+        else:
             note(self.commands.run(COMMAND_LINE, "/session").text)
             if self.assistant.context(session_id).view.awaits_answer:
                 note("your last message has no answer yet; /retry asks again")
         note("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves.")
+
+    def _name_model(self) -> None:
+        """Say which model answers, and what it lacks; without one, how to set one up."""
+        try:
+            model = self.assistant.models.take()
+        except CortextError as error:
+            note("\n".join(filter(None, (error.message, error.hint))))
+            return
+        self.assistant.models.give_back(model)
+        self._missing_setup = missing_setup(model)
+        note(f"alfred · {model.name}{f' ({self._missing_setup})' if self._missing_setup else ''}")
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────
 
