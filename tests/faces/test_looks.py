@@ -10,6 +10,7 @@ import pytest
 from cortext.faces.terminal.table import width
 from cortext.model.ids import short_ids
 from tests.faces.pond import Pond, make_pond
+from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, run
 from tests.support.screen import ShellScreen
 
@@ -174,3 +175,50 @@ def test_the_demo_fits_one_screen_and_its_commands_can_be_pasted(tmp_path: Path,
     pasted = run(["env", "-i", *(f"{name}={value}" for name, value in env.items()), "bash", "-c", script], cwd=folder)
     assert pasted.code == 0, pasted.err
     assert "Auth token expiry issue" in pasted.out and "12 of 12 messages" in pasted.out
+
+
+def _talked_elsewhere(home: Path) -> dict[str, str]:
+    """Write a conversation of Claude Code into this home; return the environment of a user there."""
+    home.mkdir()
+    (home / "project").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        ClaudeTalk(home / "project").write("How many herons?", "Seventeen.")
+    return {"HOME": str(home), "PATH": f"{SCRIPTS}:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+@pytest.mark.req("TOOL-03", "LOOK-01")
+@pytest.mark.parametrize("words", [(), ("list",)])
+def test_what_the_tools_have_is_offered_for_import_at_once(tmp_path: Path, words: tuple[str, ...]) -> None:
+    env = _talked_elsewhere(tmp_path / "home")
+    program = [str(SCRIPTS / "cortext"), *words]
+    with ShellScreen(tmp_path, program, env, tmp_path / "home", "80x24") as screen:
+        screen.wait_for("Your AI tools have 1 conversation on this machine (Claude Code 1). Nothing is imported yet.")
+        screen.type("y")
+        screen.press("Enter")
+        shown = screen.wait_for("TRANSCRIPTS", "How many herons?")
+        assert shown.index("TRANSCRIPTS") < shown.rindex("How many herons?")
+        assert screen.wait_for_end() == 0
+    assert "conversation" not in cortext(*words, cwd=tmp_path, env=env).err
+
+
+@pytest.mark.req("TOOL-03", "LOOK-01")
+def test_an_offer_to_import_that_was_declined_is_not_repeated(tmp_path: Path) -> None:
+    env = _talked_elsewhere(tmp_path / "home")
+    said = "Nothing is imported yet: `cortext import` reads 1 conversation on this machine (Claude Code 1)."
+    for answer in ("n", ""):  # the second time nobody is asked
+        place = tmp_path / (answer or "again")
+        place.mkdir()
+        with ShellScreen(place, [str(SCRIPTS / "cortext"), "list"], env, tmp_path / "home", "100x24") as screen:
+            if answer:
+                screen.wait_for("Import now?")
+                screen.type(answer)
+                screen.press("Enter")
+            screen.wait_for(said)
+            assert screen.wait_for_end() == 0
+            assert ("Import now?" in screen.text()) == bool(answer)
+    # Without a terminal nobody is ever asked, and scripts get what they had.
+    assert cortext("list", cwd=tmp_path, env=env) == Ran(0, f"{said}\n", "")
+    assert said in cortext(cwd=tmp_path, env=env).out
+    assert cortext("list", "--json", cwd=tmp_path, env=env).json == []
+    assert cortext("list", "--tool", "claude", cwd=tmp_path, env=env).out == "No session matches.\n"

@@ -15,7 +15,7 @@ from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
 from cortext.wiring import tools
-from cortext.wiring.stores import WORKSPACE, Stores
+from cortext.wiring.stores import HOME, WORKSPACE, Stores
 
 SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
 
@@ -30,6 +30,15 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
     notes += [*_without_workspace(here), *_left(listing), *_not_committed(roots), *_not_captured(), *_shortened()]
     return listing, notes
+
+
+def import_offered(stores: Stores, *, asks: bool = True) -> str:
+    """If nothing is imported yet, offer to import what the AI tools have; see `import_.offer`."""
+    if stores.location(HOME).exists:
+        return ""
+    from cortext.faces.cortext.commands.import_ import offer
+
+    return offer(asks=asks and sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def _swept(listing: Listing, here: str, minutes: float) -> list[str]:

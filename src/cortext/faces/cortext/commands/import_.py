@@ -9,12 +9,14 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 
 import msgspec
 
+from cortext.config import folders
 from cortext.config.trust import settings_of
 from cortext.errors import NotFound, UsageError
 from cortext.faces.terminal.output import note, print_json
@@ -22,6 +24,7 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
+from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
@@ -36,6 +39,7 @@ from cortext.services.capture.transcripts import (
     not_recognised,
     nothing_readable,
     passed_over,
+    work_for,
 )
 from cortext.services.capture.watching import Reports, Watching
 from cortext.wiring import tools
@@ -122,6 +126,31 @@ def run_import(arguments: list[str], name: str = "import") -> int:
         lost = [lost_in(report.counts) for report in reports.values()]
         raise nothing_readable(path, ", ".join(filter(None, lost)))
     return 130 if stopped else 3 if unknown or any(report.failed for report in reports.values()) else 0
+
+
+def offer(*, asks: bool) -> str:
+    """If the AI tools have conversations here, ask whether to import them now, unless the user has declined it once.
+
+    Return what is left to say where nothing is stored; empty if there is nothing to import, or it was imported.
+    """
+    declined = os.path.join(folders.state(), "import-declined")
+    found = Counter(tool.title for tool, _ in work_for(tools.tools(), lambda *_: None))
+    if not found:
+        return ""
+    of_each = ", ".join(f"{title} {count:,}" for title, count in found.most_common())
+    total = f"{amount(sum(found.values()), 'conversation')} on this machine ({of_each})"
+    if asks and not os.path.exists(declined):
+        print(f"Your AI tools have {total}. Nothing is imported yet.")
+        try:
+            answer = input("Import now? The tools' own files are not changed. [Y/n] ")
+        except EOFError:
+            answer = "n"
+        if answer.strip().lower() in ("", "y", "yes"):
+            run_import([])
+            return ""
+        durable.ensure_folder(folders.state())
+        durable.replace_file(declined, [clock.now().encode()])
+    return f"Nothing is imported yet: `cortext import` reads {total}."
 
 
 def save_grown(capture: Capture) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cortext.faces.cortext.commands._columns import NAMES, chosen_columns, own_table, shown_tags
 from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
-from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, Several, count_or_none
 from cortext.faces.terminal.reading import stores_for
@@ -63,6 +63,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     names = chosen_columns(options.columns)
     stores = stores_for()
+    offered = "" if is_filtered(options) else import_offered(stores, asks=not options.json)
     listing, notes = listing_with_notes(stores)
     listing = listing.reachable()
     is_limited = listing.servers and not options.all
@@ -93,7 +94,7 @@ def run(arguments: list[str]) -> int:
             print(f"… and {'at least ' if is_cut else ''}{len(found) - fitting:,} more: --all shows them")
             is_cut = False
     elif not found and not listing.away:
-        print("No session matches." if is_filtered(options) else NO_SESSIONS)
+        print("No session matches." if is_filtered(options) else offered or NO_SESSIONS)
     if is_cut:
         notes = [*notes, f"only the first {limit} sessions are shown: use --all for all"]
     for line in notes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
 from cortext.faces.terminal.output import report_missing
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.style import paint
@@ -16,6 +16,7 @@ from cortext.safety import terminal
 def run(arguments: list[str]) -> int:
     """Print a short overview."""
     stores = stores_for()
+    offered = import_offered(stores)
     listing, notes = listing_with_notes(stores)
     listing = listing.reachable()
     for line in notes:
@@ -29,6 +30,9 @@ def run(arguments: list[str]) -> int:
     if not rows and listing.away:
         return report_missing(listing.away)
     if not rows:
+        if offered:
+            print(offered)
+            return 0
         print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
         print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")
         return 0
