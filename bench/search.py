@@ -34,7 +34,7 @@ from bench.common import (
     spread,
     work_folder,
 )
-from cortext.index.search import clusters
+from cortext.index.search import vectors
 from cortext.index.search.meaning import Meaning, _Making
 from cortext.index.search.state import State
 from cortext.index.search.vectors import owner
@@ -459,5 +459,5 @@ def run_vectors_memory() -> None:
         ("made, in files of 65,536", f"{measured(options.vectors, MADE):.0f} MB"),
         ("and merged into one, in clusters", f"{measured(options.vectors, MERGED):.0f} MB"),
     ]
-    print(f"\n{options.vectors:,} vectors, {size:.0f} MB on disk; clusters from {clusters.WORTH:,} on.\n")
+    print(f"\n{options.vectors:,} vectors, {size:.0f} MB on disk; clusters from {vectors.WORTH:,} on.\n")
     print_table(("what", "peak beyond the start"), rows)

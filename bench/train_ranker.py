@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.common import at_home, parser_of, print_table, work_folder
 from bench.quality import SHORT, TEST, TRAIN, Question, QuestionSet, ask, asks_for_session, read_set, store
-from cortext.index.search import trees
+from cortext.index.search import rank
 from cortext.index.search.features import FALLING, NAMES, RISING, features
 from cortext.wiring.stores import Stores
 
@@ -55,7 +55,7 @@ def run_train_ranker() -> int:
     collecting.add_argument("--part", choices=(TRAIN, TEST), help="only this part (default: both)")
     training = commands.add_parser("train")
     training.add_argument("folder")
-    training.add_argument("--out", default=trees.PATH)
+    training.add_argument("--out", default=rank.PATH)
     commands.add_parser("check")
     options = parser.parse_args()
     if options.command == "collect":
@@ -66,7 +66,7 @@ def run_train_ranker() -> int:
     elif options.command == "train":
         train(options.folder, options.out)
     else:
-        with open(trees.PATH, "rb") as file:
+        with open(rank.PATH, "rb") as file:
             same = hashlib.sha256(file.read()).hexdigest() == PINNED
         print("as measured" if same else "not as measured")
         return 0 if same else 1
@@ -178,16 +178,16 @@ def train(folder: str, out: str) -> None:
         labels,
         group=sizes,
         weight=weights / weights.mean(),
-        init_score=trees.START * columns[:, 0],
+        init_score=rank.START * columns[:, 0],
         feature_name=list(NAMES),
         free_raw_data=False,
     )
     model = lightgbm.train(SETTINGS, data, num_boost_round=TREES)
     save(model.dump_model(), out)
-    trees.ranker.cache_clear()
-    made = trees.ranker(out)
+    rank.ranker.cache_clear()
+    made = rank.ranker(out)
     assert made is not None
-    expected = trees.START * columns[:2000, 0] + model.predict(columns[:2000], raw_score=True)
+    expected = rank.START * columns[:2000, 0] + model.predict(columns[:2000], raw_score=True)
     difference = float(np.abs(made.scores(columns[:2000]) - expected).max())
     print(f"the numpy evaluation differs from lightgbm's by at most {difference:.1e}", file=sys.stderr)
     rows = []

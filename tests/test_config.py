@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortext.config import folders
-from cortext.config.load import load
+from cortext.config.load import is_trusted, load, trust
 from cortext.config.schema import SETTINGS, NamedSetting, Settings, Value
-from cortext.config.trust import is_trusted, trust
 from cortext.errors import ConfigError
 from cortext.testing.table import every_row
 from tests.support.cli import cortext

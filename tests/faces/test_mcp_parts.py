@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortext.errors import CortextError, NotFound, UsageError
-from cortext.faces.mcp import dates
+from cortext.faces.mcp import calls
 from cortext.faces.mcp.calls import SPECS, arguments_of, decode
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.pages import fenced, fit
@@ -50,7 +50,7 @@ SEARCH = arguments_of(SPECS["search_workspace"])
     ],
 )
 def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
-    found = dates.filters(decode(SEARCH, {"query": "herons", "date_range": written}).date_range)
+    found = calls.date_filters(decode(SEARCH, {"query": "herons", "date_range": written}).date_range)
     assert (found.get("after", ""), found.get("before", "")) == (after, before)
 
 
@@ -70,7 +70,7 @@ def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str)
     assert isinstance(call, kind)
     assert 1 <= getattr(call, "limit", 1) <= 500
     try:
-        assert set(dates.filters(getattr(call, "date_range", ""))) <= {"after", "before"}
+        assert set(calls.date_filters(getattr(call, "date_range", ""))) <= {"after", "before"}
     except UsageError:
         pass
 

@@ -24,22 +24,30 @@ from hypothesis import strategies as st
 from cortext.embedding import build
 from cortext.errors import ConfigError, ModelUnreachable
 from cortext.index.database import connect
-from cortext.index.search import clusters, meaning
+from cortext.index.search import meaning
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.fuse import Place, fused
 from cortext.index.search.keywords import Keywords
-from cortext.index.search.manyterms import ManyTerms
 from cortext.index.search.models import Models
 from cortext.index.search.query import parse
 from cortext.index.search.reading import only_grew
 from cortext.index.search.state import State
-from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
-from cortext.index.search.vocabulary import GAP, Vocabulary
+from cortext.index.search.vectors import (
+    Segment,
+    VectorSet,
+    nearest_centroids,
+    owner,
+    pack,
+    save_centroids,
+    train_centroids,
+    write,
+)
 from cortext.index.search.wordlist import WordList
-from cortext.index.search.words import camel_pieces, clean, words_of
+from cortext.index.search.words import GAP, Vocabulary, camel_pieces, clean, words_of
+from cortext.index.search.wordtable import ManyTerms
 from cortext.model.query import Query, moment
-from cortext.services.library.snippets import WIDTH, snippet
+from cortext.services.library.hits import WIDTH, snippet
 from tests.index.world import World
 
 
@@ -138,7 +146,7 @@ def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
         for start in range(0, 9_000, 500)
     ]
     few, many = _both(index)
-    with mock.patch("cortext.index.search.manyterms.MOST_KNOWN", 5_000):
+    with mock.patch("cortext.index.search.wordtable.MOST_KNOWN", 5_000):
         for text in texts:
             assert [part.split() for part in many.terms([text])[0]] == [part.split() for part in few.terms([text])[0]]
     assert many._table.count < 9_000
@@ -242,9 +250,9 @@ def test_clusters_find_nearly_what_a_full_scan_finds(tmp_path: Path) -> None:
     vectors = _random(6_000)
     owners = np.array([owner(1 + row // 50, row % 50) for row in range(len(vectors))], dtype=np.uint64)
     packed, scales = pack(vectors)
-    number = clusters.save(str(tmp_path), clusters.train(vectors[:3000], 64))
+    number = save_centroids(str(tmp_path), train_centroids(vectors[:3000], 64))
     found = VectorSet(str(tmp_path), [])
-    nearest = clusters.assign(packed, found.centroids(number))
+    nearest = nearest_centroids(packed, found.centroids(number))
     write(str(tmp_path / "a"), owners, scales, packed, nearest, 64, number)
     write(str(tmp_path / "b"), owners, scales, packed, None, 0, 0)
     with mock.patch("cortext.index.search.vectors.LOOKED_AT", 900):
@@ -272,8 +280,8 @@ def test_the_nearest_of_some_sessions_are_found_however_many_vectors_they_have(t
     vectors = _random(6_000)
     owners = np.array([owner(1 + row // 50, row % 50) for row in range(len(vectors))], dtype=np.uint64)
     packed, scales = pack(vectors)
-    number = clusters.save(str(tmp_path), clusters.train(vectors[:3000], 64))
-    nearest = clusters.assign(packed, VectorSet(str(tmp_path), []).centroids(number))
+    number = save_centroids(str(tmp_path), train_centroids(vectors[:3000], 64))
+    nearest = nearest_centroids(packed, VectorSet(str(tmp_path), []).centroids(number))
     write(str(tmp_path / "a"), owners, scales, packed, nearest, 64, number)
     found = VectorSet(str(tmp_path), ["a"])
     keys = range(1, 61)  # half of them, and 3,000 vectors
@@ -300,7 +308,7 @@ def test_a_file_without_vectors_is_refused(tmp_path: Path) -> None:
 
 def test_small_vector_files_are_merged_without_removed_sessions(tmp_path: Path) -> None:
     world = World(tmp_path)
-    with mock.patch.object(meaning, "MOST_FILES", 3), mock.patch.object(clusters, "WORTH", 20):
+    with mock.patch.object(meaning, "MOST_FILES", 3), mock.patch("cortext.index.search.vectors.WORTH", 20):
         for number in range(8):
             world.talk(f"s{number}", *(f"the {word} of bird {number}" for word in ("wing", "nest", "egg", "song")))
             assert world.find(f"song bird {number}")

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from cortext.index.search import rank, trees
+from cortext.index.search import rank
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES
 from cortext.index.search.intent import intent_of
-from cortext.index.search.late import late
 from cortext.index.search.models import BUILT_IN
 from cortext.index.search.named_time import named_time
 from cortext.index.search.query import parse
+from cortext.index.search.rank import late
 from cortext.index.search.state import State
 from cortext.model.message import Message, Part
 from cortext.model.query import Query
@@ -502,11 +502,11 @@ def _trees(path: Path, names: tuple[str, ...] = NAMES) -> str:
 
 @pytest.mark.req("FIND-05")
 def test_trees_add_the_values_of_the_leaves_that_a_row_reaches(tmp_path: Path) -> None:
-    made = trees.ranker(_trees(tmp_path / "trees.npz"))
+    made = rank.ranker(_trees(tmp_path / "trees.npz"))
     assert made is not None
     rows = np.zeros((3, len(NAMES)), dtype=np.float32)
     rows[1, 0], rows[2, :2] = 0.6, (0.5, 3.0)
-    corrections = made.scores(rows) - trees.START * rows[:, 0]
+    corrections = made.scores(rows) - rank.START * rows[:, 0]
     assert corrections.tolist() == pytest.approx([0.0, 1.0, 0.25])
     assert made.scores(rows[:0]).tolist() == []
 
@@ -516,9 +516,9 @@ def test_without_a_usable_file_there_is_no_ranker_and_search_still_works(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 torn")
-    assert trees.ranker(str(tmp_path / "missing.npz")) is None
-    assert trees.ranker(str(tmp_path / "torn.npz")) is None
-    assert trees.ranker(_trees(tmp_path / "others.npz", (*NAMES[:-1], "another"))) is None
+    assert rank.ranker(str(tmp_path / "missing.npz")) is None
+    assert rank.ranker(str(tmp_path / "torn.npz")) is None
+    assert rank.ranker(_trees(tmp_path / "others.npz", (*NAMES[:-1], "another"))) is None
     monkeypatch.setattr(rank, "ranker", lambda: None)
     world.talk("one", "How does a heron catch fish?", "By waiting.")
     assert world.find("heron fish") == ["one"]
@@ -528,8 +528,8 @@ def test_without_a_usable_file_there_is_no_ranker_and_search_still_works(
 def test_the_ranker_is_the_measured_one_and_fits_the_features() -> None:
     from bench.train_ranker import PINNED
 
-    assert hashlib.sha256(Path(trees.PATH).read_bytes()).hexdigest() == PINNED
-    assert trees.ranker() is not None
+    assert hashlib.sha256(Path(rank.PATH).read_bytes()).hexdigest() == PINNED
+    assert rank.ranker() is not None
 
 
 def test_vectors_of_an_older_table_are_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

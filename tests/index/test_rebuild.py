@@ -19,7 +19,7 @@ from unittest import mock
 import pytest
 
 from cortext.errors import WriteFailed
-from cortext.index.search import clusters, generation, keyword_writer, meaning, state, update
+from cortext.index.search import generation, keyword_writer, meaning, state, update, vectors
 from cortext.index.search.keyword_writer import KeywordWriter
 from cortext.io import durable
 from cortext.model.query import Query
@@ -53,7 +53,7 @@ def in_small_steps() -> Iterator[None]:
         mock.patch.object(update, "AT_RISK", -1.0),
         mock.patch.object(meaning, "AT_RISK", -1.0),
         mock.patch.object(meaning, "MOST_FILES", 2),
-        mock.patch.object(clusters, "WORTH", 4),
+        mock.patch.object(vectors, "WORTH", 4),
     ):
         yield
 

@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands import browse, list_, search
-from cortext.faces.cortext.commands._filters import filters_of, is_filtered
+from cortext.faces.cortext.commands._which import filters_of, is_filtered
 from cortext.faces.mcp.calls import SPECS, arguments_of, decode
 from cortext.faces.mcp.calls import filters_of as filters_of_call
 from cortext.index.search.query import parse

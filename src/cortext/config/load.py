@@ -1,18 +1,21 @@
-"""Reading the settings from every source.
+"""Reading the settings from every source, and which workspaces the user trusts.
 
 Later sources override earlier ones: the defaults, the user's `config.toml`, the workspace's `.workspace/config.toml`,
 the environment, the command line. A workspace comes from git, and so possibly from strangers: until the user trusts it,
 only those settings in its file that are marked `untrusted_ok` are used. They change presentation and time limits, never
-which program is run, where data is sent or which model is asked.
+which program is run, where data is sent or which model is asked. Trust is stored as a fingerprint of the folder and its
+settings file, so a change of the file revokes it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any, TypeVar
 
 import msgspec
 
+from cortext.config import folders
 from cortext.config.folders import checked_workspace_file, user_file, workspace_file
 from cortext.config.schema import REMOVED, SETTINGS, NamedSetting, Settings, Value
 from cortext.errors import ConfigError, UnsafePath
@@ -170,3 +173,36 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(
             f"{path} is not TOML: {error}", kept="nothing was changed", hint="fix the syntax error on that line"
         ) from error
+
+
+def settings_of(workspace: str, *, only_reads: bool = False) -> Settings:
+    """Return the settings for a workspace, or for no workspace if this is empty; `only_reads` as in `load`."""
+    return load(workspace, trusted=bool(workspace) and is_trusted(workspace), only_reads=only_reads)
+
+
+def is_trusted(workspace: str) -> bool:
+    """Whether the user trusts the settings of this workspace as they are now."""
+    try:
+        fingerprints = durable.read_text(_trusted_file(), "surrogateescape").split("\n")
+        return _fingerprint(workspace) in fingerprints
+    except (OSError, UnsafePath):
+        return False
+
+
+def trust(workspace: str) -> None:
+    """Store that the user trusts the settings of this workspace as they are now."""
+    durable.ensure_folder(folders.data())
+    durable.append_once(_trusted_file(), _fingerprint(workspace).encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _fingerprint(workspace: str) -> str:
+    """Return the hash of the settings file and the folder, as one line."""
+    try:
+        digest = hashlib.sha256(durable.read_file(folders.checked_workspace_file(workspace))).hexdigest()
+    except OSError:
+        digest = "none"
+    return f"{digest} {workspace}"
+
+
+def _trusted_file() -> str:
+    return os.path.join(folders.data(), "trusted")

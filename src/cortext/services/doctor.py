@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cortext.config import folders
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.distribution import install_hint
 from cortext.errors import CortextError, StoreUnreachable, WriteFailed
 from cortext.io import durable
@@ -21,7 +21,7 @@ from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.damage import problem_of
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.projects.git import MERGE_DRIVER, Git
-from cortext.services.workspace import mcp_sdk
+from cortext.services.workspace import installed_tools
 from cortext.services.workspace.committing import uncommitted
 from cortext.services.workspace.left import left
 from cortext.services.workspace.merge_driver import has_attributes
@@ -376,7 +376,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
 
 def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
     try:
-        missing = tool.install_settings(root, program, server=mcp_sdk.is_installed(), dry_run=True)
+        missing = tool.install_settings(root, program, server=installed_tools.has_mcp_sdk(), dry_run=True)
     except CortextError as error:
         yield f"{tool.title}: {error.message}", error.hint
         return
@@ -384,7 +384,10 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterat
         names = ", ".join(os.path.relpath(path, root) for path in missing)
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
-    if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):
-        yield f"{tool.title} starts our MCP server, but the MCP SDK is not installed", install_hint(mcp_sdk.EXTRA)
+    if not installed_tools.has_mcp_sdk() and NAME in tool.mcp_servers(root):
+        yield (
+            f"{tool.title} starts our MCP server, but the MCP SDK is not installed",
+            install_hint(installed_tools.MCP_EXTRA),
+        )
     for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():
         yield f"{tool.title} does not run our hooks: {why}. Its sessions are captured only by `cortext sync`", todo

@@ -19,7 +19,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import UsageError, not_in_trash
 from cortext.model.amounts import amount
 from cortext.model.session import TITLED_BY_USER, Change

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import session_not_found
 from cortext.model.query import Query
 from cortext.services.library.finder import Finder, FinderAnswer

@@ -7,8 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.config import folders
-from cortext.config.load import server_address
-from cortext.config.trust import settings_of
+from cortext.config.load import server_address, settings_of
 from cortext.extensions import STORES
 from cortext.safety.credentials import mask_address
 from cortext.services.library.stores import Found, NamedStore

@@ -7,6 +7,7 @@ missing, unknown or of another type are refused with a message that helps the mo
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Annotated, Any, cast
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from cortext.errors import UsageError
-from cortext.faces.mcp import answers, dates
+from cortext.faces.mcp import answers
 from cortext.model.query import FILTERS, check_filters, of_sessions
 
 _LARGEST = 10**9
@@ -27,6 +28,11 @@ Page = Annotated[str, Meta(description="for the next page: the next_cursor of th
 LeftOut = Annotated[list[str], Meta(description="ids of sessions to leave out, such as the current one")]
 
 _NAMED = "the session's id or a prefix of it, its number (014), or its row in the last list (3)"
+_RANGE = re.compile(r"\s*(?:\.\.+|…|\bto\b|\buntil\b|/|,|–|—)\s*", re.IGNORECASE)
+_LAST = re.compile(r"(?:the )?(?:last|past|previous)\s+(?:(\d{1,4})\s+)?(hour|day|week|month|year)s?", re.IGNORECASE)
+_UNIT = {"hour": "h", "day": "d", "week": "w", "month": "m", "year": "y"}
+_BEGIN = ("after", "from", "start", "since", "begin")
+_END = ("before", "to", "end", "until")
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +250,7 @@ def decode(kind: type[Call], arguments: dict[str, Any]) -> Any:
     fields = _fields(kind)
     given = {name: value for name, value in arguments.items() if value is not None}
     if "date_range" in given:
-        given["date_range"] = dates.as_text(given["date_range"])
+        given["date_range"] = range_as_text(given["date_range"])
     if unknown := [name for name in given if name not in fields]:
         names = ", ".join(ascii(name)[:60] for name in unknown[:5])
         raise UsageError(f"unknown argument {names}", hint=f"this tool takes {', '.join(fields)}")
@@ -295,3 +301,39 @@ def _clamped(value: Any, wanted: inspect.IntType) -> Any:
         return value
     number = number if wanted.ge is None else max(number, wanted.ge)
     return number if wanted.le is None else min(number, wanted.le)
+
+
+def range_as_text(value: Any) -> Any:
+    """Return a range as text, from ["2026-11-01", "2026-11-15"] or {"from": …, "to": …}; anything else unchanged."""
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(end, str) for end in value):
+        return "..".join(value)
+    if isinstance(value, dict):
+        ends = {name.lower(): end for name, end in value.items() if isinstance(end, str)}
+        begin, end = (next((ends[name] for name in names if name in ends), "") for names in (_BEGIN, _END))
+        return f"{begin}..{end}" if begin or end else value
+    return value
+
+
+def date_filters(text: str) -> dict[str, str]:
+    """Return the filters `after` and `before` for `2026-11-01..2026-11-15`, `2026-11`, `7d` or `last week`."""
+    begin, end = _ends(text)
+    found = {name: value.strip() for name, value in (("after", begin), ("before", end)) if value.strip()}
+    try:
+        check_filters(found)
+    except UsageError:
+        hint = "use 2026-11-01..2026-11-15, 2026-11, yesterday, 7d or 2w"
+        raise UsageError(f"invalid date range {ascii(text)[:80]}", hint=hint) from None
+    return found
+
+
+def _ends(text: str) -> tuple[str, str]:
+    """Return the two ends of a range; an empty one is open."""
+    last = _LAST.fullmatch(text)
+    if last:
+        return f"{last[1] or 1}{_UNIT[last[2].lower()]}", ""
+    if _RANGE.search(text):
+        begin, end, *_ = _RANGE.split(text, maxsplit=1)
+        return begin, end
+    if re.fullmatch(r"\d{1,4}[hdwmy]", text, re.IGNORECASE):
+        return text, ""
+    return text, text  # one day, month or year: the whole of it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cortext.errors import CortextError
 from cortext.faces.mcp.pages import ToolAnswer
 from cortext.faces.terminal.background import index_later
-from cortext.services.workspace import mcp_sdk
+from cortext.services.workspace import installed_tools
 
 if TYPE_CHECKING:
     from cortext.faces.mcp.context import Context
@@ -31,7 +31,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Serve until the client closes standard input."""
     parser().parse_args(arguments)
-    mcp_sdk.require()
+    installed_tools.require_mcp_sdk()
     # The thread that reads standard input cannot be interrupted: a tool that stops us by a signal must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     folder = os.getcwd()

@@ -6,7 +6,7 @@ import os
 
 from msgspec.structs import replace
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import StoreUnreachable
 from cortext.faces.mcp.calls import GetSession, ResumeSession, SaveSession
 from cortext.faces.mcp.context import Context

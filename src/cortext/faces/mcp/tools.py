@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import NotFound, UsageError
-from cortext.faces.mcp import calls, dates
+from cortext.faces.mcp import calls
 from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import (
     Draw,
@@ -63,7 +63,7 @@ def search_workspace(context: Context, given: calls.SearchWorkspace) -> ToolAnsw
         )
     filters = {
         **calls.filters_of(given),
-        **dates.filters(given.date_range),
+        **calls.date_filters(given.date_range),
         "workspace": context.stores.workspace,
     }
     start, limit = index_of(given.cursor), given.limit

@@ -9,8 +9,7 @@ import msgspec
 import tantivy
 
 from cortext.index.search.keywords import NAME_PLACE, PRIVATE, Keywords, place_of
-from cortext.index.search.vocabulary import Vocabulary
-from cortext.index.search.words import clean, without_signs
+from cortext.index.search.words import Vocabulary, clean, without_signs
 from cortext.model.message import Message
 from cortext.model.query import number
 
@@ -42,9 +41,7 @@ class KeywordWriter:
         how = self._keywords.plain.analyze, self._keywords.words.analyze
         if small:
             return Vocabulary(*how)
-        from cortext.index.search.manyterms import (
-            ManyTerms,  # needs numpy, which takes longer to load than a few messages take to index
-        )
+        from cortext.index.search.wordtable import ManyTerms
 
         return ManyTerms(*how)
 

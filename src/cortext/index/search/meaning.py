@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from numpy.typing import NDArray
 
 from cortext.index.refresh import StoreSource
-from cortext.index.search import clusters
+from cortext.index.search import vectors
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import Model
 from cortext.index.search.keywords import place_of
@@ -123,14 +123,14 @@ class Meaning:
         if not number or len(packed) < 1_000:
             return 0, 0, None
         centroids = self.vectors().centroids(number)
-        return number, len(centroids), clusters.assign(packed, centroids)
+        return number, len(centroids), vectors.nearest_centroids(packed, centroids)
 
     def merge(self) -> None:
         """Merge small files; train centroids once there are enough vectors, and again when there are many more."""
         segments = self._state.segments(self.model)
         total = sum(item.vectors for item in segments)
         trained = int(self._state.fact(f"trained {self.model}", "0"))
-        if total >= clusters.WORTH and total > GROWN * trained:
+        if total >= vectors.WORTH and total > GROWN * trained:
             self._rewrite([item.file for item in segments], train=True)
         elif len(segments) > MOST_FILES:
             small: list[str] = []
@@ -157,12 +157,12 @@ class Meaning:
             end += len(rows)
         facts: dict[str, str] = {}
         if train:
-            count = clusters.how_many(len(owners))
-            chosen = np.random.default_rng(0).permutation(len(owners))[: count * clusters.SAMPLE]
+            count = vectors.cluster_count(len(owners))
+            chosen = np.random.default_rng(0).permutation(len(owners))[: count * vectors.SAMPLE]
             sample = packed[chosen].astype(np.float32) * scales[chosen, None]
-            number = clusters.save(self.folder, clusters.train(sample, count))
+            number = vectors.save_centroids(self.folder, vectors.train_centroids(sample, count))
             facts = {f"centroids {self.model}": str(number), f"trained {self.model}": str(len(owners))}
-            nearest: NDArray[np.int64] | None = clusters.assign(packed, self.vectors().centroids(number))
+            nearest: NDArray[np.int64] | None = vectors.nearest_centroids(packed, self.vectors().centroids(number))
         else:
             number, count, nearest = self._sorted_by(packed)
         name = f"{os.urandom(8).hex()}.vectors"

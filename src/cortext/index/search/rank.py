@@ -1,26 +1,121 @@
 """Order the best candidates by reading them: late interaction, dates, decisions, roles, and a learned ranker.
 
 What the index knows brings the best messages among the first hundred; which of them answers is decided by their text.
-Without the ranker's file, the same signals are added up with fixed weights.
+The ranker is boosted trees, evaluated in numpy (`bench/train_ranker.py` trains them); their file names the features
+that they were trained on. If it is missing, or was trained on others, the signals are added up with fixed weights.
+
+Late interaction: each word piece of the question is compared with every piece of a message, not with their sum. A piece
+of the question takes its nearest piece of the message (cosine of two rows of the static table). Pieces count by their
+rarity and by the length of their row, which is the weight that training gave them. A long message does not drown
+the one sentence that answers, as it does in the sum.
 """
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
-from cortext.index.search.features import features
+from cortext.index.search.features import NAMES, features
 from cortext.index.search.fuse import At, Scores, Signals
-from cortext.index.search.late import Floats, Nearness, late
 from cortext.index.search.query import ParsedQuery
-from cortext.index.search.trees import ranker
 from cortext.index.search.words import searchable, words_of
 from cortext.model.message import Message
 from cortext.model.query import number
+
+Floats = NDArray[np.float32]
+
+MOST_WORDS = 48  # of the question
+SAME = 0.999  # a cosine that only the same piece has
+PATH = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "ranking", "trees.npz"
+)
+START = 4.0  # weight of the untrained score, which the trees correct; so they cannot go far wrong on unknown talk
+
+
+class Nearness(NamedTuple):
+    """How near texts are to a question."""
+
+    texts: Floats  # three columns per text: see `late`
+    pieces: Floats  # for every text (rows), how near each piece of the question is to it
+    weights: Floats  # of the question's pieces; their sum is 1
+
+    def together(self, rows: Sequence[int]) -> float:
+        """Return how near several texts are as one: each piece of the question takes the nearest of them."""
+        return float(self.pieces[rows].max(axis=0) @ self.weights) if len(self.weights) else 0.0
+
+
+def late(model: StaticModel, question: str, texts: Sequence[str], rarity: Callable[[str], float]) -> Nearness:
+    """Return how near the question's pieces are to each text, how much of the question's weight it has word for word,
+    and how near its own pieces are to the question. `rarity` is a word's inverse document frequency.
+    """
+    words = words_of(question)[:MOST_WORDS]
+    asked, cuts = model.pieces(words)
+    rare = np.repeat([math.sqrt(max(rarity(word), 0.0)) for word in words], np.diff(cuts))
+    asked, first = np.unique(asked, return_index=True)
+    weights = rare[first] * model.weights(asked) if len(asked) else np.zeros(0)
+    found = np.zeros((len(texts), 3), dtype=np.float32)
+    flat, bounds = model.pieces(texts)
+    lengths = np.diff(bounds)
+    filled = np.flatnonzero(lengths)
+    pieces = np.zeros((len(texts), len(asked)), dtype=np.float32)
+    if not len(filled) or not weights.sum():
+        return Nearness(found, pieces, np.zeros(len(asked), dtype=np.float32))
+    weights = (weights / weights.sum()).astype(np.float32)
+    distinct, which = np.unique(flat, return_inverse=True)
+    near = (model.unit_rows(asked) @ model.unit_rows(distinct).T)[:, which]
+    pieces[filled] = np.maximum.reduceat(near, bounds[:-1][filled], axis=1).T
+    found[:, 0] = pieces @ weights
+    found[:, 1] = (pieces > SAME) @ weights
+    found[filled, 2] = np.add.reduceat(near.max(axis=0), bounds[:-1][filled]) / lengths[filled]
+    return Nearness(found, pieces, weights)
+
+
+class Trees:
+    """Trees of equal weight whose values are added. A negative child is a leaf: its value is at `-child - 1`."""
+
+    def __init__(
+        self,
+        roots: NDArray[np.int32],
+        feature: NDArray[np.int32],
+        threshold: NDArray[np.float32],
+        children: NDArray[np.int32],
+        values: NDArray[np.float32],
+    ) -> None:
+        self._roots, self._feature, self._threshold = roots, feature, threshold
+        self._children, self._values = children, values
+
+    def scores(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Return the untrained score (the first feature), corrected by all trees, for each row of features."""
+        if not len(rows):
+            return np.zeros(0)
+        node = np.broadcast_to(self._roots, (len(rows), len(self._roots))).copy()
+        row = np.arange(len(rows))[:, None]
+        while (inner := node >= 0).any():
+            here = np.where(inner, node, 0)
+            right = rows[row, self._feature[here]] > self._threshold[here]
+            node = np.where(inner, self._children[here, right.astype(np.int8)], node)
+        return np.asarray(START * rows[:, 0] + self._values[-node - 1].sum(axis=1), dtype=np.float64)
+
+
+@cache
+def ranker(path: str = PATH) -> Trees | None:
+    """Return the trees of this file; None if there are none for these features."""
+    try:
+        with open(path, "rb") as opened, np.load(opened) as file:
+            if tuple(file["names"].tolist()) != NAMES:
+                return None
+            return Trees(*(file[part] for part in ("roots", "feature", "threshold", "children", "values")))
+    except (OSError, ValueError, KeyError, BadZipFile):
+        return None
+
 
 BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score

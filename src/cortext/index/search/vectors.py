@@ -7,6 +7,8 @@ drops the vectors of removed sessions. (Comparing with all of a million takes 10
 
 from __future__ import annotations
 
+import io
+import math
 import mmap
 import os
 import struct
@@ -28,6 +30,10 @@ _MAGIC = b"ctxvec1\n"
 LOOKED_AT = 24_000  # vectors that a query is compared with, approximately
 FEW_SESSIONS = 1_500  # the vectors of more sessions are not looked up
 ENOUGH = 300  # vectors of the wanted sessions in the nearest clusters
+WORTH = 40_000  # fewer vectors are compared one by one, without clusters
+SAMPLE = 64  # sample vectors per centroid
+ROUNDS = 6  # of training the centroids
+BLOCK = 1 << 13  # vectors that are assigned at a time
 WRITTEN = 1 << 12  # vectors written at a time
 SHARE = 1 << 11  # vectors converted to floats at a time: they fit into the processor's cache
 
@@ -218,3 +224,45 @@ def _best(owners: Owners, scores: Floats, limit: int) -> list[Near]:
 def centroid_file(folder: str, number: int) -> str:
     """Return the path of a centroid file."""
     return os.path.join(folder, f"centroids-{number}.npy")
+
+
+def cluster_count(vectors: int) -> int:
+    """Return the number of clusters for this many vectors: about half the square root, a power of two."""
+    return min(1 << max(6, round(math.log2(math.sqrt(vectors) / 2))), max(1, vectors // 4))
+
+
+def train_centroids(vectors: Floats, count: int) -> Floats:
+    """Return `count` centroids of a sample."""
+    random = np.random.default_rng(0)  # the same sample gives the same centroids
+    centroids = vectors[random.choice(len(vectors), count, replace=False)].copy()
+    for _ in range(ROUNDS):
+        nearest = nearest_centroids(vectors, centroids)
+        order = np.argsort(nearest, kind="stable")
+        starts = np.searchsorted(nearest[order], np.arange(count))
+        sizes = np.bincount(nearest, minlength=count)
+        used = sizes > 0
+        sums = np.add.reduceat(vectors[order], starts[used], axis=0)
+        centroids[used] = sums
+        empty = np.flatnonzero(~used)
+        centroids[empty] = vectors[random.choice(len(vectors), len(empty))]
+        centroids /= np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-9)
+    return centroids
+
+
+def nearest_centroids(vectors: NDArray[np.generic], centroids: Floats) -> NDArray[np.int64]:
+    """Return the nearest centroid of each vector; the scale of a vector does not matter."""
+    transposed = np.ascontiguousarray(centroids.T)
+    parts = [
+        np.argmax(vectors[start : start + BLOCK].astype(np.float32) @ transposed, axis=1)
+        for start in range(0, len(vectors), BLOCK)
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def save_centroids(folder: str, centroids: Floats) -> int:
+    """Write the centroids to a new file and return its number."""
+    number = int.from_bytes(os.urandom(6), "big")
+    raw = io.BytesIO()
+    np.save(raw, centroids)
+    durable.replace_file(centroid_file(folder, number), [raw.getvalue()])
+    return number

@@ -19,11 +19,9 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.query import Among, Query, number, of_sessions
 from cortext.safety import terminal
+from cortext.services.library.hits import Check, LeftOut, QueryReading, shortened, snippet
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, incomplete_line, placed
-from cortext.services.library.search_check import Check
-from cortext.services.library.search_reading import LeftOut, QueryReading
-from cortext.services.library.snippets import shortened, snippet
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 

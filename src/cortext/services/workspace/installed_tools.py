@@ -1,4 +1,4 @@
-"""Which AI tools are installed, and what they have stored.
+"""Which AI tools are installed, and what they have stored; whether the MCP SDK is, which `cortext mcp` needs.
 
 Programs are asked in parallel, because each takes a second to print its version.
 """
@@ -6,12 +6,17 @@ Programs are asked in parallel, because each takes a second to print its version
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 
 import msgspec
 
+from cortext.distribution import install_hint
+from cortext.errors import ConfigError
 from cortext.tools import proven
 from cortext.tools.base import Detected, Hooks, NativeWriter, TranscriptSource, proof_of
 from cortext.tools.proven import ProvenPairs
+
+MCP_EXTRA = "mcp"
 
 
 class ToolHere(msgspec.Struct, kw_only=True):
@@ -90,3 +95,18 @@ def untested(tool: TranscriptSource, found: Detected | None) -> str:
     if not found.version:
         return f"the installed version of {tool.title} is unknown; cortext is tested with {tool.tested_version}"
     return f"{tool.title} {found.version} was not tested with cortext; {tool.tested_version} was"
+
+
+def has_mcp_sdk() -> bool:
+    """Whether `cortext mcp` can run here."""
+    return find_spec("mcp") is not None
+
+
+def require_mcp_sdk() -> None:
+    """Raise ConfigError if it cannot."""
+    if not has_mcp_sdk():
+        raise ConfigError(
+            "the MCP server needs the MCP SDK, which is not installed",
+            kept="commands, hooks and slash commands work without it",
+            hint=install_hint(MCP_EXTRA),
+        )

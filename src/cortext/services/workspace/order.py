@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.index.sessions import Row
 from cortext.model.order import (

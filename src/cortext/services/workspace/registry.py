@@ -1,9 +1,10 @@
-"""Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
+"""Conversation types of a workspace: `.workspace/registry.json`, with the command file of each; the built-in ones."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from importlib import resources
 
 import msgspec
 
@@ -11,6 +12,16 @@ from cortext.errors import ConfigError, UnsafePath
 from cortext.io import inside
 from cortext.model.ids import is_plain_name
 from cortext.safety.framing import disarmed, field
+from cortext.tools.base import CommandFile
+
+BUILT_IN = {
+    "brainstorm": "think widely about an open question, then choose",
+    "debug": "find the cause of something that goes wrong",
+    "plan": "turn a goal into steps that can be done and checked",
+    "learn": "understand something well enough to explain it",
+    "meeting": "prepare a meeting, or keep what was said and decided",
+    "review": "read a change or a text with care, and say what matters",
+}
 
 
 class ConversationType(msgspec.Struct, kw_only=True):
@@ -107,3 +118,59 @@ def _command(workspace: str, kind: str) -> bytes:
         return (read_own(workspace, entry.command_file) or b"")[: 1 << 20].replace(b"\r\n", b"\n")
     except OSError:
         return b""
+
+
+def shipped(folder: str, name: str) -> bytes:
+    """Return a file of the package."""
+    return resources.files("cortext").joinpath("workspace_files", folder, name).read_bytes()
+
+
+def add_built_in(known: Registry) -> bool:
+    """Add the built-in types that a registry lacks; existing ones stay. Return whether any was missing."""
+    missing = [name for name in BUILT_IN if name not in known.types]
+    for name in missing:
+        known.types[name] = ConversationType(
+            command=f"/workspace.{name}",
+            command_file=f".workspace/commands/{name}.md",
+            template=f".workspace/templates/{name}.md",
+            description=BUILT_IN[name],
+        )
+    return bool(missing)
+
+
+def own_commands() -> list[CommandFile]:
+    """Return the commands that are not conversation types: resume, stop and related."""
+    return [
+        CommandFile(
+            name="workspace.resume",
+            description="continue an earlier conversation: a number, an id or words; nothing lists them",
+            text=shipped("commands", "resume.md").decode("utf-8"),
+            run=("resume", "--in-tool"),
+        ),
+        CommandFile(
+            name="workspace.stop-conversation",
+            description="save this conversation and pause it",
+            text=shipped("commands", "stop-conversation.md").decode("utf-8"),
+        ),
+        CommandFile(
+            name="workspace.related",
+            description="show three earlier conversations about a topic; nothing means the last thing that was asked",
+            text=shipped("commands", "related.md").decode("utf-8"),
+        ),
+    ]
+
+
+def own_command_text(name: str, description: str) -> str:
+    """Return an initial prompt for a type that the user adds, to be edited."""
+    purpose = f": {description}" if description else ""
+    return f"""# {name}
+
+Topic: {{arguments}}
+
+This is a conversation of the kind "{name}"{purpose}. If the topic is empty, ask for it.
+
+Say here what this conversation is for, how to lead it, what good looks like, and what to avoid. This text is sent at
+the beginning, and again whenever the conversation is resumed.
+
+Keep the notes in `{name}.md` in the conversation's folder: outcomes and decisions with reasons, not a transcript.
+"""

@@ -19,7 +19,7 @@ from cortext.io import durable, inside, locks
 from cortext.model.ids import is_plain_name
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import Git, set_merge_driver, unset_merge_driver
-from cortext.services.workspace import mcp_sdk, numbering, registry, types
+from cortext.services.workspace import installed_tools, numbering, registry
 from cortext.services.workspace.merge_driver import attributes
 from cortext.services.workspace.registry import ConversationType, Registry
 from cortext.store.capabilities import MendsLineEnds
@@ -76,14 +76,14 @@ class Setup:
     ) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
         self.manifest = load_manifest(root)
-        self.server = mcp_sdk.is_installed()  # without it, the tools would report a server that does not start
+        self.server = installed_tools.has_mcp_sdk()  # without it, the tools would report a server that does not start
         self.report = Report()
 
     def install(self) -> Report:
         """Install everything or bring it up to date. Repeating it changes nothing."""
         # What could refuse comes first: a broken file of the user's must leave nothing half done.
         known = registry.load(self.root)
-        added = types.add_built_in(known)
+        added = registry.add_built_in(known)
         wanted = self._files(known)
         self._check_paths(wanted)
         self._split_at_markers(".gitattributes")
@@ -174,7 +174,7 @@ class Setup:
         """Remove the registry if it contains only our own types; otherwise it stays with the user's."""
         if inside.read(self.root, registry.RELATIVE) is None:
             return
-        if registry.load(self.root).types != {name: _entry(name, text) for name, text in types.BUILT_IN.items()}:
+        if registry.load(self.root).types != {name: _entry(name, text) for name, text in registry.BUILT_IN.items()}:
             self.report.kept.append(registry.RELATIVE)
             return
         self.report.removed.append(registry.RELATIVE)
@@ -184,9 +184,9 @@ class Setup:
     def _files(self, known: Registry) -> dict[str, bytes]:
         """Return every whole file that belongs to us, for the types and tools of this workspace."""
         files: dict[str, bytes] = {}
-        for name in types.BUILT_IN:
-            files[f".workspace/commands/{name}.md"] = types.shipped("commands", f"{name}.md")
-            files[f".workspace/templates/{name}.md"] = types.shipped("templates", f"{name}.md")
+        for name in registry.BUILT_IN:
+            files[f".workspace/commands/{name}.md"] = registry.shipped("commands", f"{name}.md")
+            files[f".workspace/templates/{name}.md"] = registry.shipped("templates", f"{name}.md")
         commands = self._commands(known, files)
         for tool in self.tools:
             files |= tool.files(commands, self.program)
@@ -201,7 +201,7 @@ class Setup:
                 commands.append(
                     CommandFile(name=kind.command.removeprefix("/"), description=kind.description or name, text=text)
                 )
-        return [*commands, *types.own_commands()]
+        return [*commands, *registry.own_commands()]
 
     def _text(self, path: str, shipped: bytes | None) -> str:
         """Return the final text of a command's file: the user's if edited, else ours."""
@@ -339,14 +339,14 @@ def remove_type(root: str, name: str) -> list[str]:
     Its conversations stay as they are.
     """
     known = registry.load(root)
-    if name in types.BUILT_IN:
+    if name in registry.BUILT_IN:
         raise ConfigError(
             f"{name} is built in",
             kept="it is unchanged",
             hint=f'set "sessions": false in its entry in {registry.RELATIVE} to keep no sessions of it',
         )
     if name not in known.types:
-        own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))
+        own = ", ".join(sorted(set(known.types) - set(registry.BUILT_IN)))
         raise NotFound(f"unknown type {name}", hint=f"your own types: {own}" if own else "you have added none")
     entry = known.types.pop(name)
     registry.save(root, known)
@@ -363,7 +363,7 @@ def remove_type(root: str, name: str) -> list[str]:
 def _first_files(name: str, description: str) -> dict[str, str]:
     """Return the prompt and the template of a new type, for the user to edit."""
     return {
-        f".workspace/commands/{name}.md": types.own_command_text(name, description),
+        f".workspace/commands/{name}.md": registry.own_command_text(name, description),
         f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
     }
 

@@ -34,11 +34,12 @@ from cortext.faces.cortext.browse.state import SWITCHED, State
 from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
-from cortext.model.query import AMONG, FILTERS, Query
+from cortext.model.query import AMONG, EQUAL, FILTERS, Query
 from cortext.safety import terminal
-from cortext.services.library.finder import Finder, FinderAnswer
+from cortext.services.library.finder import Finder, FinderAnswer, tag_choices
 from cortext.services.library.listing import Row
-from cortext.services.library.search import Match
+from cortext.services.library.search import Answer, Match, SessionHit
+from cortext.services.library.sources import meets, selection
 from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list
@@ -58,6 +59,7 @@ KEYS = (
 SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^L ^G filter  PgDn scroll  Esc leave"
 EMPTY = "Nothing is stored yet: `cortext import` imports what your AI tools have stored."
 NO_MATCH = "No session matches. Shorten the query, or change the filters with the keys below."
+Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # the rows that a text matches
 
 
 class Chosen(NamedTuple):
@@ -321,3 +323,30 @@ def _joined(lines: Sequence[drawing.Line]) -> StyleAndTextTuples:
     for line in lines:
         spans += [*line, ("", "\n")]
     return spans[:-1]
+
+
+class MatchFinder:
+    """Finds among a few sessions, by the words with which a session can be named."""
+
+    def __init__(self, rows: Sequence[Row], matches: Matches) -> None:
+        self._rows, self._matches = rows, matches
+        names = [name for name, filter in FILTERS.items() if filter.is_offered and filter.compare == EQUAL]
+        self._values = {name: sorted({getattr(row, FILTERS[name].column) for row in rows} - {""}) for name in names}
+        self._values["tag"] = tag_choices([(row.tags, row.starred, row.archived) for row in rows])
+
+    def find(self, query: Query) -> FinderAnswer:
+        """Return the sessions that a query chooses, in their original order."""
+        chosen = selection(query, lambda folder: [folder])
+        conditions = [*chosen.where, *([("status", chosen.status)] if chosen.status else [])]
+        rows = [row for row in self._rows if query.roots is None or row.root in query.roots]
+        rows = [row for row in rows if all(meets(row, *condition) for condition in conditions)]
+        rows = list(self._matches(rows, query.text)) if query.text.strip() else rows
+        return FinderAnswer(Answer([SessionHit(row, [], 0.0) for row in rows]), self._values)
+
+
+def pick(rows: Sequence[Row], matches: Matches, folder: str, here: str, tools: Sequence[str]) -> Chosen | None:
+    """Return the session that the user chose, and the AI tool if one was chosen; None if the user left."""
+    browser = Browser(
+        folder, here, tools, lambda: None, find=MatchFinder(rows, matches).find, title="Choose a conversation"
+    )
+    return browser.run(Query())

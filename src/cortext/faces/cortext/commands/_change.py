@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from cortext.errors import NotFound, UsageError
-from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import PROGRAM, named_as, resolver
+from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, named_as, query_of, resolver
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.reading import stores_for

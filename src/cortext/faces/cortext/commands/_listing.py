@@ -6,7 +6,7 @@ import os
 import sys
 from glob import iglob
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.faces.terminal.background import refresh_later
 from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.model.query import Query

@@ -162,7 +162,7 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
         if matches and not options.json:
             _print_numbers(listing, matches)
         return names.only(matches, wanted or "")  # raises, naming the matches or the nearest ones
-    from cortext.faces.cortext.browse.picker import pick
+    from cortext.faces.cortext.browse.screen import pick
 
     chosen = pick(
         placed(matches, listing.places()),

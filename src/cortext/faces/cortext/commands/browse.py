@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._filters import add_filters, filters_of
+from cortext.faces.cortext.commands._which import add_filters, filters_of
 from cortext.faces.terminal.args import Help
 from cortext.model.order import tag_name
 from cortext.model.query import AMONG, FILTERS, Query, several

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._filters import add_filters, is_filtered, query_of
 from cortext.faces.cortext.commands._listing import fresh_listing
+from cortext.faces.cortext.commands._which import add_filters, is_filtered, query_of
 from cortext.faces.terminal.args import Help, Several, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many

@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 
 from cortext.config import folders
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import NotFound, UsageError
 from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.progress import Progress

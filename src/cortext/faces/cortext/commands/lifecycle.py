@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from cortext.config.trust import settings_of
+from cortext.config.load import settings_of
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._listing import fresh_listing, print_notices
 from cortext.faces.cortext.commands._which import HELP, HELP_ID, named, which

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._change import add_bulk_options, add_options, change
-from cortext.faces.cortext.commands._filters import is_filtered
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import HELP_ID, named, which, which_row
+from cortext.faces.cortext.commands._which import HELP_ID, is_filtered, named, which, which_row
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.reading import stores_for

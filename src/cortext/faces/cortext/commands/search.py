@@ -7,8 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cortext.faces.cortext.commands._filters import add_message_filters, filters_of
-from cortext.faces.cortext.commands._which import HELP, which_row
+from cortext.faces.cortext.commands._which import HELP, add_message_filters, filters_of, which_row
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.background import index_later
 from cortext.faces.terminal.output import print_json, report_missing

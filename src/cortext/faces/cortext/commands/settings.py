@@ -8,9 +8,8 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.config import folders
-from cortext.config.load import workspace_values
+from cortext.config.load import trust, workspace_values
 from cortext.config.schema import SETTINGS
-from cortext.config.trust import trust
 from cortext.errors import UsageError
 from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command

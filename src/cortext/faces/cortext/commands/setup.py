@@ -22,7 +22,7 @@ from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
 from cortext.services.capture.user_services import timer_path, write_timer
 from cortext.services.projects.workspaces import PROGRAM, check_folder, remember_workspace, untrusted_workspace
-from cortext.services.workspace import mcp_sdk
+from cortext.services.workspace import installed_tools
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.setup import Report, Setup, load_manifest, mend_line_ends
 from cortext.wiring import tools
@@ -94,9 +94,9 @@ def run_init(arguments: list[str]) -> int:
     for tool, version in zip(installers, detect_all(installers), strict=True):
         if note := untested(tool, version):
             print(f"  note: {terminal.line(note)}")
-    if installers and not mcp_sdk.is_installed():
+    if installers and not installed_tools.has_mcp_sdk():
         print("  no MCP server, through which the tools' models search and save conversations: it is an optional part.")
-        print(f"  {install_hint(mcp_sdk.EXTRA)}, then run `cortext init` again")
+        print(f"  {install_hint(installed_tools.MCP_EXTRA)}, then run `cortext init` again")
     if timer:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
     print("\nStart a conversation in your AI tool, in this folder:")
