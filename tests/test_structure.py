@@ -10,8 +10,8 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 428,
-    "under 80 lines": 55,
+    "files": 423,
+    "under 80 lines": 48,
     "over 400 lines": 17,
     "imports inside functions": 190,
     "class names twice outside adapters": 9,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.output import columns, paint
 from cortext.faces.terminal.table import SAMPLE, cut, map_values, pad, shown_statuses, table, width
 from cortext.safety import terminal
 from cortext.testing.table import every_row

@@ -15,7 +15,7 @@ from cortext.model.query import Query
 from cortext.model.session import Change, Origin, Session
 from cortext.server.store import PostgresStore
 from cortext.services.capture import capture
-from cortext.services.library import last_list, listing
+from cortext.services.library import last_command, listing
 from cortext.services.library.served_search import ServedSearch
 from cortext.wiring.stores import Stores
 from tests.support.postgres import needs_vectors, shared
@@ -124,7 +124,7 @@ def test_a_name_is_looked_up_without_reading_every_session(stores: Stores, monke
     ):
         assert which(stores, name, words=words).session.id == "002-talk-b", name
     row = which_row(stores.listing(), "", "012")
-    last_list.remember("cortext", [(row.root, "001-talk-a")])
+    last_command.remember_list("cortext", [(row.root, "001-talk-a")])
     assert which(stores, "1").session.id == "001-talk-a"
     with pytest.raises(SessionNotFound):
         which(stores, "nowhere at all")

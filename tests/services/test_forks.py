@@ -9,8 +9,8 @@ import pytest
 
 from cortext.errors import SessionNotFound
 from cortext.model.session import Session
-from cortext.services.library import forks
-from cortext.services.library.forks import Fork, family
+from cortext.services.library import branches
+from cortext.services.library.branches import Fork, family
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.sources import ServerSource
@@ -85,7 +85,7 @@ def test_whoever_stands_alone_has_none(listing: Listing) -> None:
 
 
 def test_a_large_family_is_cut_behind_what_is_near(listing: Listing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forks, "MOST", 3)
+    monkeypatch.setattr(branches, "MOST", 3)
     assert _shape(family(listing, _row(listing, "003-fork"))) == ("001", [("003", [("004", [])])])
 
 

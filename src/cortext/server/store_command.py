@@ -13,9 +13,9 @@ import msgspec
 
 from cortext.config.load import server_address
 from cortext.errors import UsageError
+from cortext.faces.terminal.args import stores_for
+from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.progress import Progress
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.safety import terminal

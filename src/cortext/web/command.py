@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError, UsageError
-from cortext.faces.terminal.background import index_later
+from cortext.faces.terminal.run import index_later
 
 MOST_PORT = 65_535
 _NEEDED = ("jinja2", "markdown_it", "nh3", "pygments")

@@ -15,9 +15,9 @@ from cortext.model.message import Message
 from cortext.model.order import Order, order_of
 from cortext.model.session import first_turn_of
 from cortext.services.cost.report import row_cost
+from cortext.services.library.branches import Fork, family
 from cortext.services.library.damage import damage_note, problem_of
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
-from cortext.services.library.forks import Fork, family
 from cortext.services.library.listing import Row, placed
 from cortext.services.library.windows import Ask, Window, Windows
 from cortext.services.text.message_masking import mask_messages, mask_session

@@ -13,11 +13,10 @@ from cortext.agents.assistant.build import build_assistant, build_worker
 from cortext.agents.assistant.memory import fact_json
 from cortext.agents.assistant.worker import ChatWorker, Pass
 from cortext.errors import StoreUnreachable
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, stores_for
+from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.progress import Progress
-from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import languages, terminal
 from cortext.store.assistant import KINDS, Fact

@@ -15,9 +15,8 @@ from cortext.agents.talk.slash import Suggestion
 from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.errors import CortextError, UsageError
-from cortext.faces.terminal.output import note, print_json
+from cortext.faces.terminal.output import columns, note, paint, print_json
 from cortext.faces.terminal.run import report
-from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.io import durable
 from cortext.model.message import USER, Message

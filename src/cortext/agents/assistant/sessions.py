@@ -22,7 +22,7 @@ from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.query import Query
 from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
@@ -210,13 +210,13 @@ class ChatSessions:
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""
-        last_list.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
+        last_command.remember_list(_lists_of(chat), ((row.root, row.id) for row in rows))
 
     def find(self, chat: str, wanted: str, *, words: bool = True) -> Row:
         """Return the session that `wanted` names, preferably one of the assistant's; SessionNotFound or AmbiguousId."""
         if not wanted.strip():
             raise NotFound("no session was given", hint="use /resume ID, with an id (or its beginning) from /sessions")
-        shown = last_list.recall(_lists_of(chat))
+        shown = last_command.recall_list(_lists_of(chat))
         rows = [row for row in self.listing().named(wanted, shown) if self.knows(chat, row.root, row.id)]
         if shown is None and words:
             shown = [(row.root, row.id) for row in rows if row.root == self.root]

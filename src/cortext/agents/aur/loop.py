@@ -22,9 +22,8 @@ from cortext.agents.talk.turn import Talk, cut_error
 from cortext.agents.terminal.loop import TalkLoop, answer_json, show_answer, store_answer
 from cortext.agents.terminal.prompt import ask_which, question_of
 from cortext.errors import CortextError, UsageError
-from cortext.faces.terminal.output import note, print_json
+from cortext.faces.terminal.output import note, paint, print_json
 from cortext.faces.terminal.run import report
-from cortext.faces.terminal.style import paint
 from cortext.model.amounts import amount
 from cortext.model.status import COMPLETED, INTERRUPTED
 from cortext.safety import terminal

@@ -13,8 +13,7 @@ from cortext.agents.aur import sessions
 from cortext.agents.terminal.interrupt import echo_by_prompt_only
 from cortext.agents.terminal.prompt import beginning
 from cortext.errors import UsageError
-from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import Help, stores_for
 from cortext.faces.terminal.run import Command, note_untrusted_workspace, run_command, run_process, unknown_command
 
 PACKAGE = "cortext.agents.aur"

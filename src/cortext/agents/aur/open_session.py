@@ -20,11 +20,9 @@ from cortext.agents.talk.turn import Talk
 from cortext.agents.terminal.interrupt import answer_to
 from cortext.agents.terminal.prompt import ask_which
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError
-from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.output import note
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import Help, stores_for
+from cortext.faces.terminal.output import note, paint
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.model.message import Message

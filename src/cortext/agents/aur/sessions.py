@@ -11,15 +11,14 @@ from typing import Any
 from cortext.agents.talk.sessions import clean
 from cortext.config.schema import Settings
 from cortext.errors import SessionNotFound, UsageError
-from cortext.faces.terminal.output import print_json
-from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.output import columns, print_json
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.safety.framing import field
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.json_views import session_json, trashed_json
 from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Resolver, resolve_trashed, with_exact_id
@@ -44,7 +43,7 @@ def list_sessions(stores: Stores, options: Namespace) -> int:
     found = listing.cells((*SHOWN, "root"), query)
     if found:
         print(session_table([cells[:-1] for cells in found]))
-        last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
+        last_command.remember_list(PROGRAM, ((cells[-1], cells[0]) for cells in found))
     elif options.agent or options.status or options.archived:
         print("No matching sessions.")
     else:
@@ -97,7 +96,7 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     if found := with_exact_id([stores.spawn_store()], wanted):
         return found[0].session.id
     rows = fresh_listing(stores).rows(Query(order="created_at"))
-    names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
+    names = Resolver(rows, shown=last_command.recall_list(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id
     except SessionNotFound as error:
@@ -105,7 +104,7 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
         newest = [row for row in rows if not row.archived][:10]
         if newest:
             print(session_table(list(map(attrgetter(*SHOWN), newest))), file=sys.stderr)
-            last_list.remember(PROGRAM, ((row.root, row.id) for row in newest))
+            last_command.remember_list(PROGRAM, ((row.root, row.id) for row in newest))
         else:
             error.hint = "start one with: aur spawn -i"
         raise

@@ -13,8 +13,8 @@ from cortext.agents.talk.context import CLEAR, cut_reason_of, marker
 from cortext.agents.talk.slash import CommandTable, SlashCommand, Suggestion
 from cortext.agents.terminal.interrupt import answer_to
 from cortext.errors import UsageError
+from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.pager import page
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
 from cortext.io import durable
 from cortext.model import clock

@@ -22,9 +22,8 @@ from cortext.agents.terminal.prompt import InputHistory, Prompt
 from cortext.config import folders
 from cortext.errors import CortextError, ModelError, UsageError
 from cortext.faces.terminal.markdown import Markdown
-from cortext.faces.terminal.output import note
+from cortext.faces.terminal.output import coloured, columns, note, paint
 from cortext.faces.terminal.run import report
-from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.model.answer import AnswerNote, AnswerText, Thinking
 from cortext.safety import terminal
 

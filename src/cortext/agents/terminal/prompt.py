@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cortext.agents.talk.slash import Complete
 from cortext.agents.terminal.interrupt import answer_to, interrupts_raised, mark_pastes, pending_interrupt
-from cortext.faces.terminal.style import coloured, paint
+from cortext.faces.terminal.output import coloured, paint
 from cortext.safety import terminal
 
 if TYPE_CHECKING:

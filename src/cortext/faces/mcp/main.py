@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.errors import CortextError
 from cortext.faces.mcp.pages import ToolAnswer
-from cortext.faces.terminal.background import index_later
+from cortext.faces.terminal.run import index_later
 from cortext.services.workspace import installed_tools
 
 if TYPE_CHECKING:

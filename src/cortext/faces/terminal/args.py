@@ -1,4 +1,5 @@
-"""What the parsers of the commands share: the width of their help, options given twice, and checked numbers.
+"""What the parsers of the commands share: the width of their help, options given twice, checked numbers, and the
+stores that a command opens.
 
 The width is set here because argparse would import shutil just to ask for it.
 """
@@ -6,10 +7,13 @@ The width is set here because argparse would import shutil just to ask for it.
 from __future__ import annotations
 
 import argparse
+import sys
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
 from typing import Any
 
-from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.output import columns, folded
+from cortext.safety import terminal
+from cortext.wiring.stores import Stores
 
 
 class Help(HelpFormatter):
@@ -66,3 +70,15 @@ def _number(text: str, least: int) -> int:
     if number < least:
         raise ArgumentTypeError(f"must be at least {least}, not {number}")
     return number
+
+
+def stores_for(*, only_reads: bool = True) -> Stores:
+    """Return the stores of a command in the current folder.
+
+    If the command only reads, a broken settings file of the workspace is noted on standard error, and the defaults are
+    used; otherwise it raises ConfigError or UnsafePath.
+    """
+    stores = Stores(only_reads=only_reads)
+    for line in stores.settings.broken_warnings():
+        print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
+    return stores

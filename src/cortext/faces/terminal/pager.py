@@ -12,7 +12,7 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
-from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.output import columns
 from cortext.faces.terminal.table import width
 from cortext.safety.credentials import for_child
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.output import columns
 
 MANY = 200  # things to do that justify a progress bar
 MUCH = 1_000  # sessions or messages to index that do

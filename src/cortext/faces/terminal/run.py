@@ -1,4 +1,7 @@
-"""Running a command: uniform errors, exit codes, Ctrl-C and closed pipes. Users never see a traceback."""
+"""Running a command: uniform errors, exit codes, Ctrl-C and closed pipes. Users never see a traceback.
+
+And work that a command leaves to another process: `cortext refresh`, started here and not waited for.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,14 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn
 
 from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
-from cortext.faces.terminal.style import folded, paint
+from cortext.faces.terminal.output import folded, paint
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 
 OUTPUT_LOST = "everything that was stored; only the output is missing"
 LEAST_RESEMBLANCE = 0.75  # one wrong letter in four
 FREE_SPACE = "send the output elsewhere, or free some space"
+ENDED = "--ended"  # what follows are a tool and the key of its session, which has ended
 
 
 class Command(NamedTuple):
@@ -211,3 +215,23 @@ def unknown_command(program: str, name: str, names: Sequence[str], *, also: str 
     error = UsageError(f"unknown command {name!r}", hint=f"{hint} (to search for it: {also})" if also else hint)
     report(program, error)
     return error.exit_status
+
+
+def refresh_command(*options: str) -> list[str]:
+    """Return the command line; the current folder may be a stranger's, and no module is imported from it."""
+    return [sys.executable, "-P", "-m", "cortext.faces.cortext.main", "refresh", *options]
+
+
+def refresh_later(*options: str) -> None:
+    """Compare every session's files with the list, in a background process."""
+    import subprocess  # every list imports this module, and few start a process
+
+    subprocess.Popen(
+        refresh_command(*options), stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+def index_later() -> None:
+    """The same, and finish the search index."""
+    refresh_later("--search")

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from cortext.faces.terminal.style import columns, paint, style_codes
+from cortext.faces.terminal.output import columns, paint, style_codes
 from cortext.safety import terminal
 
 _INVISIBLE = "\u200d\u200e\u200f"  # the joiner in emoji, and marks of direction

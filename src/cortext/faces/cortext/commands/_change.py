@@ -10,14 +10,14 @@ from functools import partial
 from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, named_as, query_of, resolver
+from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
-from cortext.faces.terminal.reading import stores_for
 from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, NOTE, STAR, TAG
 from cortext.model.session import Session
 from cortext.safety import terminal
-from cortext.services.library import last_change, last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import refuse_namesake
 from cortext.services.library.stores import NamedStore
@@ -74,8 +74,8 @@ def change(options: Namespace, what: str, names: Sequence[str], words: Sequence[
         raise done.failed[0][1]
     is_undoable = bool(done.changed) and not options.dry_run
     if is_undoable:
-        parts = [last_change.Part(item.row.root, item.row.id, item.words) for item in done.changed]
-        is_undoable = last_change.remember(what, on=on, parts=parts)
+        parts = [last_command.ChangedSession(item.row.root, item.row.id, item.words) for item in done.changed]
+        is_undoable = last_command.remember_change(what, on=on, parts=parts)
     if options.json:
         _print_json(rows, done, what, is_dry=options.dry_run)
     else:
@@ -120,7 +120,7 @@ def _last_change(
             kept="nothing was changed",
             hint=f"use cortext {what} --undo",
         )
-    last = last_change.recall(what)
+    last = last_command.recall_change(what)
     if last is None:
         raise NotFound(
             f"no change by cortext {what} is known that could be taken back",
@@ -158,7 +158,7 @@ def _chosen(stores: Stores, listing: Listing, options: Namespace, names: Sequenc
             hint="name conversations, or choose them by filters",
         )
     if names:
-        shown = last_list.recall(PROGRAM)
+        shown = last_command.recall_list(PROGRAM)
         named = [resolver(listing.named(name, shown), stores.workspace).resolve(name, words=False) for name in names]
         if stores.workspace:
             for row in named:

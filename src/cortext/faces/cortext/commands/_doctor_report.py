@@ -7,8 +7,8 @@ import sys
 import msgspec
 
 from cortext.errors import StoreUnreachable
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import folded, paint
+from cortext.faces.terminal.args import stores_for
+from cortext.faces.terminal.output import folded, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns

@@ -7,8 +7,8 @@ import sys
 from glob import iglob
 
 from cortext.config.load import settings_of
-from cortext.faces.terminal.background import refresh_later
 from cortext.faces.terminal.progress import progress_of_many, waiting
+from cortext.faces.terminal.run import refresh_later
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured

@@ -16,16 +16,15 @@ import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
-from cortext.faces.terminal.background import ENDED, refresh_command
-from cortext.faces.terminal.output import print_json
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.output import paint, print_json
+from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
@@ -184,7 +183,7 @@ def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
         print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
     if len(matches) > MOST_MATCHES:
         print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)
-    last_list.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
+    last_command.remember_list(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
 
 
 def _confirm_reopening(chosen: Found) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from cortext.faces.terminal.args import Several
 from cortext.model.query import AMONG, FILTERS, Filter, Query, check_filters, of_sessions
 from cortext.safety.framing import field
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, refuse_namesake, with_exact_id
 from cortext.services.library.stores import Found
@@ -49,12 +49,12 @@ def named_as(session_id: str, title: str, root: str) -> str:
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:
     """Return its row in the list of all sessions."""
     listing.refresh()
-    return resolver(listing.named(wanted, last_list.recall(PROGRAM)), workspace).resolve(wanted, words=words)
+    return resolver(listing.named(wanted, last_command.recall_list(PROGRAM)), workspace).resolve(wanted, words=words)
 
 
 def resolver(rows: Sequence[Row], workspace: str) -> Resolver:
     """Return the resolver of `cortext`: for this workspace, with the row numbers of its last list."""
-    return Resolver(rows, workspace, last_list.recall(PROGRAM))
+    return Resolver(rows, workspace, last_command.recall_list(PROGRAM))
 
 
 def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> None:

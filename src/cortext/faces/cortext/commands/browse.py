@@ -50,8 +50,8 @@ def run(arguments: list[str]) -> int:
             "the browser needs a terminal", hint="without one, use `cortext search WORDS` or `cortext list`"
         )
     from cortext.faces.cortext.browse.screen import Browser
-    from cortext.faces.terminal.background import index_later
-    from cortext.faces.terminal.reading import stores_for
+    from cortext.faces.terminal.args import stores_for
+    from cortext.faces.terminal.run import index_later
     from cortext.wiring import tools
 
     stores = stores_for()

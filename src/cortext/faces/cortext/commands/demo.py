@@ -11,7 +11,7 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.output import paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.safety.credentials import for_child

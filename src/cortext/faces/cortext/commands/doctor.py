@@ -9,9 +9,9 @@ from argparse import ArgumentParser
 
 import msgspec
 
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import stores_for
+from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from cortext.errors import UsageError
 from cortext.extensions import EXPORTS
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import note
-from cortext.faces.terminal.reading import stores_for
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask

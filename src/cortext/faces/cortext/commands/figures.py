@@ -12,12 +12,10 @@ from msgspec.structs import replace
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import add_filters, is_filtered, query_of
-from cortext.faces.terminal.args import Help, Several, count
-from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.args import Help, Several, count, stores_for
+from cortext.faces.terminal.output import columns, folded, paint, print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many
-from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
 from cortext.model.amounts import amount

@@ -19,10 +19,9 @@ import msgspec
 from cortext.config import folders
 from cortext.config.load import settings_of
 from cortext.errors import NotFound, UsageError
-from cortext.faces.terminal.output import note, print_json
+from cortext.faces.terminal.output import note, paint, print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.io import durable
 from cortext.model import clock

@@ -1,6 +1,6 @@
 """`cortext index` and `refresh`: the search index, which can be deleted at any time, and the list of sessions.
 
-`refresh` is started by other commands, not by people (faces/terminal/background).
+`refresh` is started by other commands, not by people (`faces/terminal/run`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import sys
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.background import ENDED
+from cortext.faces.terminal.args import Help, stores_for
 from cortext.faces.terminal.progress import WorkBar
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.run import Command
+from cortext.faces.terminal.run import ENDED, Command
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns

@@ -14,9 +14,9 @@ from cortext.errors import NotFound
 from cortext.faces.cortext.commands._listing import fresh_listing, print_notices
 from cortext.faces.cortext.commands._which import HELP, HELP_ID, named, which
 from cortext.faces.terminal.args import count_or_none
+from cortext.faces.terminal.output import folded
 from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import folded
 from cortext.model.amounts import amount
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED

@@ -13,15 +13,14 @@ from msgspec.structs import replace
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, query_of
-from cortext.faces.terminal.args import Help, Several, count_or_none
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import columns, folded, rows_of_screen
+from cortext.faces.terminal.args import Help, Several, count_or_none, stores_for
+from cortext.faces.terminal.output import columns, folded, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.model.query import Query
 from cortext.safety import terminal
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row, placed
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def run(arguments: list[str]) -> int:
             return _report_missing(listing)
         if names and rows:
             print(own_table(rows, names, listing, stores.prices))
-            last_list.remember(PROGRAM, ((row.root, row.id) for row in rows))
+            last_command.remember_list(PROGRAM, ((row.root, row.id) for row in rows))
         found = list(map(attrgetter(*SHOWN), rows))
     else:
         found = listing.cells(SHOWN, query)
@@ -190,7 +189,7 @@ def print_rows(rows: list[Row]) -> None:
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:
     """Print the table of sessions, each with the fields SHOWN; row numbers refer to it from now on."""
     print(session_table(found, listing, here))
-    last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
+    last_command.remember_list(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
 def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> str:

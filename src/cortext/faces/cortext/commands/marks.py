@@ -13,16 +13,15 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._change import add_bulk_options, add_options, change
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.cortext.commands._which import HELP_ID, is_filtered, named, which, which_row
-from cortext.faces.terminal.args import Help, count
+from cortext.faces.terminal.args import Help, count, stores_for
 from cortext.faces.terminal.output import print_json, report_missing
-from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock, order
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
 from cortext.safety.languages import typed
-from cortext.services.library import last_change
+from cortext.services.library import last_command
 from cortext.services.library.stores import Found
 from cortext.services.workspace.order import add_note, checked_note, checked_tag, notes_json, remove_note, save
 
@@ -190,8 +189,10 @@ def run_note(arguments: list[str]) -> int:
 
 def _remember(conversation: Found, text: str, *, on: bool) -> str:
     """Remember a change for `--undo` and commit it; return what the user should know."""
-    last_change.remember(
-        order.NOTE, on=on, parts=[last_change.Part(conversation.named_store.root, conversation.session.id, [text])]
+    last_command.remember_change(
+        order.NOTE,
+        on=on,
+        parts=[last_command.ChangedSession(conversation.named_store.root, conversation.session.id, [text])],
     )
     return save(conversation.named_store, [conversation.session.id])
 

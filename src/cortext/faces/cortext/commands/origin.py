@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands.search import bring_up_to_date
-from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.output import note, print_json, report_missing
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import Help, count, stores_for
+from cortext.faces.terminal.output import folded, note, paint, print_json, report_missing
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 

@@ -9,8 +9,8 @@ import msgspec
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import print_notices
 from cortext.faces.cortext.commands._which import HELP_ID, named, which
+from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import print_json, report_missing
-from cortext.faces.terminal.reading import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock

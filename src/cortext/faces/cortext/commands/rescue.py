@@ -10,9 +10,9 @@ import msgspec
 
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands.import_ import print_reports
+from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
-from cortext.faces.terminal.reading import stores_for
 from cortext.safety import terminal
 from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.importing import capture_all

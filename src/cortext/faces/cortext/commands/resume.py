@@ -7,14 +7,12 @@ from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
-from cortext.faces.terminal.args import Help, count, count_or_none
-from cortext.faces.terminal.output import report_missing
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import folded, paint
+from cortext.faces.terminal.args import Help, count, count_or_none, stores_for
+from cortext.faces.terminal.output import folded, paint, report_missing
 from cortext.model import clock
 from cortext.model.query import FILTERS, Query
 from cortext.safety import terminal
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.wiring import tools
 
@@ -107,7 +105,7 @@ def _named(listing: Listing, options: Namespace) -> list[Row]:
     """Return the conversations among which a name is looked up, also chats that only asked for one and the archive."""
     if options.type or options.status:
         return listing.rows(Query(filters={"type": options.type or "", "status": options.status or ""}))
-    return listing.named(" ".join(options.what), last_list.recall(PROGRAM))
+    return listing.named(" ".join(options.what), last_command.recall_list(PROGRAM))
 
 
 def _report_cut(options: Namespace, limit: int, count: int) -> None:
@@ -142,5 +140,5 @@ def _list(rows: list[Row], listing: Listing, options: Namespace) -> None:
             if row.summary:
                 print(f"   Summary: {terminal.line(row.summary)}")
             print()
-        last_list.remember(PROGRAM, ((row.root, row.id) for row in rows))
+        last_command.remember_list(PROGRAM, ((row.root, row.id) for row in rows))
         print("Continue one with `cortext resume NUMBER`, or by its id, or by words from its title.")

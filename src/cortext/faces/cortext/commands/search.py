@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from cortext.faces.cortext.commands._which import HELP, add_message_filters, filters_of, which_row
-from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.background import index_later
-from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.args import Help, count, stores_for
+from cortext.faces.terminal.output import columns, folded, paint, print_json, report_missing
 from cortext.faces.terminal.progress import WorkBar
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import columns, folded, paint
+from cortext.faces.terminal.run import Command, index_later
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.model.query import Query

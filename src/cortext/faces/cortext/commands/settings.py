@@ -11,7 +11,7 @@ from cortext.config import folders
 from cortext.config.load import trust, workspace_values
 from cortext.config.schema import SETTINGS
 from cortext.errors import UsageError
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model.message import OWN_COMMANDS

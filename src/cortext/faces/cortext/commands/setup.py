@@ -13,10 +13,9 @@ import msgspec
 from cortext.distribution import install_hint
 from cortext.errors import CortextError, UnsafePath, UsageError
 from cortext.faces.cortext.commands.doctor import warn_if_not_on_path
-from cortext.faces.terminal.args import Several
-from cortext.faces.terminal.reading import stores_for
+from cortext.faces.terminal.args import Several, stores_for
+from cortext.faces.terminal.output import columns, paint
 from cortext.faces.terminal.run import Command
-from cortext.faces.terminal.style import columns, paint
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings

@@ -9,11 +9,10 @@ from argparse import ArgumentParser
 from cortext.errors import CortextError
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal import output
-from cortext.faces.terminal.args import count_or_none
+from cortext.faces.terminal.args import count_or_none, stores_for
 from cortext.faces.terminal.markdown import Markdown
+from cortext.faces.terminal.output import coloured, columns, paint
 from cortext.faces.terminal.pager import Pager
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import coloured, columns, paint
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of

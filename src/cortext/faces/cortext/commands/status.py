@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
-from cortext.faces.terminal.output import report_missing
-from cortext.faces.terminal.reading import stores_for
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.args import stores_for
+from cortext.faces.terminal.output import paint, report_missing
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.query import Query
