@@ -134,6 +134,8 @@ PROMISES: dict[str, str] = {
     "TRUE-04": "A digest states no name, path or command that is not a whole word of the log's decoded text.",
     "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
     "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
+    # What a conversation says of itself
+    "SELF-05": "Our commands with their answers, fillers and notices of programs are kept, but are not part of the talk.",
     # End-to-end flows
     "FLOW-01": "/workspace.resume in a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
     "FLOW-02": "A conversation without messages can be resumed in every tool.",

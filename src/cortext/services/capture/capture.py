@@ -234,7 +234,8 @@ class Capture:
 
         `before` is the message that the session ends with.
         """
-        messages = (message for message in storable(reading, before) if not _is_injected(message))
+        resumed = bool(entry.since) and before is not None and before.timestamp <= entry.since
+        messages = (message for message in storable(reading, before, resumed=resumed) if not _is_injected(message))
         if entry.since:
             messages = (message for message in messages if not message.timestamp or message.timestamp > entry.since)
         return (mask_message(message)[0] for message in messages) if self._is_masked(entry) else messages

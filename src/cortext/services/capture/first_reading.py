@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.index.catalogue import Entry
 from cortext.model.clock import normalise
-from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, Message, batches, is_empty_message
+from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, Message, batches, is_empty_message, with_asides
 from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
@@ -154,11 +154,14 @@ def batches_of(messages: Iterable[Message], batch_size: int = BATCH_MESSAGES) ->
     return batches(messages, most=batch_size, characters=BATCH_CHARACTERS)
 
 
-def storable(reading: TranscriptReading, before: Message | None = None) -> Iterator[Message]:
-    """Yield the messages of a reading that can be stored; `before` is the one that was stored last, if any."""
+def storable(reading: TranscriptReading, before: Message | None = None, *, resumed: bool = False) -> Iterator[Message]:
+    """Yield the messages of a reading that can be stored, asides marked; `before` is the one that was stored last.
+
+    `resumed`: the reading begins after a command that continued the conversation here.
+    """
     latest = before.timestamp if before is not None else ""
     last = (before.id, before.role, before.content) if before is not None else ("", "", "")
-    for message in reading:
+    for message in with_asides(reading, before, resumed=resumed):
         counts = reading.counts  # not earlier: a reading makes new counts when it begins
         if is_empty_message(message):
             note(counts.skipped, WITHOUT_CONTENT)

@@ -15,7 +15,16 @@ import msgspec
 from cortext.errors import CortextError, DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
-from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain, thread
+from cortext.model.message import (
+    THINKING,
+    TOOL_CALL,
+    Message,
+    attachments_in,
+    instructions_of,
+    plain,
+    thread,
+    with_asides,
+)
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
@@ -326,9 +335,9 @@ def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], 
 
 def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
     """Return the tool's own session if it contains these messages and is understood; else a new one."""
-    ids = set(wanted)
-    read = [message for message in thread(tool.read(transcript)) if message.id in ids or not instructions_of(message)]
-    if [message.id for message in read] != wanted:  # instructions that an earlier version did not store do not count
+    read = list(tool.read(transcript))
+    # Earlier versions stored no instructions, and our commands as part of the talk.
+    if not _are(thread(read), wanted) and not _are(thread(with_asides(read)), wanted):
         return _Own()
     if refusal := refusal_of(tool, transcript):
         return _Own(
@@ -341,3 +350,9 @@ def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list
             "the new one carries the messages themselves"
         )
     return _Own(how, transcript.key, withheld)
+
+
+def _are(messages: Sequence[Message], wanted: list[str]) -> bool:
+    """Whether the messages have these ids, apart from instructions that are not among them."""
+    ids = set(wanted)
+    return [message.id for message in messages if message.id in ids or not instructions_of(message)] == wanted

@@ -15,7 +15,7 @@ from cortext.faces.terminal.output import coloured, columns, paint
 from cortext.faces.terminal.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, is_beside, marks_of
 from cortext.model.order import order_of
 from cortext.model.session import first_turn_of
 from cortext.safety import terminal
@@ -43,7 +43,7 @@ def parser() -> ArgumentParser:
     command.add_argument(
         "--tools",
         action="store_true",
-        help="include complete tool calls, results and summary, and thinking",
+        help="include complete tool calls, results and summary, thinking, and what was said to cortext",
     )
     command.add_argument(
         "--no-pager", action="store_true", help="print everything at once, even if it is longer than the screen"
@@ -94,6 +94,8 @@ def run(arguments: list[str]) -> int:
         if session.summary:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for message in messages:
+            if is_beside(message) and not options.tools:
+                continue
             body = _body(message, complete=options.tools)
             if body.strip():  # skip messages of blanks, or of thinking without --tools
                 pager.write(f"\n{_heading(message)}\n{body}")

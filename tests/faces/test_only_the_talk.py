@@ -1,0 +1,103 @@
+"""What is said to cortext, and what programs write by themselves, is kept, but is not part of the talk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part, only_asks, thread, with_asides
+from cortext.testing.table import every_row
+from cortext.wiring.stores import Stores
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import committed_workspace, cortext
+
+NAME = "001-brainstorm-api-design"
+NOTICE = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
+FILLER = "No response requested."
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Create an empty workspace."""
+    return committed_workspace(tmp_path / "w", monkeypatch)
+
+
+def _log(workspace: Path) -> list[Message]:
+    return list(Stores(str(workspace)).workspace_store().store.read(NAME))
+
+
+def _row(workspace: Path) -> dict[str, Any]:
+    return next(row for row in cortext("list", "--json", cwd=workspace).json if row["id"] == NAME)
+
+
+@pytest.mark.req("SELF-05")
+def test_commands_fillers_and_notices_are_kept_as_asides(workspace: Path) -> None:
+    first = ClaudeTalk(workspace, real_time=True)
+    first.say("/workspace.brainstorm API design", "What is the core problem?", "REST or GraphQL?", "REST.")
+    first.write(NOTICE, FILLER)
+    first.say("And the cursors?", "Valid for an hour.")
+    first.say("/workspace.stop-conversation", "It is saved; /workspace.resume goes on.")
+    first.end()
+    second = ClaudeTalk(workspace, real_time=True)
+    second.resume()
+    second.resume(NAME)
+    second.say("And the limits?", "A hundred a minute.", "/workspace.stop-conversation", "Saved again.")
+    second.end()
+
+    talk = [
+        "/workspace.brainstorm API design", "What is the core problem?", "REST or GraphQL?", "REST.",
+        "And the cursors?", "Valid for an hour.", "And the limits?", "A hundred a minute.",
+    ]  # fmt: skip
+    log = _log(workspace)
+    assert [message.content for message in thread(log)] == talk
+    kept = [message.content for message in log]
+    for aside in (NOTICE, FILLER, "/workspace.stop-conversation", "Saved again.", "So it is."):
+        assert aside in kept, "nothing is lost"
+    assert next(message.role for message in log if message.content == NOTICE) == SYSTEM
+    printed = cortext("resume", NAME, "--print", cwd=workspace).out
+    assert "A hundred a minute." in printed
+    for text in ("It is saved;", "So it is.", "Saved again.", "task-notification", FILLER):
+        assert text not in printed, text
+    assert "Saved again" not in _row(workspace)["summary"]
+    shown = cortext("show", NAME, "--no-pager", cwd=workspace).out
+    assert "Saved again." not in shown and FILLER not in shown and "A hundred a minute." in shown
+    assert "Saved again." in cortext("show", NAME, "--no-pager", "--tools", cwd=workspace).out
+
+
+def _said(role: str, text: str = "", *calls: str) -> Message:
+    parts = [Part("tool_call", id="c", name=call, input={"command": "ls"}) for call in calls]
+    return Message(role=role, content=text, parts=parts or None)
+
+
+@pytest.mark.req("SELF-05")
+@every_row(
+    ("messages", "talk"),
+    [
+        ([_said(USER, "/workspace.stop-conversation"), _said(ASSISTANT, "Saved.")], ""),
+        ([_said(USER, "$workspace-resume 2"), _said(ASSISTANT, "Picked up."), _said(USER, "Go on")], "Go on"),
+        ([_said(USER, "/workspace.resume"), _said(ASSISTANT, "1. a"), _said(USER, "1"), _said(ASSISTANT, "b")], ""),
+        ([_said(USER, "Which?"), _said(ASSISTANT, "1. a\n2. b"), _said(USER, "2")], "Which?|1. a\n2. b|2"),
+        ([_said(USER, "/workspace.resume 1"), _said(ASSISTANT, "", "mcp__cortext__resume_session"), _said(TOOL)], ""),
+        ([_said(USER, "/workspace.resume 1"), _said(ASSISTANT, "Now the tests:", "Bash")], "Now the tests:"),
+        ([_said(USER, "/workspace.stop-conversation"), _said(ASSISTANT, "The notes:", "Edit")], ""),
+        ([_said(USER, "/workspace.resumed is no command")], "/workspace.resumed is no command"),
+        ([_said(USER, "What does /workspace.resume do?")], "What does /workspace.resume do?"),
+        ([_said(USER, "/workspace.plan A pond"), _said(ASSISTANT, "Go on.")], "/workspace.plan A pond|Go on."),
+        ([_said(USER, NOTICE), _said(ASSISTANT, "The build is done.")], "The build is done."),
+        ([_said(ASSISTANT, FILLER), _said(USER, "Who says “No response”?")], "Who says “No response”?"),
+    ],
+)
+def test_one_function_says_what_the_talk_is(messages: list[Message], talk: str) -> None:
+    marked = list(with_asides(messages))
+    assert "|".join(message.content for message in marked if not message.aside) == talk
+    assert len(marked) == len(messages)
+
+
+@pytest.mark.req("SELF-05")
+def test_an_answer_that_is_read_later_belongs_to_its_command() -> None:
+    asked = list(with_asides([_said(USER, "/workspace.stop-conversation")]))
+    assert next(with_asides([_said(ASSISTANT, "Saved.")], asked[-1])).aside
+    assert not next(with_asides([_said(ASSISTANT, "Yes.")], _said(USER, "Is it?"))).aside
+    assert only_asks(asked) and not only_asks([*asked, _said(USER, "Herons")]) and not only_asks([])
