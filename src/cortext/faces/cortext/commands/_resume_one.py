@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import msgspec
 
@@ -86,14 +86,16 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
                 plan.warnings.append(error.message)
         return _print_plan(plan, argv, as_json=options.json)
     found = tool.detect()
-    if found is None:
+    if found is None and not options.no_start:
         others = ", ".join(writer.name for writer in tools.native_writers())
         raise NotFound(
             f"{tool.title} is not installed here",
             kept="the conversation is unchanged",
             hint=f"install it, or choose another with --ai ({others}), or print the packet with --print",
         )
-    if note := untested(tool, found):
+    if found is None:
+        plan.warnings.append(f"{tool.title} is not installed here")
+    elif note := untested(tool, found):
         plan.warnings.append(note)
     force = options.force or _confirm_reopening(chosen)
     capture = stores.capture()
@@ -104,8 +106,12 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if plan is not first:
         plan.receipt.price = carrying.sentence(plan.session, plan.receipt.tokens, tool.name, options.model)
     try:
-        _print_receipt(plan)
+        _print_receipt(plan, sys.stdout if options.no_start else sys.stderr)
         _print_changed(tool.title, [os.path.relpath(path, launch.cwd) for path in launch.changed])
+        if options.no_start:
+            line = typed([*(f"{name}={value}" for name, value in launch.env.items()), *launch.argv])
+            print(f"  start it   {terminal.line(line)}")
+            return 0
         _start(launch.argv, launch.cwd, launch.env, [_failure(plan, tool.title), *_at_the_end(tool.name, plan.key)])
     except OSError as error:
         environment.take_back()
@@ -280,11 +286,11 @@ def _lines(plan: Plan) -> list[str]:
     return [*plan.receipt.lines(), *(f"note       {text}" for text in plan.warnings)]
 
 
-def _print_receipt(plan: Plan) -> None:
-    name = paint(terminal.line(plan.session.title or plan.session.id), "bold", stream=sys.stderr)
-    print(f"Resuming {name} in {plan.receipt.target}: {plan.how}", file=sys.stderr)
+def _print_receipt(plan: Plan, stream: TextIO) -> None:
+    name = paint(terminal.line(plan.session.title or plan.session.id), "bold", stream=stream)
+    print(f"Resuming {name} in {plan.receipt.target}: {plan.how}", file=stream)
     for line in _lines(plan):
-        print(f"  {terminal.line(line)}", file=sys.stderr)
+        print(f"  {terminal.line(line)}", file=stream)
 
 
 def _print_changed(title: str, names: Sequence[str]) -> None:

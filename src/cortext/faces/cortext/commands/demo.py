@@ -20,6 +20,9 @@ from cortext.services.workspace import demo
 from cortext.services.workspace.setup import Setup
 from cortext.wiring.stores import Stores
 
+# The tour writes for Claude Code here and not into the user's own sessions; git ignores it.
+OWN_FOLDER = ("CLAUDE_CONFIG_DIR", os.path.join(".workspace", "state", "claude"))
+
 
 def parser() -> ArgumentParser:
     """Return the parser."""
@@ -37,7 +40,7 @@ def parser() -> ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Make it, then list, search and resume."""
+    """Make it, then search and hand over."""
     options = parser().parse_args(arguments)
     folder = os.path.abspath(options.folder)
     if os.path.isdir(folder) and os.listdir(folder) and not os.path.isdir(os.path.join(folder, ".workspace")):
@@ -87,26 +90,24 @@ def _commit_all(folder: str) -> None:
 
 
 def _tour(folder: str) -> None:
-    """List, search and resume, with the commands that a user would type."""
+    """Find a conversation and hand it to another tool, with the commands that a user would type."""
     from cortext.faces.cortext.main import run as main
 
     program, name = _program(folder), os.path.basename(folder)
-    steps = (
-        ["list", "--here", "--limit", "2"],
-        ["search", "tablets thrown out at sunrise", "--limit", "1", "--messages", "--workspace", name],
-        ["resume", "api design", "--dry-run", "--ai", "claude"],
-    )
-    target = typed([_shortest(folder)])
+    print(paint(f"$ cd {terminal.line(typed([_shortest(folder)]))}", "green"))
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
-    print(paint(f"$ cd {terminal.line(target)}", "green"))
-    for words in steps:
-        print(paint(f"$ {program} {terminal.line(typed(words))}", "green"), flush=True)
+    found = ["search", "who runs FLUSHALL", "--limit", "1", "--messages", "--workspace", name]
+    handed_over = ["resume", "1", "--ai", "claude", "--no-start"]
+    for variable, words in (("", found), (f"{OWN_FOLDER[0]}={OWN_FOLDER[1]} ", handed_over)):
+        print(paint(f"$ {variable}{program} {terminal.line(typed(words))}", "green"), flush=True)
+        os.environ.update([OWN_FOLDER] if variable else [])
         hints = io.StringIO()
         with contextlib.redirect_stderr(hints):
             code = main(words)
         if code:
             print(hints.getvalue(), end="", file=sys.stderr)
+    print("It went into a folder of the demo: your own Claude Code is as it was.")
     print(paint("Your turn: find, read and resume on one screen; then a project of your own.", "bold"))
     for word in ("browse", "init"):
         print(paint(f"$ {program} {word}", "green"))

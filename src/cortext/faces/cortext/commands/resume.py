@@ -44,6 +44,8 @@ def parser() -> ArgumentParser:
     made.add_argument(
         "-n", "--dry-run", action="store_true", help="print the receipt and the command line; change nothing"
     )
+    about = "write the tool's session and print the receipt and the command line, but do not start the tool"
+    made.add_argument("--no-start", action="store_true", help=about)
     made.add_argument("--force", action="store_true", help="resume a completed conversation anyway")
     made.add_argument(
         "--rewrite",
