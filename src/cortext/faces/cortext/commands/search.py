@@ -7,24 +7,16 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from itertools import pairwise
 
-<<<<<<< Updated upstream
-from cortext.faces.cortext.commands._which import HELP, add_message_filters, filters_of, which_row
+from cortext.faces.cortext.commands._which import HELP, PROGRAM, add_message_filters, filters_of, which_row
 from cortext.faces.terminal.args import Help, count, stores_for
 from cortext.faces.terminal.output import columns, folded, paint, print_json, report_missing
-=======
-from cortext.faces.cortext.commands._filters import add_message_filters, filters_of
-from cortext.faces.cortext.commands._which import HELP, PROGRAM, which_row
-from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.background import index_later
-from cortext.faces.terminal.output import print_json, report_missing
->>>>>>> Stashed changes
 from cortext.faces.terminal.progress import WorkBar
 from cortext.faces.terminal.run import Command, index_later
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
-from cortext.services.library import last_list
+from cortext.services.library import last_command
 from cortext.services.library.listing import incomplete_line
 from cortext.services.library.search import Match, Search, SessionHit, hit_json, note_of, nothing_of
 
@@ -100,7 +92,7 @@ def print_found(hits: Sequence[SessionHit]) -> None:
             first = len(f"   {role} #{match.seq}  ")
             print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {highlighted(match, first)}")
         print()
-    last_list.remember(PROGRAM, ((item.session.root, item.session.id) for item in hits))
+    last_command.remember_list(PROGRAM, ((item.session.root, item.session.id) for item in hits))
     sys.stdout.flush()  # the hint comes last, even if both go to the same pipe
     print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
 
