@@ -118,6 +118,45 @@ def test_stop_confirms_title_stopping_point_and_how_to_resume(workspace: Path) -
     assert _metadata(workspace)["status"] == "paused"
 
 
+@pytest.mark.req("SELF-01")
+def test_a_summary_covers_everything_up_to_the_last_stop(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    cortext("stop", cwd=workspace)
+    for number in range(3):
+        talk.say(f"Who owns the schema of service {number}?", f"The team of service {number} owns it.")
+        done = cortext("stop", cwd=workspace)
+        ending = f"Last ask: Who owns the schema of service {number}? Answer: The team of service {number} owns it."
+        summary = str(_metadata(workspace)["context_summary"])
+        assert summary.endswith(ending)
+        assert f"Summary: {summary}" in " ".join(done.out.split()), (
+            "the confirmation, the file and the list say the same"
+        )
+        assert f"Summary: {summary}" in " ".join(cortext("resume", cwd=workspace).out.split())
+    assert _metadata(workspace)["summary_covers"] == 10
+    talk.prompt("/workspace.stop-conversation")
+    talk.answer("The session is saved.")
+    cortext("stop", cwd=workspace)
+    assert _metadata(workspace)["context_summary"] == summary, "our own command is not part of the talk"
+
+
+@pytest.mark.req("SELF-01")
+def test_a_summary_of_another_program_counts_as_of_its_time(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    cortext("stop", cwd=workspace)
+    path = _session(workspace) / "session.json"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    theirs = "Discussing REST vs GraphQL for internal APIs, leaning toward REST for simplicity"
+    kept = {name: value for name, value in fields.items() if name not in ("summary_by", "summary_covers")}
+    path.write_text(json.dumps({**kept, "context_summary": theirs}), encoding="utf-8")
+    cortext("stop", cwd=workspace)
+    assert _metadata(workspace)["context_summary"] == theirs, "nothing was said since"
+    talk.say("Which paths need versions?", "Only those under /v1.")
+    cortext("stop", cwd=workspace)
+    assert str(_metadata(workspace)["context_summary"]).endswith(
+        "Last ask: Which paths need versions? Answer: Only those under /v1."
+    )
+
+
 @pytest.mark.req("SESS-002a", "TOOL-05")
 def test_the_stop_command_in_the_tool_saves_through_its_hook(workspace: Path) -> None:
     talk = _brainstorm(workspace)

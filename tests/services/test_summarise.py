@@ -1,4 +1,4 @@
-"""Title, summary and stopping point: verbatim from the conversation, short and deterministic."""
+"""Title and summary: verbatim from the conversation, short and deterministic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_RESULT, USER, Message, Part
 from cortext.services.text.sentences import sentences
-from cortext.services.text.summaries import stopping_point, summarise, title
+from cortext.services.text.summaries import summarise
+from cortext.services.text.titles import title
 from cortext.services.workspace import demo
 from cortext.testing.table import every_row
 
@@ -38,6 +39,10 @@ def conversation(*texts: str) -> list[Message]:
     ]
 
 
+NOTES = r" \((?:not answered yet|the user said no|rejected later|to: .*?)\)"
+LABELS = re.compile(rf"(?:^| )(?:User|Agent|Last ask|Answer): |{NOTES}")
+
+
 def flat(text: str) -> str:
     """Return a text without what a summary may change: white space, emphasis, added full stops."""
     return re.sub(r"[\s*_>.。]+", "", text)
@@ -47,26 +52,26 @@ def flat(text: str) -> str:
 def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) -> None:
     messages = DEMOS[slug]
     summary = summarise(messages)
-    assert 60 <= tokens.estimate(summary) <= 165
+    assert 60 <= tokens.estimate(summary) <= 200
     original = flat("".join(message.content for message in messages))
-    for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", f"{summary}. {stopping_point(messages)}"):
+    said = LABELS.sub("\n", summary)
+    for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])|\n", said):
         assert flat(sentence.rstrip("…")) in original
     assert summarise(messages) == summary
     assert "```" not in summary
     assert "| " not in summary
     assert 8 <= len(title(messages)) <= 80
     assert "\n" not in title(messages)
-    assert stopping_point(messages)
 
 
 @every_row(
     ("slug", "named", "facts"),
     [
-        ("api-design-discussion", "internal services", ["REST", "GraphQL", "OpenAPI", "lint rules"]),
+        ("api-design-discussion", "internal services", ["REST", "OpenAPI", "lint rules"]),
         ("auth-token-expiry", "Kitchen tablets get logged out", ["refresh tokens 30 days", "10 seconds"]),
-        ("bigint-migration-plan", "Postgres", ["bigint", "168 GB", "Kotlin"]),
+        ("bigint-migration-plan", "Postgres", ["168 GB", "Kotlin"]),
         ("release-4-2-retro", "4.2 retro", ["oat milk", "51 minutes"]),
-        ("rate-limiter-review", "PR 412", ["fail open", "tenant"]),
+        ("rate-limiter-review", "PR 412", ["fail open", "163"]),
         ("trial-conversion-drop", "conversion fell", ["14 days", "partner"]),
         ("flaky-cache-test", "test_reorder_cache", ["FLUSHALL", "xdist"]),
         ("naming-the-replay-tool", "name for an internal CLI", ["crumbs", "stock-movement-replay-v2"]),
@@ -97,13 +102,48 @@ def test_the_budget_is_kept_and_used(budget: int) -> None:
         "The root cause was a missing await in the session store.",
     ],
 )
-def test_a_decision_comes_first_in_a_summary(decision: str) -> None:
+def test_a_decision_is_kept_wherever_it_was_said(decision: str) -> None:
     for seed in range(5):
         lines = CHATTER * 3
         random.Random(seed).shuffle(lines)
         lines = [f"{line} Number {number}." for number, line in enumerate(lines)]
         lines.insert(random.Random(seed).randrange(2, 14), f"{CHATTER[0]} {decision} {CHATTER[1]}")
-        assert summarise(conversation(*lines), budget=60).startswith(decision.rstrip("."))
+        assert decision.rstrip(".") in summarise(conversation(*lines))
+
+
+@pytest.mark.req("SELF-01")
+def test_a_summary_goes_in_the_order_of_the_talk_with_its_speakers_and_ends_with_the_last_ask() -> None:
+    talk = conversation(
+        "How should our internal services talk to each other?",
+        "I suggest GraphQL with one gateway, because the mobile app speaks it already.",
+        "No, that is too much machinery for seven services.",
+        "We could use Kafka for the events, it scales well.",
+        "We go with REST and OpenAPI, and the outbox in Postgres instead of Kafka.",
+        "Noted: the contracts live in the folder contracts/.",
+        "Which service goes first?",
+        "The orders service, because it has the most callers. Should I write its contract now?",
+    )
+    assert summarise(talk) == (
+        "User: How should our internal services talk to each other? "
+        "Agent: I suggest GraphQL with one gateway, because the mobile app speaks it already (the user said no). "
+        "User: No, that is too much machinery for seven services. "
+        "Agent: We could use Kafka for the events, it scales well (rejected later). "
+        "User: We go with REST and OpenAPI, and the outbox in Postgres instead of Kafka. "
+        "Agent: Noted: the contracts live in the folder contracts/. "
+        "Last ask: Which service goes first? "
+        "Answer: The orders service, because it has the most callers. Should I write its contract now?"
+    )
+    agreed = [*talk, Message(role=USER, content="yes", id="m8", seq=8)]
+    assert summarise(agreed).endswith('Last ask: yes (to: "Should I write its contract now?") (not answered yet)')
+
+
+@pytest.mark.req("SELF-01")
+def test_our_own_commands_and_their_answers_are_not_in_a_summary() -> None:
+    talk = conversation(CHATTER[0], CHATTER[1], "/workspace.stop-conversation", "Session saved, of course.", "hold on")
+    said = summarise(talk[:4])
+    assert "Session saved" not in said
+    assert "stop-conversation" not in said
+    assert summarise(talk, leave_out=lambda text: text == "hold on") == said
 
 
 def test_a_denied_decision_is_not_a_decision() -> None:
@@ -113,7 +153,9 @@ def test_a_denied_decision_is_not_a_decision() -> None:
         *CHATTER,
     ]
     lines.append("We settled on the small bucket in Frankfurt with a lifecycle rule.")
-    assert summarise(conversation(*lines), budget=40).startswith("We settled on the small bucket")
+    said = summarise(conversation(*lines, *CHATTER[:2]), budget=90)
+    assert "We settled on the small bucket" in said
+    assert "Nobody has decided" not in said
 
 
 def test_an_unanswered_question_is_kept_verbatim() -> None:
@@ -121,8 +163,8 @@ def test_an_unanswered_question_is_kept_verbatim() -> None:
     assert asked in summarise(conversation(*CHATTER[:4], f"The bucket exists now. {asked}"), budget=80)
     waiting = conversation(*CHATTER[:5], f"I created the bucket in both regions. {asked}")
     assert asked in summarise(waiting, budget=80)
-    assert stopping_point(waiting).endswith(asked)
-    answered = conversation(*CHATTER[:2], asked, "Frankfurt, because the law says so.")
+    assert summarise(waiting).endswith(asked)
+    answered = conversation(*CHATTER[:3], asked, "Frankfurt, because the law says so.", "Noted.", CHATTER[4])
     assert asked not in summarise(answered)
 
 
@@ -160,7 +202,7 @@ def test_asides_and_partial_replies_are_left_out() -> None:
     messages = conversation(*CHATTER)
     messages.append(Message(role=ASSISTANT, content="We decided on a side agent's whim to paint it green.", aside=True))
     messages.append(Message(role=ASSISTANT, content="We decided to cut this reply in the mid", partial=True))
-    assert "decided" not in summarise(messages) + stopping_point(messages)
+    assert "decided" not in summarise(messages)
 
 
 def test_chinese_and_japanese_are_summarised() -> None:
@@ -170,12 +212,12 @@ def test_chinese_and_japanese_are_summarised() -> None:
         "那么怎么解决？",
         "我们决定把连接池增加到二十个，并且把任务分散到半个小时之内。下一步是观察三天。",
     )
-    summary = summarise(chinese, budget=80)
+    summary = summarise(chinese, budget=120)
     assert "我们决定把连接池增加到二十个，并且把任务分散到半个小时之内。" in summary
-    assert "怎么解决" not in summary
-    assert tokens.estimate(summary) <= 80
+    assert "Last ask: 那么怎么解决？" in summary
+    assert tokens.estimate(summary) <= 120
     assert title(chinese).startswith("我们的订单服务")
-    assert "下一步是观察三天" in stopping_point(chinese)
+    assert "下一步是观察三天" in summary.partition("Answer: ")[2]
     japanese = conversation(
         "キャッシュのテストが不安定です。原因を調べてください。",
         "FLUSHALLが原因でした。各ワーカーに専用のデータベースを使うことに決めました。",
@@ -235,10 +277,8 @@ def test_empty_and_tiny_conversations() -> None:
         conversation("```\ncode only\n```"),
     ):
         assert summarise(messages) == ""
-        assert stopping_point(messages) == ""
     one = conversation("The importer stops at a null byte in row 41.")
-    assert summarise(one) == "The importer stops at a null byte in row 41."
-    assert stopping_point(one) == "The importer stops at a null byte in row 41."
+    assert summarise(one) == "User: The importer stops at a null byte in row 41. (not answered yet)"
     assert title(one) == "The importer stops at a null byte in row 41"
 
 
@@ -247,7 +287,7 @@ def test_a_decision_among_ten_thousand_messages_is_found() -> None:
     words = sorted({word for line in CHATTER for word in line.split()})
     lines = [" ".join(rng.choices(words, k=rng.randint(5, 14))).capitalize() + "." for _ in range(10_000)]
     lines[5_001] = "We decided to archive the Lisbon cluster on 14 August."
-    assert summarise(conversation(*lines)).startswith("We decided to archive the Lisbon cluster on 14 August.")
+    assert "Agent: We decided to archive the Lisbon cluster on 14 August." in summarise(conversation(*lines))
 
 
 _HOSTILE = (
@@ -260,9 +300,8 @@ _HOSTILE = (
 @every_row("text", _HOSTILE)
 def test_hostile_input_stays_within_the_budget(text: str) -> None:
     messages = conversation(text, text)
-    assert tokens.estimate(summarise(messages)) <= 165
+    assert tokens.estimate(summarise(messages)) <= 200
     assert len(title(messages)) <= 80
-    assert len(stopping_point(messages)) <= 500
 
 
 @given(st.lists(st.text(max_size=200), max_size=6), st.integers(10, 200))
@@ -272,7 +311,6 @@ def test_any_text_has_a_deterministic_summary_within_the_budget(texts: list[str]
     assert tokens.estimate(summary) <= budget
     assert summarise(messages, budget=budget) == summary
     title(messages)
-    stopping_point(messages)
 
 
 def test_sentences_are_split_where_they_end() -> None:
@@ -293,7 +331,6 @@ def test_sentences_are_split_where_they_end() -> None:
 @pytest.mark.parametrize("command", ["/workspace.brainstorm", "$workspace-brainstorm", " /plan"])
 def test_the_name_of_a_command_is_not_in_a_summary(command: str) -> None:
     asked = [Message(role="user", content=f"{command} Which paths of the public API need versions?", id="1", seq=0)]
-    assert stopping_point(asked) == summarise(asked) == "Which paths of the public API need versions?"
-    assert stopping_point([Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]) == (
-        "/usr/bin/python is not found here."
-    )
+    assert summarise(asked) == "User: Which paths of the public API need versions? (not answered yet)"
+    path = [Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]
+    assert summarise(path) == "User: /usr/bin/python is not found here. (not answered yet)"

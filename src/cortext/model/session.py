@@ -28,6 +28,7 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""
 
 
+BY_TEXT = "text"  # the author of a summary that is an extract of what was said
 BY_OTHER = "other"  # the author of a summary that another program left without a name
 # In `extra`: a person named the session, so no tool's own title replaces it.
 TITLED_BY_USER = {"titled_by": "user"}

@@ -21,13 +21,14 @@ from cortext.agents.talk.context import View
 from cortext.model import clock, tokens
 from cortext.model.answer import AnswerText
 from cortext.model.message import USER, Message, thread
-from cortext.model.session import BY_OTHER, Change, Session
+from cortext.model.session import BY_OTHER, BY_TEXT, Change, Session
 from cortext.model.tokens import clip
 from cortext.safety import framing
 from cortext.safety.framing import disarmed, fence, field
 from cortext.services.digest.calls import calls_in
 from cortext.services.digest.files_and_names import mentioned, ranked, used_files
-from cortext.services.text.summaries import summarise, title
+from cortext.services.text.summaries import summarise
+from cortext.services.text.titles import title
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts, KeepsWorking
 
@@ -119,7 +120,6 @@ HEADINGS = (
     "Open asks",
     "Next step",
 )
-BY_TEXT = "text"
 _NAMES = HEADINGS[5]
 _ASKS = HEADINGS[6]
 _HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)

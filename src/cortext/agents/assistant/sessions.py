@@ -20,14 +20,15 @@ from cortext.errors import NotFound, SessionExists, SessionNotFound
 from cortext.model import ids
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.query import Query
-from cortext.model.session import AgentConfig, Change, Session
+from cortext.model.session import BY_TEXT, AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services.library import last_command
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.stores import Found, NamedStore
-from cortext.services.text.summaries import summarise, title
+from cortext.services.text.summaries import summarise
+from cortext.services.text.titles import title
 from cortext.store.assistant import Chats
 from cortext.store.base import Store
 from cortext.store.capabilities import Annotates, Compacts
@@ -334,5 +335,5 @@ def _compact(store: Store, source: Session, session_id: str, messages: list[Mess
     existing = source.summary.strip()
     extracted = summarise([replace(message, seq=index) for index, message in enumerate(messages[:count])])
     summary = f"{existing}\n\n{extracted}" if existing and extracted not in existing else existing or extracted
-    store.update(session_id, Change(summary=summary, summary_covers=count, summary_by="text"))
+    store.update(session_id, Change(summary=summary, summary_covers=count, summary_by=BY_TEXT))
     store.compact(session_id, count)

@@ -23,7 +23,7 @@ from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER,
 from cortext.model.session import Change, Session
 from cortext.services.library.backfill import Embedder, embed
 from cortext.services.library.stores import settle
-from cortext.services.text.summaries import title
+from cortext.services.text.titles import title
 from cortext.store.base import Store
 
 if TYPE_CHECKING:

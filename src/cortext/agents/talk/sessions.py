@@ -72,8 +72,7 @@ def complete(store: Store, writer: Writer, status: str = COMPLETED) -> Session:
 
     session = writer.session()
     change = Change(status=status)
-    messages = [message for message in store.read(session.id) if not message.aside]
-    refresh(change, session, messages, messages)
+    refresh(change, session, store)
     return writer.update(change)
 
 

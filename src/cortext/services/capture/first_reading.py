@@ -129,7 +129,7 @@ def _type_of(about: About) -> str:
 
 def title_of(messages: Iterable[Message]) -> str:
     """Return a title made from the user's first words."""
-    from cortext.services.text.summaries import title  # its patterns take 20 ms, and few hooks need a title
+    from cortext.services.text.titles import title  # its patterns take 20 ms, and few hooks need a title
 
     return title(messages)
 

@@ -18,14 +18,12 @@ from cortext.model.message import ASSISTANT, ATTACHMENT, USER, Message
 from cortext.model.tokens import clip
 from cortext.services.digest.calls import ToolCall
 from cortext.services.text.decisions import DECIDING, states_decision
-from cortext.services.text.sentences import COMMAND, MARKUP, sentences, terms, text_of
+from cortext.services.text.sentences import COMMAND, MARKUP, NOTICE, sentences, terms, text_of
 
 SHORT = 3  # significant words: an ask with fewer only says how to go on with what was asked before
 SHARED = 2  # significant words that two asks about the same task have in common
 OWN_WORDS = 600  # characters at the beginning of an ask; what follows is mostly pasted
 MISSED = 3  # turns in a row about something else, after which the turns before belong to another task
-# What tools write in the user's name when the user wrote nothing.
-_NOTICE = re.compile(r"\[Request interrupted|Operation stopped|\[RESUMED CONVERSATION\]|Caveat: ")
 
 LONGEST = 240  # characters of a sentence
 _PASTED = 4_000  # a longer message of the user is mostly not in the user's own words
@@ -80,7 +78,7 @@ def ask_of(message: Message) -> str:
     if message.role != USER or message.aside or (message.extra is not None and ATTACHMENT in message.extra):
         return ""
     text = text_of(message).strip()
-    if _NOTICE.match(text):
+    if NOTICE.match(text):
         return ""
     return text if not text.startswith("<") or MARKUP.sub("", text).strip() else ""
 

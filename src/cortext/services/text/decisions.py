@@ -126,6 +126,11 @@ def states_decision(sentence: str) -> bool:
     return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())
 
 
+def chooses(sentence: str) -> bool:
+    """Whether the sentence chooses something by its name; said by the user, that is a decision."""
+    return _CHOICE.search(sentence) is not None and not sentence.endswith(_QUESTION)
+
+
 class Decision(msgspec.Struct, kw_only=True):
     """One sentence that states a decision; `score` says how much it is about the topic."""
 

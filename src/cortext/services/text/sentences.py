@@ -11,6 +11,13 @@ LONGEST = 400  # characters; a longer "sentence" was pasted
 _FENCE = re.compile(r"^[ >]*(```|~~~)")
 # Blocks that tools insert into a prompt, which the user did not write.
 MARKUP = re.compile(r"<(?P<tag>[a-z][\w-]{2,40})(?: [^<>]{0,200})?>.{0,20000}?</(?P=tag)>", re.DOTALL)
+GREETING = re.compile(
+    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo"
+    r"|ok(?:ay)?|yes|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
+    re.IGNORECASE,
+)
+# What tools write in the user's name when the user wrote nothing.
+NOTICE = re.compile(r"\[Request interrupted|Operation stopped|\[RESUMED CONVERSATION\]|Caveat: ")
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
 _NOT_PROSE = re.compile(
     r"\||[$#%] |#{1,6}\s|>>> |\.\.\. |@@ |[+-]{3} |diff --git |[├└│┌]|[-=_*~]{3,}$|\s*at \S+\(|Traceback |File \"|</?\w"

@@ -1,51 +1,38 @@
-"""The title of a conversation, its summary and where it stopped, in its own words, without a model.
+"""The summary of a conversation in its own words, without a model, in the order of the talk and with its speakers.
 
-The title is taken from the first messages. The summary is a selection of sentences, verbatim: first decisions and what
-is still open, then the sentences that cover most of the rare words that are not yet covered (measured: as good as a
-model's summary at keeping what is asked for later, and free). Pure and deterministic; the work is bounded, however long
-the conversation.
+It begins with what the user wanted first, and ends with the last ask and what became of it. Between them are sentences,
+verbatim: the user's decisions, then the agent's, then those that cover most of the rare words that are not yet covered.
+A proposal that was rejected later is marked. The work is bounded, however long the conversation.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.message import ASSISTANT, USER, Message, only_asks, thread
 from cortext.model.tokens import clip
-from cortext.services.text.decisions import DECIDING, may_decide, sounds_decided, states_decision
-from cortext.services.text.sentences import COMMAND, is_cjk, sentences, terms, text_of
-
-MESSAGES_FOR_TITLE = 400  # messages that are read
-LONGEST_PROMPT = 16_000  # characters of each
-_SEPARATORS = re.compile(r"[_./:]")
-_GREETING = re.compile(
-    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo"
-    r"|ok(?:ay)?|yes|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(
-    r"(?:(?:hi|hey|hello|hallo|ok(?:ay)?|so|please|bitte)[ ,!.:]+|(?:can|could|would|will) you (?:please )?"
-    r"|i(?:'d| would) like (?:you )?to |i (?:want|need|have) (?:you )?to |(?:please )?help me (?:to )?|let'?s "
-    r"|kannst du (?:bitte )?|ich (?:möchte|will) )+",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(
-    r"\b(?:i want|i need|i'd like|need|help|how (?:do|can|to)|why|plan|find|review|fix|build|write|explain"
-    r"|ich (?:möchte|will|brauche)|warum|wie)\b",
-    re.IGNORECASE,
-)
+from cortext.services.text.decisions import DECIDING, chooses, may_decide, sounds_decided, states_decision
+from cortext.services.text.sentences import COMMAND, GREETING, MARKUP, NOTICE, is_cjk, sentences, terms, text_of
 
 _TEXT = 100_000  # characters that are read, shared among the messages
 _MESSAGES = 400  # messages that are read: the first, the newest, those with decisions, and some between
 _LONGEST_END = 16_000  # characters of either end of a message that are held, more than are ever read
-ENDING = 200  # newest messages that are read for the stopping point
+_HEADING = re.compile(r"^#{1,3} +(?:plan: *)?(.{3,120}?)[.:]*$", re.IGNORECASE | re.MULTILINE)
+_SHORTEST_ASK = 40  # characters of a prompt that is no sentence, such as a number that was chosen
+_ASKED, _NARRATED = 1.8, 0.4  # factors for what the user asks, and for an agent that says what it does
+_NARRATES = re.compile(
+    r"(?:now |next,? |first,? |then,? |ok(?:ay)?,? |good[.,!] |great[.,!] |perfect[.,!] )*"
+    r"(?:i'll|i will|let me|let's|i need to|i see|i'm going to|i can see|i have|now i)\b",
+    re.IGNORECASE,
+)
+_LABEL = 3  # tokens of "Agent: "
+_SPEAKERS = {USER: "User", ASSISTANT: "Agent"}
 _OVERHEAD = 15  # tokens added to the cost of every sentence, so that few long ones win over many short ones
 _NAME = re.compile(r"`[^`]+`|\b\w+(?:_\w+)+\b|\b[a-z]+[A-Z]\w+|(?<=[\w,;:] )[A-ZÄÖÜ]\w+")
 _NUMBER = re.compile(r"\d")
@@ -57,58 +44,38 @@ _NEXT = re.compile(
     r"|次は|次回|残り|下一步|接下来|还需",
     re.IGNORECASE,
 )
+# The beginning of a prompt that refuses what the agent proposed.
+_REFUSES = re.compile(
+    r"\s*(?:no|nope|nah|not that|rather not|please don't|don't|do not|undo|revert|nein|lieber nicht|bitte nicht|non"
+    r"|mieux pas|mejor no)\b(?! (?:problem|worries|idea|question|doubt))|\s*(?:不要|不行|いいえ|いや)",
+    re.IGNORECASE,
+)
+_PROPOSES = re.compile(
+    r"\b(?:suggest\w*|recommend\w*|propos\w+|prefer\w*|favou?r|lean\w*|go(?:ing)? with|could|should|might|option|let's"
+    r"|wants?|use|using|try|vorschlag\w*|schlage|empfehl\w+|könnten|nehmen)\b|建議|建议|提案|おすすめ",
+    re.IGNORECASE,
+)
+# What a sentence decides against: named after these words, or before them.
+_NAMED = r"([^.,;:!?()]{2,60})"
+_AGAINST = re.compile(
+    r"\b(?:instead of|rather than|decid\w+ against|reject(?:ed|s|ing)?|rul(?:e|ed|es|ing) out|drop(?:ped|ping)?"
+    r"|(?:won't|will not|no longer|not) use|discard(?:ed)?|abandon(?:ed)?|anstatt|statt|au lieu d[eu']"
+    rf"|en (?:lugar|vez) de)\s+{_NAMED}"
+    rf"|{_NAMED}\s(?:is|are|was|were|'s)\s(?:out|rejected|ruled out|dropped|off the table|verworfen)\b",
+    re.IGNORECASE,
+)
+_DONE = re.compile(
+    r"\b(?:done|fixed|works?|added|implemented|pushed|merged|created|updated|removed|changed|pass(?:es|ed)?|green|committed"
+    r"|found|because|caused|answer|yes|no|fertig|erledigt|behoben|ursache|terminé|listo)\b|完成|原因",
+    re.IGNORECASE,
+)
 
 
-def title(messages: Iterable[Message]) -> str:
-    """Return what the user first asked for, in a dozen words at most."""
-    asked = [message for message in islice(messages, MESSAGES_FOR_TITLE) if message.role == USER and not message.aside]
-    prompts = [text[:LONGEST_PROMPT] for message in asked if (text := text_of(message))]
-    fallback = ""
-    for prompt in prompts[:20]:
-        prompt, commands = COMMAND.subn("", prompt[:4000].strip())
-        found = sentences(prompt)[:6]
-        if commands and prompt and "\n" not in prompt and len(prompt) <= 80:
-            return _short(prompt)
-        fallback = fallback or _short(found[0] if found else prompt)
-        if found and not _GREETING.fullmatch(" ".join(found)) and len(terms(" ".join(found))) >= 2:
-            return _short(_most_relevant(found, prompts))
-    return fallback or (_short(prompts[0]) if prompts else "")  # a command without arguments
+LeavesOut = Callable[[str], bool]
 
 
-def _most_relevant(found: Sequence[str], prompts: Sequence[str]) -> str:
-    """Return the sentence with most of the words that the user repeats in the prompts."""
-    counts: Counter[str] = Counter()
-    for prompt in prompts[:60]:
-        counts.update(terms(_SEPARATORS.sub(" ", prompt[:2000])))
-
-    def score(index: int) -> float:
-        words = terms(_SEPARATORS.sub(" ", found[index]))
-        if not words:
-            return 0.0
-        relevance = sum(math.log1p(counts[w]) for w in words) / math.sqrt(len(words) + 4)
-        return relevance * (2.2 if index == 0 else 1.0) * (1.25 if _ASKS.search(found[index]) else 1.0)
-
-    return found[max(range(len(found)), key=lambda index: (score(index), -index))]
-
-
-def _short(text: str, words: int = 12, longest: int = 72) -> str:
-    """Return the text shortened to a title, at the end of a clause if there is one, else after so many words."""
-    text = " ".join(text.split())
-    rest = _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
-    text = rest if len(rest) >= 8 else text
-    text = text[:1].upper() + text[1:] if text[:1].islower() and " " in text and "_" not in text.split()[0] else text
-    if is_cjk(text):
-        return text[: longest // 3].rstrip("。！？、，")
-    kept = text.split(" ")
-    if len(kept) > words or len(text) > longest:
-        clause = re.match(r"[^,;:(–—]{16,}?(?=[,;:(–—] ?)", text)
-        if clause and len(clause[0]) <= longest:
-            text = clause[0]
-        else:
-            while kept and (len(kept) > words or len(" ".join(kept)) > longest - 1):
-                kept.pop()
-            text = (" ".join(kept) or text[: longest - 1]).rstrip(",;:(") + "…"
-    return text.strip().rstrip(".!:,")
+def _nothing(_: str) -> bool:
+    return False
 
 
 class _Sentence(msgspec.Struct):
@@ -120,68 +87,168 @@ class _Sentence(msgspec.Struct):
     size: int
     worth: float = 1.0
     decides: bool = False
+    note: str = ""  # what became of it, if that was said later
+
+    @property
+    def shown(self) -> str:
+        """The sentence with its note."""
+        return f"{self.text.rstrip('.。')} ({self.note})" if self.note else self.text
 
 
-def summarise(messages: Iterable[Message], *, budget: int = 165) -> str:
-    """Return what was decided, what is open and what it was about, in at most `budget` tokens.
+def summarise(messages: Iterable[Message], *, budget: int = 200, leave_out: LeavesOut = _nothing) -> str:
+    """Return what was asked, decided and rejected, in the order of the talk and with its speakers, in `budget` tokens.
 
-    The messages are iterated twice, and few of them are held in memory.
+    It ends with the last ask and what became of it. `leave_out` names the prompts that are not part of the talk, which
+    are left out with their answers. The messages are iterated twice, and few are held in memory.
     """
-    selected = _selected(messages)
+    selected = _selected(messages, leave_out)
     found = _sentences_of(selected)
-    if not found:
+    last = max((index for index, (role, _) in selected.items() if role == USER), default=-1)
+    if not found and last < 0:
         return ""
+    end = _cut(_end_of(selected, last, budget * 45 // 100), budget)
+    room = max(budget - tokens.estimate(end) - 2, 0)
+    _mark_rejected(found, selected)
+    before = [one for one in found if one.message < last or last < 0]
+    return " ".join(filter(None, (_cut(_body(before, selected, last, room), room), end)))
+
+
+def _body(found: list[_Sentence], selected: Mapping[int, tuple[str, str]], last: int, room: int) -> str:
+    """Return the goal, and the sentences that say most in the room that is left, in order and with their speakers."""
+    asked = [text for index, (role, text) in selected.items() if role == USER and index < last]
+    first = next((text for text in asked if len(terms(text)) >= 2 and not GREETING.fullmatch(text)), "")
+    goal = _ask(first, room * 4 // 3) if first else ""
+    covered = set(terms(goal))
+    room -= tokens.estimate(goal) + _LABEL
+    said = [one for one in found if one.text not in goal and (one.role == USER or not one.text.endswith(_QUESTION))]
     weights = _weights(found)
-    statements = [s for s in found if not s.text.endswith(_QUESTION)]
-    covered: set[str] = set()
-    request = _open_request(selected, found)
-    if request and request.size > budget // 3:
-        request = None
-    room = budget - (request.size if request else 0)
-    decisions = _cover([s for s in statements if s.decides], weights, covered, min(room, budget * 45 // 100))
-    room -= sum(s.size for s in decisions)
-    chosen = set(map(id, decisions))
-    others = _cover([s for s in statements if id(s) not in chosen and s is not request], weights, covered, room)
-    in_order = [*decisions, *([request] if request else []), *others]
-    return _joined([s.text for s in in_order]) or clip(
-        found[0].text, max(budget, 8) * (3 if found[0].text.isascii() else 1)
-    )
+    choices = [one for one in said if one.decides and one.role == USER]
+    findings = [one for one in said if one.decides and one.role != USER]
+    chosen: list[_Sentence] = []
+    for candidates, share in ((choices, 2), (findings, 2), ([one for one in said if not one.decides], 1)):
+        more = _cover(candidates, weights, covered, room // share)
+        room -= sum(one.size + _LABEL for one in more)
+        chosen += more
+    out, speaker = (f"User: {goal}", USER) if goal else ("", "")
+    for one in sorted(chosen, key=lambda one: one.index):
+        label = "" if one.role == speaker else f"{_SPEAKERS[one.role]}: "
+        out, speaker = _joined((out, f"{label}{one.shown}")), one.role
+    return _joined((out, "")).rstrip()
 
 
-def stopping_point(messages: Sequence[Message]) -> str:
-    """Return one or two sentences on where the conversation stopped.
+def _end_of(selected: Mapping[int, tuple[str, str]], last: int, room: int) -> str:
+    """Return the last ask, and what became of it: the answer and what it left open, or that there is none yet."""
+    answers = [text for index, (role, text) in selected.items() if index > last and role == ASSISTANT]
+    if last < 0:
+        answer = _answer(answers[-1], room * 4)
+        return f"Agent: {answer}" if answer else ""
+    asks = [index for index, (role, _) in selected.items() if role == USER]
+    ask, reply = ("Last ask", "Answer") if len(asks) > 1 else ("User", "Agent")
+    asked = _ask(selected[last][1], room * 2)
+    earlier = [text for index, (role, text) in selected.items() if index < last and role == ASSISTANT]
+    if len(terms(asked)) < 3 and earlier and (question := _questions(earlier[-1])):
+        asked = f'{asked.rstrip(".")} (to: "{clip(question[-1], room)}")'
+    if not answers:
+        return f"{ask}: {asked} (not answered yet)"
+    answer = _answer(answers[-1], room * 4 - len(asked))
+    return _joined((f"{ask}: {asked}", f"{reply}: {answer}" if answer else ""))
 
-    The user's last request if it was not answered, else the end of the last answer with the question it left open.
-    """
-    texts = list(_texts(messages[-ENDING:]))
-    for role, text in reversed(texts):
-        found = [s for s in sentences(text) if len(terms(s)) >= 2] or (sentences(text) if len(texts) == 1 else [])
-        if not found:
+
+def _ask(text: str, longest: int) -> str:
+    """Return what a prompt asks: its last question, else its first sentences."""
+    said = sentences(text) or [text]
+    full = [one for one in said if len(terms(one)) >= 2 and not one.endswith((":", "："))] or said
+    questions = [one for one in full if one.endswith(_QUESTION)]
+    chosen = questions[-1:] or full[:1]
+    for one in (*full[:1], *full):
+        if one not in chosen and len(_joined([*chosen, one])) < longest:
+            chosen = sorted([*chosen, one], key=full.index)
+        if len(chosen) > 1:
+            break
+    return clip(_joined(chosen), longest)
+
+
+def _answer(text: str, longest: int) -> str:
+    """Return what an answer says: its result, what it says is next, and the question that it leaves open."""
+    said = [one for one in sentences(text) if len(terms(one)) >= 2] or sentences(text)
+    statements = [one for one in said if not one.endswith((*_QUESTION, ":", "："))]
+    result = max(statements, key=lambda one: (_outcome(one), -said.index(one)), default="")
+    ahead = [one for one in statements if one != result and _NEXT.search(one)]
+    wanted = [*[one for one in _questions(text)[-1:] if one in said[-3:]], result, *(ahead[-2:] or statements[-1:])]
+    chosen: list[str] = []
+    for one in filter(None, wanted):
+        if one not in chosen and (not chosen or len(_joined([*chosen, one])) < longest):
+            chosen.append(one)
+    return clip(_joined(sorted(chosen, key=said.index)), max(longest, 40))
+
+
+def _outcome(sentence: str) -> int:
+    """Return how clearly a sentence says what was done, found or decided."""
+    return 2 * states_decision(sentence) + (_DONE.search(sentence) is not None)
+
+
+def _questions(text: str) -> list[str]:
+    return [one for one in sentences(text) if one.endswith(_QUESTION)]
+
+
+def _cut(text: str, budget: int) -> str:
+    """Return a text within the budget, for texts that the estimates of its parts did not foresee."""
+    while (size := tokens.estimate(text)) > budget:
+        text = clip(text, min(len(text) - 1, len(text) * budget // size)) if budget else ""
+    return text
+
+
+def _mark_rejected(found: Sequence[_Sentence], selected: Mapping[int, tuple[str, str]]) -> None:
+    """Note at every proposal that the user refused it, or that a later sentence rejects what it names."""
+    refused, answered = set[int](), -1
+    for index, (role, text) in selected.items():
+        if role == ASSISTANT:
+            answered = index
+        elif _REFUSES.match(text):
+            refused.add(answered)
+    rejected: list[tuple[int, frozenset[str]]] = []
+    for one in found:
+        for named in _AGAINST.finditer(one.text):
+            rejected.append((one.index, terms(named[1] or named[2] or "")))
+    for one in found:
+        if not _PROPOSES.search(one.text) and not one.decides:
             continue
-        questions = [s for s in found if s.endswith(_QUESTION)]
-        if role == USER:
-            return _joined([clip(s) for s in (questions[-1:] or found[:2])])
-        open_question = questions[-1:] if questions and questions[-1] in found[-3:] else []
-        statements = [s for s in found if not s.endswith((*_QUESTION, ":", "："))]
-        statements.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + states_decision(s) + found.index(s) / len(found))
-        best = statements[-1:] if open_question else statements[-2:]
-        return _joined([clip(s) for s in sorted({*best, *open_question}, key=found.index)])
-    return ""
+        if one.message in refused:
+            one.note = "the user said no"
+        elif any(one.index < index and words and words <= one.words for index, words in rejected):
+            one.note = "rejected later"
+        one.size += tokens.estimate(one.note) + 1
 
 
-def _texts(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
+def _texts(messages: Iterable[Message], leave_out: LeavesOut) -> Iterator[tuple[str, str]]:
     """Yield the role and text of each message, without tools, asides, partial replies and the names of commands.
 
-    A sequence is reduced to its thread; any other iterable is a thread already, read lazily from a store.
+    Our own commands are left out with the answers to them. A sequence is reduced to its thread; any other iterable is a
+    thread already, read lazily from a store.
     """
+    is_talk = True
     for message in thread(messages) if isinstance(messages, Sequence) else messages:
-        if message.role in (USER, ASSISTANT):
-            text = text_of(message)
-            if text := COMMAND.sub("", text) if message.role == USER else text:
-                yield message.role, text
+        text = text_of(message)
+        if message.role == USER and text:
+            asked = _asked_in(text)
+            is_talk = not only_asks([message]) and not leave_out(text) and (is_talk or asked != "")
+            if is_talk and asked:
+                yield USER, asked
+        elif message.role == ASSISTANT and is_talk and text:
+            yield ASSISTANT, text
 
 
-def _selected(messages: Iterable[Message]) -> dict[int, tuple[str, str]]:
+def _asked_in(text: str) -> str:
+    """Return what the user typed in a prompt, without a command's name; empty for a notice, or only pasted text."""
+    text = COMMAND.sub("", text)
+    if NOTICE.match(text):
+        return ""
+    text = _HEADING.sub(r"\1.", text, count=1)
+    short = " ".join(MARKUP.sub(" ", text).split())
+    return text if sentences(text) or (0 < len(short) <= _SHORTEST_ASK and short[0] not in "[<{`") else ""
+
+
+def _selected(messages: Iterable[Message], leave_out: LeavesOut) -> dict[int, tuple[str, str]]:
     """Return the role and text of the messages to read, by their index.
 
     All of a conversation of ordinary length; of a long one the first, the newest, those with decisions, and some of the
@@ -190,10 +257,11 @@ def _selected(messages: Iterable[Message]) -> dict[int, tuple[str, str]]:
     quarter = _MESSAGES // 4
     with_decisions = {word: deque[int](maxlen=quarter) for word in DECIDING}
     beginning: list[tuple[str, str]] = []
-    count = 0
-    for role, text in _texts(messages):
+    count = last = 0
+    for role, text in _texts(messages, leave_out):
         if count < _MESSAGES:
             beginning.append((role, _ends(text)))
+        last = count if role == USER else last
         head = text[:400].lower()
         for word, indexes in with_decisions.items():
             if word in head:
@@ -203,8 +271,9 @@ def _selected(messages: Iterable[Message]) -> dict[int, tuple[str, str]]:
         return dict(enumerate(beginning))
     deciding = sorted({index for indexes in with_decisions.values() for index in indexes})
     between = range(0, count, max(1, count // quarter))
-    chosen = {*range(10), *range(count - quarter, count), *deciding[-2 * quarter :], *between}
-    return {index: (role, _ends(text)) for index, (role, text) in enumerate(_texts(messages)) if index in chosen}
+    chosen = {last, *range(10), *range(count - quarter, count), *deciding[-2 * quarter :], *between}
+    again = enumerate(_texts(messages, leave_out))
+    return {index: (role, _ends(text)) for index, (role, text) in again if index in chosen}
 
 
 def _ends(text: str) -> str:
@@ -222,26 +291,29 @@ def _sentences_of(selected: Mapping[int, tuple[str, str]]) -> list[_Sentence]:
             text = f"{text[:most]}\n\n{text[-most:]}"
         # The whole message is tested first: most have neither, and then their sentences need no test.
         deciding, important = may_decide(text), sounds_decided(text) or bool(_NEXT.search(text))
+        opens = True
         for sentence in sentences(text, most):
             words = terms(sentence)
-            if len(words) < 3 or sentence in seen or sentence.endswith((":", "：")):
+            decides = (deciding and states_decision(sentence)) or (role == USER and chooses(sentence))
+            if len(words) < (1 if decides else 3) or sentence in seen or sentence.endswith((":", "：")):
                 continue
             seen.add(sentence)
             one = _Sentence(sentence, len(found), number, role, words, tokens.estimate(sentence) + 1)
-            one.decides = deciding and states_decision(sentence)
-            one.worth = _worth(one, important, first=number == 0)
+            one.decides = decides
+            one.worth = _worth(one, important, opens=opens)
+            opens = False
             found.append(one)
     return found
 
 
-def _worth(sentence: _Sentence, important: bool, *, first: bool) -> float:
-    """Return the factor for names, numbers, a decision, the user's own words, and the goal."""
+def _worth(sentence: _Sentence, important: bool, *, opens: bool) -> float:
+    """Return the factor for names, numbers, a decision, and what the user asks; `opens`: the first of a message."""
     worth = 1.0 + 0.2 * min(len(_NAME.findall(sentence.text)), 4) + (0.4 if _NUMBER.search(sentence.text) else 0.0)
     if sentence.decides or (important and (sounds_decided(sentence.text) or _NEXT.search(sentence.text))):
         worth += 0.3
     if sentence.role == USER:
-        worth *= 1.15
-    return worth * 1.3 if first else worth
+        return worth * (_ASKED if opens or sentence.text.endswith(_QUESTION) else 1.15)
+    return worth * (_NARRATED if _NARRATES.match(sentence.text) else 1.0)
 
 
 def _weights(found: Iterable[_Sentence]) -> dict[str, float]:
@@ -277,16 +349,6 @@ def _cover(candidates: list[_Sentence], weights: dict[str, float], covered: set[
         covered |= sentence.words
         room -= sentence.size
     return sorted(chosen, key=lambda s: s.index)
-
-
-def _open_request(selected: Mapping[int, tuple[str, str]], found: Sequence[_Sentence]) -> _Sentence | None:
-    """Return what waits for an answer: from the user's last message if it is the newest, else the agent's question."""
-    last = max(selected)
-    ending = [s for s in found if s.message == last]
-    questions = [s for s in ending if s.text.endswith(_QUESTION)]
-    if selected[last][0] == USER:
-        return (questions or ending)[-1] if ending else None
-    return questions[-1] if questions and questions[-1] in ending[-3:] else None
 
 
 def _joined(found: Iterable[str]) -> str:

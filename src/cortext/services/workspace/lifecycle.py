@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -13,21 +12,24 @@ from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.io import durable
 from cortext.model import clock, ids
-from cortext.model.message import Message, thread
+from cortext.model.message import USER, only_asks, thread
 from cortext.model.order import ORDER
 from cortext.model.query import Query
-from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
+from cortext.model.session import BY_OTHER, BY_TEXT, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
 from cortext.services.projects.git import CommitResult, Git
-from cortext.services.text.summaries import ENDING, stopping_point, summarise, title
+from cortext.services.text.sentences import text_of
+from cortext.services.text.summaries import summarise
 from cortext.services.text.threads import StoredThread
+from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.committing import count_masked
 from cortext.services.workspace.numbering import last_number, reserve_number
+from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
 from cortext.store.files.layout_paths import STATE
 from cortext.store.server_capabilities import ReadsShared
@@ -145,12 +147,10 @@ def save(
 
     Raises DamagedData if Git LFS has not fetched the conversation.
     """
-    messages = StoredThread(named_store.store, session_id)
-    ending = list(deque(messages, maxlen=ENDING))
     session = named_store.store.get(session_id)
     damage_note(Found(named_store, session))  # raises if nothing of it is here: it would be saved without messages
     change = Change(status=status, force=force)
-    refresh(change, session, messages, ending)
+    refresh(change, session, named_store.store)
     change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it
     session = named_store.store.update(session_id, change)
     done, notes = CommitResult(nothing_new=True), dict[str, int]()
@@ -159,7 +159,7 @@ def save(
     masked = count_masked(named_store.store.read(session_id)) if commit else {}
     return SaveResult(
         session=session,
-        stopped_at=stopping_point(ending) or session.summary,
+        stopped_at=session.summary,
         commit=done,
         masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
     )
@@ -170,22 +170,26 @@ def pause(found: Found, *, commit: bool) -> SaveResult:
     return save(found.named_store, found.session.id, PAUSED, commit=commit and found.named_store.kind == "workspace")
 
 
-def refresh(change: Change, session: Session, messages: Iterable[Message], ending: Sequence[Message]) -> None:
-    """Set title and summary from the text, unless an agent or the user wrote better ones that still cover it.
-
-    `ending` is the last of the messages, or all of them.
-    """
-    if not ending:
+def refresh(change: Change, session: Session, store: Store) -> None:
+    """Set a missing title, and the summary unless the one that an agent, a tool or a person wrote still covers it."""
+    if not session.message_count:
         return
-    last = ending[-1].seq + 1
+    messages = StoredThread(store, session.id)
     if not session.title:
         change.title = title(messages)
     by, covers = session.summary_by, session.summary_covers
     if session.summary and not by:
-        # Written by another program: kept like an agent's, until there is much new text.
-        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or last
-    if not session.summary or by == "text" or covers < last - 20:
-        change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
+        # Another program wrote it: it stands for what was said until then.
+        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or session.message_count
+    if not session.summary or by == BY_TEXT or _asked_since(store, session.id, covers):
+        change.summary, change.summary_by = summarise(messages, leave_out=pausing.wants_to_pause), BY_TEXT
+        change.summary_covers = session.message_count
+
+
+def _asked_since(store: Store, session_id: str, covers: int) -> bool:
+    """Whether the user said anything from this message on; our own commands and a goodbye are not part of the talk."""
+    new = [one for one in store.read(session_id, covers) if one.role == USER and not one.aside and text_of(one).strip()]
+    return any(not only_asks([one]) and not pausing.wants_to_pause(text_of(one)) for one in new)
 
 
 def sweep(
@@ -289,7 +293,7 @@ def fork(
         covers = sum(message.seq < session.summary_covers for message in messages)
         change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
     else:
-        change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
+        change = Change(summary=summarise(messages), summary_by=BY_TEXT, summary_covers=len(messages))
     made = create_with(named_store.store, new, messages, change)
     if isinstance(source, ReadsShared):
         source.forked(session.id, made.id)
@@ -355,7 +359,7 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
     if not older:
         return PrunePlan(before=0, to_archive=0, to_keep=len(messages), summary="")
     # The agent's own summary comes first: it knows the reasons. The one made from the text adds what it left out.
-    existing = found.session.summary if found.session.summary_by != "text" else ""
+    existing = found.session.summary if found.session.summary_by != BY_TEXT else ""
     of_text = summarise(thread(older))
     summary = f"{existing}\n\n{of_text}" if existing and of_text not in existing else existing or of_text
     return PrunePlan(
@@ -373,7 +377,7 @@ def prune(found: Found, plan: PrunePlan) -> int:
         Change(
             summary=plan.summary,
             summary_covers=plan.before,
-            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else "text"),
+            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else BY_TEXT),
         ),
     )
     return store.compact(found.session.id, plan.before)

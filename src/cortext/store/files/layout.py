@@ -165,6 +165,7 @@ class FileLayout:
         return msgspec.structs.replace(
             session,
             message_count=survey.messages,
+            summary_covers=min(session.summary_covers, survey.messages),
             token_count=survey.tokens,
             is_linear=survey.is_linear,
             created_at=created,

@@ -69,13 +69,21 @@ class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
             created_at=clock.normalise(text("created_at")),
             last_active=clock.normalise(text("last_active")),
             summary=text("summary"),
-            summary_covers=number_field(fields, keys.get("summary_covers", "")),
+            summary_covers=self.covered(fields),
             summary_by=text("summary_by"),
             agent=text("agent"),
             agent_config=config,
             origin=origin_of(fields),
             extra=without(fields, (*self.constants, *self.required, *self.optional)),
         )
+
+    def covered(self, fields: dict[str, Any]) -> int:
+        """Return how many messages the summary covers; one of another program covers those that its file counts."""
+        keys = {attribute: key for key, attribute in (*self.required.items(), *self.optional.items())}
+        count = number_field(fields, keys.get("summary_covers", ""))
+        if count or not text_field(fields, keys.get("summary", "")) or text_field(fields, keys.get("summary_by", "")):
+            return count
+        return number_field(fields, keys.get("message_count", ""))
 
     def encode(self, session: Session, fields: dict[str, Any], **counts: int) -> dict[str, Any]:
         """Return the fields to write, given the old `fields`; `counts` are values that Session does not have."""

@@ -228,6 +228,8 @@ class FileStore(FileLayout):
                 tokens += message.tokens or 0
                 active = max(active, clock.normalise(message.timestamp))
             counts = {"message_count": count, "token_count": tokens, "last_active": active}
+            if metadata.session.summary_covers:  # of another program's summary: until now, the count said how far
+                counts["summary_covers"] = metadata.session.summary_covers
             if "archive_count" in fields:
                 counts["current_count"] = count - number_field(fields, "archive_count")
             save_fields(files.metadata, {**fields, **counts}, aside=self.control)
