@@ -34,8 +34,7 @@ from bench.common import (
 )
 from cortext.errors import NotFound
 from cortext.model.message import Message
-from cortext.services.capture.capture import ToolReport
-from cortext.services.capture.importing import capture_all
+from cortext.services.capture.importing import ImportReport, ToolReport, capture_all
 from cortext.services.capture.transcripts import work_for
 from cortext.tools import registry
 from cortext.tools.base import NativeWriter
@@ -140,10 +139,10 @@ def timed_import(home: str, tool: str = "claude") -> tuple[Times, ToolReport]:
         work = work_for([adapter])
         capture = stores.capture()
         capture.remember_all()
-        reports: dict[str, ToolReport] = {}
+        reports = ImportReport()
         for _ in capture_all(capture, work, reports):
             pass
-        return watch.elapsed(), reports[tool]
+        return watch.elapsed(), reports.tools[tool]
 
 
 def start_over(home: str, names: Sequence[str] = (".local", ".cache", ".config", ".agentsview")) -> None:

@@ -256,6 +256,6 @@ def _print_times(clone: str, agents: dict[str, list[LineOrigin]], generator: ran
         begin = time.process_time()
         why.line(path, generator.choice(agents[path]).line.number)
         seconds.append(time.process_time() - begin)
-        read.append(float(library.sessions_read))
+        read.append(float(library.sessions_read()))
     print(f"One line, processor seconds without git: {spread(seconds).show()}; conversations read: ", end="")
     print(spread(read).show("{:.0f}"))

@@ -97,8 +97,7 @@ def test_a_conversation_counts_on_every_day_on_which_something_was_said(tmp_path
 def test_days_are_counted_back_from_today_in_utc() -> None:
     noon = 1_772_712_000.0  # 2026-03-05 12:00 UTC
     rows = [_row(last_active=f"2026-03-0{day}T23:59:59Z", tool="claude") for day in (1, 3, 5, 5)]
-    busy = Tally()
-    busy.add(rows[0])
+    busy = Tally().plus(rows[0])
     days = last_days(3, {"2026-03-02": busy, "2026-03-05": busy}, noon)
     assert {day: tally.sessions for day, tally in days.items()} == {"2026-03-03": 0, "2026-03-04": 0, "2026-03-05": 1}
     stats = Stats(rows, days)

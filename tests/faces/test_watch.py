@@ -25,6 +25,7 @@ from cortext.errors import ConfigError
 from cortext.services.capture import user_services
 from cortext.services.capture import watching as module
 from cortext.services.capture.capture import Capture
+from cortext.services.capture.importing import ImportReport
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import folder_variables, tools
 from tests.support.cli import SCRIPTS, cortext
@@ -221,8 +222,8 @@ def test_without_notifications_everything_is_checked_more_often(
     said: list[str] = []
     stop = threading.Event()
 
-    def report(capture: Capture, reports: module.Reports, was_all: bool) -> None:
-        captured.extend(item.messages for item in reports.values() if item.messages)
+    def report(capture: Capture, reports: ImportReport, was_all: bool) -> None:
+        captured.extend(item.messages for item in reports.tools.values() if item.messages)
         if captured == [1] and claude.count == 1:
             claude.say("After.")
         if len(captured) == 2:
@@ -243,8 +244,8 @@ def test_a_failure_that_concerns_everything_is_reported_and_tried_again(
     said: list[str] = []
     stop = threading.Event()
 
-    def report(capture: Capture, reports: module.Reports, was_all: bool) -> None:
-        captured.extend(item.messages for item in reports.values() if item.messages)
+    def report(capture: Capture, reports: ImportReport, was_all: bool) -> None:
+        captured.extend(item.messages for item in reports.tools.values() if item.messages)
         if not said:
             raise OSError(errno.ENOSPC, "No space left on device")
         stop.set()

@@ -149,7 +149,7 @@ def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
     with mock.patch("cortext.index.search.wordtable.MOST_KNOWN", 5_000):
         for text in texts:
             assert [part.split() for part in many.terms([text])[0]] == [part.split() for part in few.terms([text])[0]]
-    assert many._table.count < 9_000
+    assert len(many._table) < 9_000
 
 
 def test_the_word_list_finds_parts_of_words_and_stays_short(tmp_path: Path) -> None:
@@ -464,7 +464,7 @@ def test_a_sentence_transformers_model_is_used_by_name(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
     name = "sentence-transformers/some/model"
     model = Models(name).model(name)
-    assert (model.name, model.dimension, model.embed([]).shape) == (name, 3, (0, 3))
+    assert (model.name, model.embed([]).shape) == (name, (0, 3))
     found = model.embed(["aab", "ccc"])
     assert found.dtype == np.float32 and np.allclose(np.linalg.norm(found, axis=1), 1)
     with pytest.raises(ConfigError, match="could not be loaded: nowhere is not a local folder") as caught:

@@ -17,9 +17,9 @@ import pytest
 from cortext.index.catalogue import Catalogue
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
-from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import BATCH_MESSAGES
-from cortext.services.capture.importing import capture_all
+from cortext.services.capture.importing import ImportReport, capture_all
 from cortext.services.library.stores import NamedStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import Transcript, TranscriptSource
@@ -99,19 +99,18 @@ def capture_in(folder: Path, *more: NamedStore) -> Capture:
     return Capture(home, Catalogue(str(folder / "cache")), more)
 
 
-def all_of(capture: Capture, work: Work) -> dict[str, ToolReport]:
+def all_of(capture: Capture, work: Work) -> ImportReport:
     capture.remember_all()
-    reports: dict[str, ToolReport] = {}
+    reports = ImportReport()
     assert sorted(done.key for done in capture_all(capture, work, reports)) == sorted(item.key for _, item in work)
     return reports
 
 
-def one_by_one(capture: Capture, work: Work) -> dict[str, ToolReport]:
-    reports: dict[str, ToolReport] = {}
+def one_by_one(capture: Capture, work: Work) -> ImportReport:
+    reports = ImportReport()
     for tool, transcript in work:
-        report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
-        report.transcripts += 1
-        report.add(capture.capture(tool, transcript))
+        reports.of(tool.name).transcripts += 1
+        reports.add(tool.name, capture.capture(tool, transcript))
     return reports
 
 
@@ -144,9 +143,11 @@ def test_an_import_in_batches_makes_the_same_files_as_one_by_one(world: Path) ->
     assert all_of(batch, work) == expected
     assert tree(world / "batch") == tree(world / "single")
     assert entries(batch) == entries(single)
-    assert expected["claude"].created == 8 and expected["claude"].messages > BATCH_MESSAGES
-    assert expected["claude"].counts.unknown == {"never-seen": 1} and expected["claude"].counts.damaged
-    assert expected["codex"].created == expected["opencode"].created == expected["gemini"].created == 1
+    assert expected.tools["claude"].created == 8 and expected.tools["claude"].messages > BATCH_MESSAGES
+    assert expected.tools["claude"].counts.unknown == {"never-seen": 1} and expected.tools["claude"].counts.damaged
+    assert (
+        expected.tools["codex"].created == expected.tools["opencode"].created == expected.tools["gemini"].created == 1
+    )
     natives = [name for name in tree(world / "batch") if "/native" in name]
     assert len(natives) == 8 + 3 + 1, "including the file of the subagent"
 
@@ -159,11 +160,11 @@ def test_a_second_import_adds_only_what_is_new(world: Path) -> None:
     before = tree(world / "batch")
     again = all_of(capture, work)
     assert tree(world / "batch") == before
-    assert (again["claude"].unchanged, again["claude"].created, again["claude"].messages) == (9, 0, 0)
+    assert (again.tools["claude"].unchanged, again.tools["claude"].created, again.tools["claude"].messages) == (9, 0, 0)
     grown = script_of(1, turns=2)
     grown.user("one more")
     grown.save(world / "home" / ".claude" / "projects" / "p")
-    more = all_of(capture, work_in(world / "home"))["claude"]
+    more = all_of(capture, work_in(world / "home")).tools["claude"]
     assert (more.updated, more.messages, more.created) == (1, 1, 0)
 
 
@@ -174,7 +175,7 @@ def test_without_the_catalogue_nothing_is_imported_twice(world: Path) -> None:
     before = tree(world / "batch")
     for path in (world / "batch" / "cache").iterdir():
         path.unlink()
-    again = all_of(capture_in(world / "batch"), work)["claude"]
+    again = all_of(capture_in(world / "batch"), work).tools["claude"]
     assert tree(world / "batch") == before
     assert (again.created, again.messages, again.failed) == (0, 0, [])
 
@@ -184,7 +185,7 @@ def test_a_transcript_of_a_workspace_is_captured_there(world: Path) -> None:
     pond = NamedStore("pond", "workspace", str(world / "pond"), WorkspaceStore(str(world / "pond")))
     pond.store.create(Session(id="brainstorm-001", origin=Origin(tool="claude", session_id=key(2))))
     capture = capture_in(world / "batch", pond)
-    report = all_of(capture, work_in(world / "home"))["claude"]
+    report = all_of(capture, work_in(world / "home")).tools["claude"]
     assert (report.created, report.updated) == (7, 1)
     assert next(iter(pond.store.read("brainstorm-001"))).content == "question 0 of 2"
     assert not [name for name in tree(world / "batch") if key(2) in name]
@@ -198,7 +199,7 @@ def test_an_unreadable_transcript_does_not_stop_the_others(world: Path) -> None:
     bad = script_of(4)
     bad.raw(json.loads(bad.lines[0]) | {"uuid": "late", "timestamp": "2026-99-99T99:99:99.999Z"})
     bad.save(path.parent)
-    report = all_of(capture_in(world / "batch"), work)["claude"]
+    report = all_of(capture_in(world / "batch"), work).tools["claude"]
     assert report.created == 7
     assert [line.split(": ")[0].rpartition("/")[2] for line in report.failed] == [f"{key(3)}.jsonl"]
     assert report.counts.damaged["not a time"] == 1, "the record is kept, and its invalid time is reported"
@@ -222,7 +223,7 @@ def test_a_hook_that_was_faster_keeps_its_session(world: Path, monkeypatch: pyte
         Path(work[0][1].path).write_bytes(complete)
 
     monkeypatch.setattr(ClaudeCode, "copy", copy_and_run_hook)
-    report = all_of(capture, work)["claude"]
+    report = all_of(capture, work).tools["claude"]
     assert (report.created, report.updated, report.messages, report.failed) == (0, 1, 1, [])
     messages = list(capture.home.store.read(f"claude-{key(4)}"))
     assert len(messages) == len({message.id for message in messages}) == 25
@@ -235,7 +236,7 @@ import json, os, signal, sys
 from cortext.services.capture import importing
 from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tool
-from cortext.services.capture.importing import capture_all
+from cortext.services.capture.importing import ImportReport, capture_all
 from cortext.services.capture.transcripts import work_for
 importing.worker_count = lambda work: 2
 capture_each, parent = importing.capture_each, os.getpid()
@@ -248,7 +249,7 @@ if {how!r} == "kill":
 stores = Stores()
 capture = stores.capture()
 capture.remember_all()
-reports = {{}}
+reports = ImportReport()
 from contextlib import closing
 try:
     with closing(capture_all(capture, work_for([tool("claude")]), reports)) as captured:
@@ -261,7 +262,7 @@ try:
 except KeyboardInterrupt:
     if {how!r} != "report":
         raise
-print(json.dumps({{"created": reports["claude"].created, "messages": reports["claude"].messages,
+print(json.dumps({{"created": reports.tools["claude"].created, "messages": reports.tools["claude"].messages,
                   "again": all(map(capture.unchanged, [t for _, t in work_for([tool("claude")])]))}}))
 """
 
@@ -338,8 +339,9 @@ def test_a_full_disk_for_the_catalogue_loses_no_session(world: Path, monkeypatch
     monkeypatch.setattr(Catalogue, "put_all", full)
     capture = capture_in(world / "batch")
     reports = all_of(capture, work_in(world / "home"))
-    assert reports["claude"].created == 8 and not reports["claude"].failed
-    assert "disk is full" in capture.trouble and "kept" in capture.trouble
+    assert reports.tools["claude"].created == 8 and not reports.tools["claude"].failed
+    [trouble] = reports.notes
+    assert "disk is full" in trouble and "kept" in trouble
 
 
 @pytest.mark.req("TOOL-03", "STORE-03")
@@ -360,7 +362,7 @@ def test_workers_end_when_the_parent_process_is_killed(thirty: tuple[Path, Path]
 
 def test_a_small_import_starts_no_other_process(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("a fork"))
-    assert all_of(capture_in(world / "batch"), work_in(world / "home"))["claude"].created == 8
+    assert all_of(capture_in(world / "batch"), work_in(world / "home")).tools["claude"].created == 8
 
 
 def test_the_injected_context_block_is_not_captured(tmp_path: Path) -> None:

@@ -20,8 +20,7 @@ from tests.tools.opencode.test_version2 import SPOKEN as SPOKEN_IN_OPENCODE
 from tests.tools.opencode.test_version2 import upgraded
 from tests.tools.vibe import samples as vibe
 
-from cortext.services.capture.capture import ToolReport
-from cortext.services.capture.importing import capture_all, scan
+from cortext.services.capture.importing import ImportReport, capture_all, scan
 from cortext.services.doctor import uncaptured_findings
 from cortext.tools.base import TranscriptSource
 from cortext.tools.codex import pages
@@ -114,9 +113,9 @@ CHANGES: dict[
 }
 
 
-def imported(tool: TranscriptSource) -> tuple[dict[str, ToolReport], list[str]]:
+def imported(tool: TranscriptSource) -> tuple[ImportReport, list[str]]:
     """Import everything of a tool; return the report, and what every stored message says."""
-    reports: dict[str, ToolReport] = {}
+    reports = ImportReport()
     capture = Stores().capture()
     for _ in capture_all(capture, scan([tool], reports), reports, share=False):
         pass
@@ -134,7 +133,7 @@ def test_a_change_of_format_is_told_until_it_is_read(home: Path, change: str, mo
         reports, stored = imported(kind(str(home), environ))
         assert not set(texts) <= set(stored), "the reader of before has all of it: this change plays nothing"
         (alarm,) = uncaptured_findings()
-        assert any(report.failed for report in reports.values()) or "×" in alarm.findings[0].what, (
+        assert any(report.failed for report in reports.tools.values()) or "×" in alarm.findings[0].what, (
             "the import says so, too"
         )
         assert imported(kind(str(home), environ)) and uncaptured_findings(), "and it lasts"

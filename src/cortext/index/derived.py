@@ -28,8 +28,13 @@ class Derived(Generic[Result]):
     def __init__(
         self, database: sqlite3.Connection, sessions: str, tables: Sequence[str], create: Sequence[str] = ()
     ) -> None:
-        self.database = database
+        self._database = database
         self._sessions, self._tables, self._create = sessions, tables, create
+
+    @property
+    def database(self) -> sqlite3.Connection:
+        """The catalogue, or one in memory if it cannot be written."""
+        return self._database
 
     def update(
         self,
@@ -51,21 +56,21 @@ class Derived(Generic[Result]):
         except sqlite3.DatabaseError as error:
             if not is_unwritable(error):
                 raise
-            if self.database.in_transaction:
-                self.database.rollback()
-            self.database = in_memory()
+            if self._database.in_transaction:
+                self._database.rollback()
+            self._database = in_memory()
             self._update(rows, read, put, progress, is_missing)
 
     def numbers(self, rows: Iterable[Row]) -> dict[int, Row]:
         """Return these sessions by their numbers, as far as they were read."""
         sessions = {(row.root, row.id): row for row in rows}
-        known = self.database.execute(f"SELECT number, root, id FROM {self._sessions}")
+        known = self._database.execute(f"SELECT number, root, id FROM {self._sessions}")
         return {number: row for number, root, name in known if (row := sessions.get((root, name))) is not None}
 
     def number(self, row: Row) -> int | None:
         """Return the number of a session; None if it was not read since it changed."""
         query = f"SELECT number FROM {self._sessions} WHERE root = ? AND id = ? AND fingerprint = ?"
-        known = self.database.execute(query, (row.root, row.id, _fingerprint(row))).fetchone()
+        known = self._database.execute(query, (row.root, row.id, _fingerprint(row))).fetchone()
         return known[0] if known is not None else None
 
     def _update(
@@ -77,20 +82,20 @@ class Derived(Generic[Result]):
         is_missing: Callable[[str], bool],
     ) -> None:
         for statement in self._create:
-            self.database.execute(statement)
+            self._database.execute(statement)
         stored = {
             (root, name): (number, fingerprint)
-            for number, root, name, fingerprint in self.database.execute(
+            for number, root, name, fingerprint in self._database.execute(
                 f"SELECT number, root, id, fingerprint FROM {self._sessions}"
             )
         }
         existing = {(row.root, row.id): row for row in rows}
         gone = [(number,) for key, (number, _) in stored.items() if key not in existing and not is_missing(key[0])]
         if gone:
-            self.database.execute("BEGIN IMMEDIATE")
+            self._database.execute("BEGIN IMMEDIATE")
             for table in (*self._tables, self._sessions):
-                self.database.executemany(f"DELETE FROM {table} WHERE number = ?", gone)
-            self.database.execute("COMMIT")
+                self._database.executemany(f"DELETE FROM {table} WHERE number = ?", gone)
+            self._database.execute("COMMIT")
         changed = [row for key, row in existing.items() if stored.get(key, (0, ""))[1] != _fingerprint(row)]
         for start in range(0, len(changed), AT_ONCE):
             found = []
@@ -100,20 +105,20 @@ class Derived(Generic[Result]):
                     found.append((row, result))
                 if progress:
                     progress(done, len(changed))
-            self.database.execute("BEGIN IMMEDIATE")
+            self._database.execute("BEGIN IMMEDIATE")
             put([(self._renew(row), result) for row, result in found])
-            self.database.execute("COMMIT")
+            self._database.execute("COMMIT")
 
     def _renew(self, row: Row) -> int:
         """Return the number of a session, without what was stored for it."""
-        number: int = self.database.execute(
+        number: int = self._database.execute(
             f"INSERT INTO {self._sessions} (root, id, fingerprint, created_at) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (root, id) DO UPDATE SET fingerprint = excluded.fingerprint, created_at = excluded.created_at "
             "RETURNING number",
             (row.root, row.id, _fingerprint(row), row.created_at),
         ).fetchone()[0]
         for table in self._tables:
-            self.database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))
+            self._database.execute(f"DELETE FROM {table} WHERE number = ?", (number,))
         return number
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from html import escape
@@ -171,11 +172,7 @@ def _others(entries: list[CostSum]) -> CostSum:
     """Return the sum of the entries that have no row of their own."""
     total = CostSum(name=amount(len(entries), "other"))
     for entry in entries:
-        total.calls += entry.calls
-        total.tokens = total.tokens.plus(entry.tokens)
-        total.unpriced += entry.unpriced
-        if entry.cost is not None:
-            total.cost = (total.cost or 0.0) + entry.cost
+        total = total.plus(entry.tokens, entry.cost, calls=entry.calls, unpriced=entry.unpriced)
     return total
 
 
@@ -216,11 +213,14 @@ def read(stores: Stores, note: Note) -> Seen:
     calls = _together(Ledger(listing, prices, note).calls())
     reports = {by: report(calls, by) for by in SUMS}
     for table, by in ((done.days, "day"), (done.models, "model")):
-        for tally in table.values():
-            tally.tokens = 0  # the page shows those that the tools recorded
-        for entry in reports[by].entries:
-            table.setdefault(entry.name, Tally()).tokens = entry.tokens.total
+        # The page shows the tokens that the tools recorded.
+        table.update(_with_tokens(table, {entry.name: entry.tokens.total for entry in reports[by].entries}))
     return Seen(done, reports, prices.days(reports["model"].models))
+
+
+def _with_tokens(table: Mapping[str, Tally], recorded: Mapping[str, int]) -> dict[str, Tally]:
+    """Return the counts with the tokens that were recorded; 0 if none were."""
+    return {name: table.get(name, Tally())._replace(tokens=recorded.get(name, 0)) for name in [*table, *recorded]}
 
 
 def _together(calls: Iterable[Priced]) -> list[Priced]:
@@ -305,24 +305,24 @@ def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
 
 def _tables(stats: Stats, seen: Seen | None, measure: str) -> list[tuple[str, list[TableRow]]]:
     """Return the tables by tool, project, model and type. Tokens are those that the tools recorded for their calls."""
-    for tally in (*stats.tools.values(), *stats.projects.values(), *stats.types.values()):
-        tally.tokens = 0
+    of_tools: dict[str, int] = {}
+    of_projects: dict[str, int] = {}
+    of_types: Counter[str] = Counter()
     if seen is not None:
-        for entry in seen.reports["tool"].entries:
-            name = NO_TOOL if entry.name == UNKNOWN else entry.name
-            stats.tools.setdefault(name, Tally()).tokens = entry.tokens.total
-        for entry in seen.reports["project"].entries:
-            if entry.name != UNKNOWN:
-                stats.projects.setdefault(entry.name, Tally()).tokens = entry.tokens.total
-        for entry in seen.reports["session"].entries:
+        reported = seen.reports
+        of_tools = {
+            NO_TOOL if entry.name == UNKNOWN else entry.name: entry.tokens.total for entry in reported["tool"].entries
+        }
+        of_projects = {entry.name: entry.tokens.total for entry in reported["project"].entries if entry.name != UNKNOWN}
+        for entry in reported["session"].entries:
             if entry.row is not None:
-                kind = entry.row.type or entry.row.kind
-                stats.types.setdefault(kind, Tally()).tokens += entry.tokens.total
+                of_types[entry.row.type or entry.row.kind] += entry.tokens.total
+    by_tool, by_project = _with_tokens(stats.tools, of_tools), _with_tokens(stats.projects, of_projects)
     found = [
-        ("Tools", _lines("tool", stats.tools, measure, lambda name: tools.title(name) or name)),
-        ("Projects", _lines("project", stats.projects, measure, short_path)),
+        ("Tools", _lines("tool", by_tool, measure, lambda name: tools.title(name) or name)),
+        ("Projects", _lines("project", by_project, measure, short_path)),
         ("Models", _lines("", seen.work.models if seen is not None else {}, measure, str)),
-        ("Types", _lines("type", stats.types, measure, str)),
+        ("Types", _lines("type", _with_tokens(stats.types, of_types), measure, str)),
     ]
     return [(name, lines) for name, lines in found if lines]
 
@@ -341,10 +341,7 @@ def _lines(name: str, counted: Mapping[str, Tally], measure: str, label: Callabl
     ]
     if len(lines) <= MOST:
         return lines
-    others = Tally()
-    for line in lines[MOST:]:
-        for each in MEASURES:
-            setattr(others, each, getattr(others, each) + getattr(line.tally, each))
+    others = Tally(*map(sum, zip(*(line.tally for line in lines[MOST:]), strict=True)))
     return [*lines[:MOST], TableRow(amount(len(lines) - MOST, "other"), "", others, share(size(others), most))]
 
 

@@ -26,7 +26,6 @@ class Model(Protocol):
     """Turns texts into vectors of length 1, or 0 if the model knows nothing in a text."""
 
     name: str
-    dimension: int
     quick: bool  # whether it is fast enough for a query to wait for
     near: float  # a cosine that any two texts reach
     far: float  # a lower cosine means nothing
@@ -113,7 +112,7 @@ class StaticModel:
             for text in begins
         ]
         with self._lock:
-            if self._words.count > MOST_KNOWN:
+            if len(self._words) > MOST_KNOWN:
                 self._begin()
             numbers, bounds = self._words.numbers(raw)
             first = np.arange(len(numbers)) - np.repeat(bounds[:-1], np.diff(bounds)) < WORDS

@@ -37,13 +37,11 @@ class EndpointModel:
         self.name, self._model = name, model
         base = address or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         self._address = base.rstrip("/") + "/embeddings"
-        self.dimension = 0  # known from the first reply
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one vector per text, in batched requests."""
         parts = [self._ask(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         vectors: Vectors = np.concatenate(parts)
-        self.dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.where(lengths == 0, 1.0, lengths), dtype=np.float32)
 

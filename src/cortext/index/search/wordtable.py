@@ -35,11 +35,15 @@ class WordTable:
 
     def __init__(self, meet: Callable[[list[str]], None]) -> None:
         self._meet = meet
-        self.count = 1
+        self._count = 1
         # Random, so that no one can construct two words with the same hash.
         self._seed = np.uint64(int.from_bytes(os.urandom(8), "big"))
         self._factor = np.uint64(int.from_bytes(os.urandom(8), "big") | 1)
         self._empty(_BITS)
+
+    def __len__(self) -> int:
+        """Return how many numbers are given."""
+        return self._count
 
     def numbers(self, texts: Sequence[bytes]) -> tuple[Numbers, Numbers]:
         """Return the words of these texts (UTF-8) as numbers, and the index where each text begins and the last ends.
@@ -105,10 +109,10 @@ class WordTable:
         return found
 
     def _add(self, hashes: Hashes) -> Numbers:
-        numbers = np.arange(self.count, self.count + len(hashes))
-        self.count += len(hashes)
+        numbers = np.arange(self._count, self._count + len(hashes))
+        self._count += len(hashes)
         bits = self._bits
-        while self.count * 2 > 1 << bits:
+        while self._count * 2 > 1 << bits:
             bits += 1
         if bits > self._bits:
             used = self._numbers > 0
@@ -185,7 +189,7 @@ class ManyTerms(Vocabulary):
 
     def terms(self, texts: Sequence[str]) -> list[tuple[str, str]]:
         """Return the terms of each text, separated by spaces, and the terms of its camelCase pieces."""
-        if self._table.count > MOST_KNOWN:
+        if len(self._table) > MOST_KNOWN:
             self._begin()
         numbers, bounds = self._table.numbers(
             [text.encode("ascii") if text.isascii() else " ".join(self._words(text)).encode() for text in texts]
@@ -193,7 +197,7 @@ class ManyTerms(Vocabulary):
         camel = np.flatnonzero(self._pieces.lengths(numbers))
         whose = np.searchsorted(bounds, camel, side="right")
         # The pieces of a word count once per text, however often the word occurs.
-        once = np.unique(whose * self._table.count + numbers[camel], return_index=True)[1]
+        once = np.unique(whose * len(self._table) + numbers[camel], return_index=True)[1]
         once.sort()
         cuts = np.searchsorted(whose[once], np.arange(1, len(bounds) + 1))
         pieces = self._pieces.between(numbers[camel[once]], cuts)

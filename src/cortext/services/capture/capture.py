@@ -77,9 +77,6 @@ class Capture:
         self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
         self._stores = {named_store.root: named_store for named_store in (*stores, home)}
-        self.trouble = ""  # why the catalogue could not record what was captured
-        self.alarms: list[str] = []  # what tools have lost of what was handed over to them
-        self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
         self.projects = Projects()
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
@@ -189,22 +186,12 @@ class Capture:
         # The first messages after a conversation was handed to a tool show that it continues there.
         wake = known is not None and known.fresh
         done = self._capture_into(tool, transcript, entry, named_store.store, wake=wake)
-        self._check(tool, transcript, named_store.store, entry.session_id)
-        return done
+        return done._replace(alarm=_check(tool, transcript, named_store.store, entry.session_id))
 
-    def _check(self, tool: TranscriptSource, transcript: Transcript, store: Store, session_id: str) -> None:
-        """After the first turn of a resume, record whether the tool's session still holds what was handed over."""
-        judged = first_turns.judge(tool, transcript)
-        if judged is None:
-            return
-        record, result = judged
-        store.update(session_id, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
-        if result.is_short:
-            self.alarms.append(first_turns.alarm(record, tool.title))
-
-    def check_smaller(self, tool_of: Callable[[str], TranscriptSource]) -> None:
-        """Record and tell what tools have lost of what was handed over to them, if no transcript of it is captured."""
+    def check_smaller(self, tool_of: Callable[[str], TranscriptSource]) -> list[str]:
+        """Record and return what tools have lost of what was handed over, if no transcript of it is captured."""
         first_turns.judge_smaller(tool_of)
+        alarms = []
         for record in first_turns.shortened():
             named_store, result = self.store_at(record.root), record.result
             if named_store is None or result is None:
@@ -214,9 +201,10 @@ class Capture:
                 if before is not None and before.at >= result.at:
                     continue
                 named_store.store.update(record.session, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
-                self.alarms.append(first_turns.alarm(record, tool_of(record.tool).title))
+                alarms.append(first_turns.alarm(record, tool_of(record.tool).title))
             except CortextError:
                 continue  # its session is gone, or held by another process; `list` and `doctor` tell it
+        return alarms
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
@@ -226,7 +214,7 @@ class Capture:
         except SessionNotFound:
             done = self._create(tool, transcript, entry, store)
         if done.added and entry.root != self.home.root:
-            self.grown[entry.root, entry.session_id] = None
+            return done._replace(grown=(entry.root, entry.session_id))
         return done
 
     def _messages(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
@@ -314,8 +302,8 @@ class Capture:
                 for batch in first.batches():
                     writer.append(*batch)
                 writer.update(self._masked(first_change(session, entry, first.about), entry))
-            self.remember([first.entry()])
-        return first.captured()
+            trouble = self.remember([first.entry()])
+        return first.captured()._replace(trouble=trouble)
 
     def _append(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool
@@ -353,8 +341,8 @@ class Capture:
             waiting = entry.changed == HANDED_OVER and not user_spoke
         # Recorded last: if this process is killed before, the next run reads the transcript again.
         settle(store, entry.session_id)
-        self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
-        return CaptureResult(entry.session_id, False, added, calls, reading.counts, is_whole)
+        trouble = self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
+        return CaptureResult(entry.session_id, False, added, calls, reading.counts, is_whole, trouble=trouble)
 
     def _held_in(self, session: Session, entry: Entry, folder: str) -> dict[str, Any]:
         """Return what to record about the folder that a session continued in; usually nothing."""
@@ -404,19 +392,24 @@ class Capture:
         except (CortextError, OSError):
             pass  # the error of the transcript itself is reported
 
-    def remember(self, entries: Sequence[Entry]) -> None:
-        """Record in the catalogue how far these transcripts were read. If it cannot be written, nothing is lost."""
+    def remember(self, entries: Sequence[Entry]) -> str:
+        """Record in the catalogue how far these transcripts were read; return what the user should know.
+
+        If it cannot be written, nothing is lost.
+        """
+        trouble = ""
         try:
             self.catalogue.put_all(entries)
         except sqlite3.DatabaseError as error:
             if not is_unwritable(error):
                 raise
-            self.trouble = (
+            trouble = (
                 f"the catalogue could not be written ({error}); everything captured is kept, "
                 "and the next import reads these transcripts again"
             )
         if self._entries is not None:
             self._entries.update({(entry.tool, entry.key): entry for entry in entries})
+        return trouble
 
     def new_entry(self, transcript: Transcript) -> Entry | None:
         """Return the entry of a transcript that is new to us, in the home store; None for any other."""
@@ -427,6 +420,19 @@ class Capture:
     def _home_entry(self, transcript: Transcript) -> Entry:
         session_id = session_id_for(transcript.tool, transcript.snapshot_of or transcript.key)
         return Entry(transcript.tool, transcript.key, self.home.root, session_id)
+
+
+def _check(tool: TranscriptSource, transcript: Transcript, store: Store, session_id: str) -> str:
+    """After the first turn of a resume, record whether the tool's session still holds what was handed over.
+
+    Return what the user should know.
+    """
+    judged = first_turns.judge(tool, transcript)
+    if judged is None:
+        return ""
+    record, result = judged
+    store.update(session_id, Change(extra={FIRST_TURN: msgspec.to_builtins(result)}))
+    return first_turns.alarm(record, tool.title) if result.is_short else ""
 
 
 class _Fresh:
@@ -543,38 +549,6 @@ def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
     if not catch_up(capture, tool, found.session.origin.session_id).added:
         return found
     return Found(found.named_store, found.store.get(found.session.id))
-
-
-class ToolReport(msgspec.Struct, kw_only=True):
-    """The result of an import for one tool."""
-
-    tool: str
-    transcripts: int = 0
-    unchanged: int = 0
-    empty: int = 0  # of those: without a message that can be read
-    created: int = 0
-    updated: int = 0
-    messages: int = 0
-    tool_calls: int = 0
-    counts: Counts = msgspec.field(default_factory=Counts)
-    failed: list[str] = []
-
-    def add(self, done: CaptureResult) -> None:
-        """Add the result of one capture."""
-        self.created += done.created
-        self.updated += not done.created and done.added > 0
-        self.unchanged += not done.added
-        self.empty += not done.session_id
-        self.messages += done.added
-        self.tool_calls += done.tool_calls
-        for mine, theirs in (
-            (self.counts.skipped, done.counts.skipped),
-            (self.counts.unknown, done.counts.unknown),
-            (self.counts.damaged, done.counts.damaged),
-        ):
-            for kind, count in theirs.items():
-                mine[kind] = mine.get(kind, 0) + count
-        self.counts.places += done.counts.places[: 20 - len(self.counts.places)]
 
 
 def _from_tools(store: Store) -> Iterable[Session]:

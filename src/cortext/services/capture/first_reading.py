@@ -41,6 +41,9 @@ class CaptureResult(NamedTuple):
     tool_calls: int
     counts: Counts
     is_whole: bool = True  # whether the transcript was read from its start
+    grown: tuple[str, str] | None = None  # the conversation of a workspace that has new messages: store and id
+    alarm: str = ""  # what the tool has lost of what was handed over to it
+    trouble: str = ""  # why the catalogue could not record what was captured
 
 
 class FirstReading:

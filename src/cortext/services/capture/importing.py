@@ -23,7 +23,7 @@ from cortext.errors import CortextError
 from cortext.index.sessions import SessionIndex
 from cortext.model.session import Change
 from cortext.services.capture import uncaptured
-from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import CORRECTED, CaptureResult
 from cortext.services.capture.intake import BATCH_BYTES, BATCH_SESSIONS, Report, capture_each, delayed_ctrl_c, reason_of
 from cortext.services.capture.transcripts import Work, leftovers_of, work_for
@@ -155,16 +155,82 @@ def _import(batch: list[int]) -> Results:
 
 CUT = "ends within a record"
 LEFTOVER_KEY = "left over "  # no transcript has such a key
+MOST_PLACES = 20  # of damaged records, for each tool
 
 
-def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str, why: str) -> None:
+class ToolReport(msgspec.Struct, kw_only=True):
+    """The result of an import for one tool."""
+
+    tool: str
+    transcripts: int = 0
+    unchanged: int = 0
+    empty: int = 0  # of those: without a message that can be read
+    created: int = 0
+    updated: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    counts: Counts = msgspec.field(default_factory=Counts)
+    failed: list[str] = []
+
+    def plus(self, done: CaptureResult) -> ToolReport:
+        """Return the report with the result of one more capture."""
+        mine, theirs = self.counts, done.counts
+        return msgspec.structs.replace(
+            self,
+            created=self.created + done.created,
+            updated=self.updated + (not done.created and done.added > 0),
+            unchanged=self.unchanged + (not done.added),
+            empty=self.empty + (not done.session_id),
+            messages=self.messages + done.added,
+            tool_calls=self.tool_calls + done.tool_calls,
+            counts=Counts(
+                skipped=_sum(mine.skipped, theirs.skipped),
+                unknown=_sum(mine.unknown, theirs.unknown),
+                damaged=_sum(mine.damaged, theirs.damaged),
+                places=[*mine.places, *theirs.places][:MOST_PLACES],
+            ),
+        )
+
+
+def _sum(mine: dict[str, int], theirs: dict[str, int]) -> dict[str, int]:
+    return {kind: mine.get(kind, 0) + theirs.get(kind, 0) for kind in mine | theirs} if theirs else mine
+
+
+class ImportReport(msgspec.Struct):
+    """What a run captured: the report of each tool, and what the user should know or have saved."""
+
+    tools: dict[str, ToolReport] = {}
+    grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
+    alarms: list[str] = []  # what tools have lost of what was handed over to them
+    troubles: dict[str, None] = {}  # why the catalogue could not record what was captured
+
+    def of(self, tool: str) -> ToolReport:
+        """Return the report of a tool."""
+        return self.tools.setdefault(tool, ToolReport(tool=tool))
+
+    def add(self, tool: str, done: CaptureResult) -> None:
+        """Add the result of one capture."""
+        self.tools[tool] = self.of(tool).plus(done)
+        if done.grown:
+            self.grown[done.grown] = None
+        if done.alarm:
+            self.alarms.append(done.alarm)
+        if done.trouble:
+            self.troubles[done.trouble] = None
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know."""
+        return [*self.troubles, *self.alarms]
+
+
+def note_failure(reports: ImportReport, tool: str, key: str, path: str, why: str) -> None:
     """Report that a transcript (or, without a key, a tool's store) could not be captured, now and until it is."""
-    report = reports.setdefault(tool, ToolReport(tool=tool))
-    report.failed.append(f"{path}: {uncaptured.without_path(why, path)}" if path else why)
+    reports.of(tool).failed.append(f"{path}: {uncaptured.without_path(why, path)}" if path else why)
     uncaptured.record(tool, key, path, why)
 
 
-def scan(tools: Iterable[TranscriptSource], reports: dict[str, ToolReport]) -> Work:
+def scan(tools: Iterable[TranscriptSource], reports: ImportReport) -> Work:
     """Return every transcript of these tools; report what cannot be listed, now and until it can be."""
     work: Work = []
     for tool in tools:
@@ -180,8 +246,7 @@ def scan(tools: Iterable[TranscriptSource], reports: dict[str, ToolReport]) -> W
         keys = [f"{LEFTOVER_KEY}{path} {paths[:place].count(path)}" for place, path in enumerate(paths)]
         version = _version_of(tool) if set(keys) - {failure.key for failure in uncaptured.failures()} else ""
         for key, item in zip(keys, left, strict=True):
-            report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
-            report.failed.append(f"{item.path}: {item.why}")
+            reports.of(tool.name).failed.append(f"{item.path}: {item.why}")
             uncaptured.record(tool.name, key, item.path, item.why, kind=uncaptured.LEFTOVER, version=version)
         uncaptured.settle(tool.name, listed, keys)
     return work
@@ -222,7 +287,7 @@ def with_cut(result: CaptureResult, path: str) -> CaptureResult:
 
 
 def capture_all(
-    capture: Capture, work: Work, reports: dict[str, ToolReport], *, share: bool = True, are_named: bool = False
+    capture: Capture, work: Work, reports: ImportReport, *, share: bool = True, are_named: bool = False
 ) -> Generator[Transcript, None, None]:
     """Capture these transcripts and yield each when it is done. One that fails does not stop the others.
 
@@ -240,7 +305,7 @@ def capture_all(
         if failure.kind == uncaptured.PART and failure.cortext != uncaptured.reader()
     }
     for tool, transcript in work:
-        report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
+        report = reports.of(tool.name)
         report.transcripts += 1
         try:
             if (tool.name, transcript.key) in again:
@@ -264,7 +329,7 @@ def capture_all(
             return
         if are_named and is_cut(transcript.path):
             result = with_cut(result, transcript.path)
-        reports[tool.name].add(result)
+        reports.add(tool.name, result)
         lost = lost_in(result.counts)
         if lost and not result.session_id:  # nothing could be read, so there is no session
             why = f"nothing in it could be read ({lost})"
@@ -277,7 +342,7 @@ def capture_all(
     try:
         yield from _capture_changed(capture, changed, report_result, share=share)
     finally:
-        for name, report in reports.items():
+        for name, report in reports.tools.items():
             uncaptured.settle(name, [transcript for tool, transcript in work if tool.name == name])
             uncaptured.clear(name, [*captured.get(name, ()), *(() if report.failed else ("",))])
 

@@ -99,9 +99,12 @@ class Intake:
         if not waiting:
             return []
         exists_already: list[_Waiting] = []
+        troubles: list[str] = []
         with delayed_ctrl_c():
             try:
-                done = self._bulk.publish(lambda made: self._capture.remember([waiting[name].entry for name in made]))
+                done = self._bulk.publish(
+                    lambda made: troubles.append(self._capture.remember([waiting[name].entry for name in made]))
+                )
             except CortextError as error:
                 for item in waiting.values():
                     report(item.tool, item.transcript, str(error))
@@ -111,7 +114,8 @@ class Intake:
                         exists_already.append(item)
                     else:
                         why = done.failed.get(name)
-                        report(item.tool, item.transcript, item.captured if why is None else str(why))
+                        captured = item.captured._replace(trouble="".join(troubles))
+                        report(item.tool, item.transcript, captured if why is None else str(why))
         for item in exists_already:  # another process was faster: append what it has not read
             report(item.tool, item.transcript, result_of(self._capture, item.tool, item.transcript))
         return [item.transcript for item in waiting.values()]

@@ -82,7 +82,7 @@ class Rescue:
             for transcript, when in purge.due
             if when - now < SOON * _DAY and not is_kept(self.capture, tool, transcript)
         ]
-        self.work += [(tool, transcript) for transcript, _ in due]
+        self.work.extend((tool, transcript) for transcript, _ in due)
         latest = max((when for _, when in due), default=0.0)
         self.endangered.append(
             Endangered(

@@ -21,8 +21,8 @@ from cortext.distribution import install_hint
 from cortext.errors import ConfigError, CortextError, SessionBusy
 from cortext.io.locks import Lock, read_holder
 from cortext.services.capture import uncaptured
-from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all, note_failure, scan
+from cortext.services.capture.capture import Capture
+from cortext.services.capture.importing import ImportReport, capture_all, note_failure, scan
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.transcripts import Work
 from cortext.tools.base import TranscriptSource, Watched
@@ -36,7 +36,6 @@ ALL_S = 600.0  # how often everything is checked
 RETRY_S = 10.0  # after a failure that concerns everything
 UNWATCHED_S = 60.0  # the same for tools that cannot be watched, and if the system has no notifications
 
-Reports = dict[str, ToolReport]
 Signs = dict[str, tuple[int, int]]  # size and time of files
 
 
@@ -54,7 +53,7 @@ class Watching:
         self,
         tools: Sequence[TranscriptSource],
         make_capture: Callable[[], Capture],
-        report: Callable[[Capture, Reports, bool], None],
+        report: Callable[[Capture, ImportReport, bool], None],
         trouble: Callable[[str], None],
         stop: threading.Event,
     ) -> None:
@@ -64,12 +63,12 @@ class Watching:
         self._unwatched = [tool for tool in tools if not isinstance(tool, Watched)]
         self._grown: dict[tuple[str, str], None] = {}  # conversations of workspaces, since everything was checked
 
-    def check_all(self) -> Reports:
+    def check_all(self) -> ImportReport:
         """Capture whatever is new in any transcript; return the results by tool."""
         return self._check(self._tools, is_all=True)
 
-    def _check(self, tools: Sequence[TranscriptSource], *, is_all: bool) -> Reports:
-        reports: Reports = {}
+    def _check(self, tools: Sequence[TranscriptSource], *, is_all: bool) -> ImportReport:
+        reports = ImportReport()
         work = scan(tools, reports)
         capture = self._make_capture()
         if is_all:
@@ -77,11 +76,11 @@ class Watching:
         self._capture(capture, work, reports)
         if is_all:
             uncaptured.forget_missing()
-            capture.check_smaller({tool.name: tool for tool in tools}.__getitem__)
-            capture.grown |= self._grown
+            reports.alarms.extend(capture.check_smaller({tool.name: tool for tool in tools}.__getitem__))
+            reports.grown.update(self._grown)
             self._grown = {}
         else:
-            self._grown |= capture.grown
+            self._grown |= reports.grown
         self._report(capture, reports, is_all)
         return reports
 
@@ -130,7 +129,7 @@ class Watching:
 
     def _round(self, paths: set[str]) -> None:
         """Capture the transcripts that these files belong to."""
-        reports: Reports = {}
+        reports = ImportReport()
         found: dict[tuple[str, str], tuple[TranscriptSource, str]] = {}
         work: Work = []
         for path in sorted(paths):
@@ -144,10 +143,10 @@ class Watching:
         if work:
             capture = self._make_capture()
             self._capture(capture, work, reports)
-            self._grown |= capture.grown
+            self._grown |= reports.grown
             self._report(capture, reports, False)
 
-    def _capture(self, capture: Capture, work: Work, reports: Reports) -> None:
+    def _capture(self, capture: Capture, work: Work, reports: ImportReport) -> None:
         with closing(capture_all(capture, work, reports, share=False)) as captured:
             for _ in captured:
                 if self._stop.is_set():

@@ -107,14 +107,15 @@ class CostSum(msgspec.Struct, kw_only=True):
     start: int = 0  # by time, in seconds since 1970
     end: int = 0
 
-    def add(self, tokens: Tokens, cost: float | None) -> None:
-        """Add one call."""
-        self.calls += 1
-        self.tokens = self.tokens.plus(tokens)
-        if cost is None:
-            self.unpriced += 1
-        else:
-            self.cost = (self.cost or 0.0) + cost
+    def plus(self, tokens: Tokens, cost: float | None, *, calls: int = 1, unpriced: int | None = None) -> CostSum:
+        """Return the sum with one more call, or with several."""
+        return msgspec.structs.replace(
+            self,
+            calls=self.calls + calls,
+            tokens=self.tokens.plus(tokens),
+            unpriced=self.unpriced + ((cost is None) if unpriced is None else unpriced),
+            cost=self.cost if cost is None else (self.cost or 0.0) + cost,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry for `--json`; the schema is stable. An unknown cost is null."""
@@ -168,10 +169,8 @@ class Ledger:
         """Return the sum of each session that made a call, by store and id."""
         sums: dict[tuple[str, str], CostSum] = {}
         for row, call, _, cost in self.calls(rows):
-            entry = sums.get((row.root, row.id))
-            if entry is None:
-                entry = sums[row.root, row.id] = CostSum(name=row.name, row=row)
-            entry.add(call.tokens, cost)
+            entry = sums.get((row.root, row.id)) or CostSum(name=row.name, row=row)
+            sums[row.root, row.id] = entry.plus(call.tokens, cost)
         return sums
 
 
@@ -213,12 +212,12 @@ def row_cost(listing: Listing, row: Row, prices: Prices, *, most: int) -> Sessio
 
 def _summed(listing: Listing, key: tuple[str, str, str], calls: dict[int, Call], prices: Prices) -> SessionCost | None:
     copied = CallIndex(listing.index.database).copied(calls, *key)
-    found = SessionCost(CostSum(name="total"), CostSum(name="copied"))
+    total, part = CostSum(name="total"), CostSum(name="copied")
     for number, call in calls.items():
         cost = prices.cost(call.model, call.tokens, call.at, call.cost)
-        for entry in found if number in copied else found[:1]:
-            entry.add(call.tokens, cost)
-    return found if calls else None
+        total = total.plus(call.tokens, cost)
+        part = part.plus(call.tokens, cost) if number in copied else part
+    return SessionCost(total, part) if calls else None
 
 
 def report(
@@ -246,7 +245,7 @@ def report(
     total = CostSum(name="total")
     unpriced: dict[str, int] = {}
     for _, call, _, cost in wanted:
-        total.add(call.tokens, cost)
+        total = total.plus(call.tokens, cost)
         if cost is None:
             unpriced[call.model or UNKNOWN] = unpriced.get(call.model or UNKNOWN, 0) + 1
     if by in WINDOWS:
@@ -262,11 +261,9 @@ def _grouped(calls: Iterable[Priced], by: str) -> list[CostSum]:
     entries: dict[object, CostSum] = {}
     for priced in calls:
         key, name, start, end = _place(priced, by)
-        entry = entries.get(key)
-        if entry is None:
-            row = priced.row if by == "session" else None
-            entry = entries[key] = CostSum(name=name, row=row, start=start, end=end)
-        entry.add(priced.call.tokens, priced.cost)
+        row = priced.row if by == "session" else None
+        entry = entries.get(key) or CostSum(name=name, row=row, start=start, end=end)
+        entries[key] = entry.plus(priced.call.tokens, priced.cost)
     if by in TIMES:
         return sorted(entries.values(), key=lambda entry: entry.name)
     return sorted(entries.values(), key=lambda entry: (-(entry.cost or 0), -entry.tokens.total, entry.name))
@@ -309,8 +306,8 @@ def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: i
         entry = entries.get((start, priced.tool))
         if entry is None:
             name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {priced.tool or UNKNOWN}"
-            entry = entries[start, priced.tool] = CostSum(name=name, start=start, end=start + begun.length)
-        entry.add(priced.call.tokens, priced.cost)
+            entry = CostSum(name=name, start=start, end=start + begun.length)
+        entries[start, priced.tool] = entry.plus(priced.call.tokens, priced.cost)
     return [entries[key] for key in sorted(entries)]
 
 

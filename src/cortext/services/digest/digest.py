@@ -43,18 +43,23 @@ class _Page:
     """The lines so far, and the tokens that are left for more."""
 
     def __init__(self, budget: int, known: str) -> None:
-        self.budget, self.left = budget, budget - _MARGIN
+        self.budget, self._left = budget, budget - _MARGIN
         self.known = " ".join(known.split())
         self.lines: list[str] = []
 
+    @property
+    def left(self) -> int:
+        """The tokens that are left."""
+        return self._left
+
     def room(self, share: float) -> int:
         """Return the tokens that a section may take."""
-        return min(int(self.budget * share), self.left)
+        return min(int(self.budget * share), self._left)
 
     def add(self, line: str) -> None:
         """Add a line."""
         self.lines.append(line)
-        self.left -= tokens.estimate(line) + 1
+        self._left -= tokens.estimate(line) + 1
 
     def section(self, label: str, entries: Iterable[str], room: int, *, again: bool = False) -> None:
         """Add the entries that fit below a label; those that the reader has are left out, unless `again`."""

@@ -56,6 +56,7 @@ class ToolChat:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
         self.origin = Origin(tool=tool.name, session_id=event.key)
+        self._alarms: list[str] = []
 
     # ── its record ───────────────────────────────────────────────────────────────────────────────────
 
@@ -96,9 +97,14 @@ class ToolChat:
             if self.event.path and os.path.lexists(self.event.path):
                 os.close(durable.plain_file(self.event.path))  # raises an error if the file cannot be opened
             return 0
-        added = self.capture.capture(self.tool, transcript).added
+        done = self.capture.capture(self.tool, transcript)
         uncaptured.clear(self.tool.name, (self.event.key, ""))
-        return added
+        self._alarms += [done.alarm] if done.alarm else []
+        return done.added
+
+    def alarms(self) -> str:
+        """Return what the tool has lost of what was handed over to it, as the captures of this event showed."""
+        return "\n".join(self._alarms)
 
     def entry(self) -> Entry | None:
         """Return what the catalogue knows about this chat."""

@@ -45,7 +45,7 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         answer = tool.hook_answer(fields, context) if context else ""
         if answer:
             hook.was_heard()
-        alarms = "\n".join(hook.chat.capture.alarms)
+        alarms = hook.chat.alarms()
         if alarms and isinstance(tool, ShowsNotes):
             answer = tool.with_note(answer, f"cortext: {alarms}")
     except Exception as error:

@@ -57,12 +57,10 @@ def work(listing: Listing, progress: Progress | None = None, only: Sequence[Row]
         for table, name in ((days, day), (models, said.model)):
             if not name:
                 continue
-            tally = table.setdefault(name, Tally())
-            tally.messages += said.messages
-            tally.tokens += said.tokens
-            if (name, row.root, row.id) not in seen:
-                seen.add((name, row.root, row.id))
-                tally.sessions += 1
+            sessions, messages, tokens = table.get(name, Tally())
+            is_new = (name, row.root, row.id) not in seen
+            seen.add((name, row.root, row.id))
+            table[name] = Tally(sessions + is_new, messages + said.messages, tokens + said.tokens)
     return Work(days=days, models=models, files=_files(index.files(rows)))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from cortext.model import clock
 from cortext.services.library.listing import Row
@@ -14,19 +15,16 @@ DAY = 86_400
 NO_TOOL = "(none)"
 
 
-class Tally:
+class Tally(NamedTuple):
     """The number of sessions, and of the messages and tokens in them."""
 
-    __slots__ = ("messages", "sessions", "tokens")
+    sessions: int = 0
+    messages: int = 0
+    tokens: int = 0
 
-    def __init__(self) -> None:
-        self.sessions = self.messages = self.tokens = 0
-
-    def add(self, row: Row) -> None:
-        """Count one more session."""
-        self.sessions += 1
-        self.messages += row.message_count
-        self.tokens += row.token_count
+    def plus(self, row: Row) -> Tally:
+        """Return the counts with one more session."""
+        return Tally(self.sessions + 1, self.messages + row.message_count, self.tokens + row.token_count)
 
     def as_dict(self) -> Count:
         """Return the counts for `--json`."""
@@ -36,33 +34,23 @@ class Tally:
 class Stats:
     """The counts of these sessions; `days` are those of what was said on each day (see `activity.Work`)."""
 
-    def __init__(self, rows: Iterable[Row], days: Mapping[str, Tally] | None = None) -> None:
+    def __init__(self, rows: Sequence[Row], days: Mapping[str, Tally] | None = None) -> None:
         self.days = days or {}
         self.total = Tally()
         self.tools: dict[str, Tally] = {}
         self.types: dict[str, Tally] = {}
         self.statuses: dict[str, Tally] = {}
         self.projects: dict[str, Tally] = {}  # by folder; conversations without one are not counted
-        self.first = self.last = ""
         for row in rows:
-            self._count(row)
-
-    def _count(self, row: Row) -> None:
-        self.total.add(row)
-        # A session without an AI tool was held in one of our own programs.
-        for name, table in (
-            (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, NO_TOOL), self.tools),
-            (row.type or row.kind, self.types),
-            (row.status, self.statuses),
-        ):
-            if name not in table:
-                table[name] = Tally()
-            table[name].add(row)
-        if row.project:
-            self.projects.setdefault(row.project, Tally()).add(row)
-        if row.created_at and (not self.first or row.created_at < self.first):
-            self.first = row.created_at
-        self.last = max(self.last, row.last_active)
+            self.total = self.total.plus(row)
+            # A session without an AI tool was held in one of our own programs.
+            _count(self.tools, row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, NO_TOOL), row)
+            _count(self.types, row.type or row.kind, row)
+            _count(self.statuses, row.status, row)
+            if row.project:
+                _count(self.projects, row.project, row)
+        self.first = min((row.created_at for row in rows if row.created_at), default="")
+        self.last = max((row.last_active for row in rows), default="")
 
     def as_dict(self) -> Count:
         """Return the statistics for `--json`; the schema is stable."""
@@ -76,6 +64,10 @@ class Stats:
                 for name, table in (("tools", self.tools), ("types", self.types), ("statuses", self.statuses))
             },
         }
+
+
+def _count(table: dict[str, Tally], name: str, row: Row) -> None:
+    table[name] = table.get(name, Tally()).plus(row)
 
 
 def last_days(count: int, found: Mapping[str, Tally], now: float | None = None) -> dict[str, Tally]:

@@ -56,7 +56,6 @@ class EditSource:
         self._projects = Projects()
         self._edits: dict[tuple[str, str], list[_TimedEdit]] = {}
         self._names: frozenset[str] = frozenset()  # of the files whose edits these are
-        self.sessions_read = 0
 
     def messages(self, row: Row) -> list[Message]:
         """Return all messages of a session, with side branches and the work of side agents; none if it is gone."""
@@ -130,11 +129,14 @@ class EditSource:
                 return relation
         return OTHER
 
+    def sessions_read(self) -> int:
+        """Return how many sessions were read for these files."""
+        return len(self._edits)
+
     def _made(self, row: Row) -> list[_TimedEdit]:
         key = (row.root, row.id)
         if key not in self._edits:
             messages = self.messages(row)
-            self.sessions_read += 1
             self._edits[key] = [
                 _TimedEdit(edit, message.id, message.seq, clock.to_epoch(message.timestamp) or 0.0)
                 for edit in edits_in(messages, self._names)

@@ -28,9 +28,18 @@ from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured, user_services, watching
-from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import WITHOUT_CONTENT
-from cortext.services.capture.importing import CUT, capture_all, lost_in, note_failure, record_repositories, scan
+from cortext.services.capture.importing import (
+    CUT,
+    ImportReport,
+    ToolReport,
+    capture_all,
+    lost_in,
+    note_failure,
+    record_repositories,
+    scan,
+)
 from cortext.services.capture.intake import reason_of
 from cortext.services.capture.transcripts import (
     each_passed_over,
@@ -40,7 +49,7 @@ from cortext.services.capture.transcripts import (
     passed_over,
     work_for,
 )
-from cortext.services.capture.watching import Reports, Watching
+from cortext.services.capture.watching import Watching
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -85,13 +94,13 @@ def run_import(arguments: list[str], name: str = "import") -> int:
         raise UsageError("the path is empty", kept="nothing was imported", hint="name a file or folder, or omit it")
     if path and not os.path.exists(path):
         raise NotFound(f"no such file or folder: {path}", hint="name a folder, a transcript or an exported archive")
-    reports: dict[str, ToolReport] = {}
+    reports = ImportReport()
 
     def failed(tool: str, path: str, error: Exception) -> None:
         note_failure(reports, tool, "", path, reason_of(error))
 
     work, unknown = in_folder(sources, path, failed, tools.tools()) if path else (scan(sources, reports), [])
-    if path and not work and not reports:
+    if path and not work and not reports.tools:
         raise not_recognised(sources, path)
     stores = Stores()
     capture = stores.capture()
@@ -105,11 +114,11 @@ def run_import(arguments: list[str], name: str = "import") -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_missing()
-    capture.check_smaller(tools.tool)
+    reports.alarms.extend(capture.check_smaller(tools.tool))
     record_repositories(capture.home, stores.listing().index)
-    for line in [*([capture.trouble] if capture.trouble else []), *capture.alarms, *save_grown(capture)]:
+    for line in [*reports.notes, *save_grown(capture, reports)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
-    for place in [place for report in reports.values() for place in report.counts.places if place.endswith(CUT)]:
+    for place in [place for report in reports.tools.values() for place in report.counts.places if place.endswith(CUT)]:
         print(
             terminal.line(f"cortext: {place}; what precedes it is imported: copy or download it again"), file=sys.stderr
         )
@@ -117,14 +126,14 @@ def run_import(arguments: list[str], name: str = "import") -> int:
         print(terminal.line(f"cortext: {passed_over(sources, path, unknown)}"), file=sys.stderr)
     if options.json:
         if unknown:
-            reports[""] = ToolReport(tool="", failed=each_passed_over(unknown))
-        print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
+            reports.tools[""] = ToolReport(tool="", failed=each_passed_over(unknown))
+        print(msgspec.json.format(msgspec.json.encode(list(reports.tools.values())), indent=2).decode())
     else:
-        print_reports(list(reports.values()), stopped=stopped)
-    if path and not stopped and work and all(r.empty == r.transcripts for r in reports.values()):
-        lost = [lost_in(report.counts) for report in reports.values()]
+        print_reports(list(reports.tools.values()), stopped=stopped)
+    if path and not stopped and work and all(r.empty == r.transcripts for r in reports.tools.values()):
+        lost = [lost_in(report.counts) for report in reports.tools.values()]
         raise nothing_readable(path, ", ".join(filter(None, lost)))
-    return 130 if stopped else 3 if unknown or any(report.failed for report in reports.values()) else 0
+    return 130 if stopped else 3 if unknown or any(report.failed for report in reports.tools.values()) else 0
 
 
 def offer(*, asks: bool) -> str:
@@ -152,13 +161,13 @@ def offer(*, asks: bool) -> str:
     return f"Nothing is imported yet: `cortext import` reads {total}."
 
 
-def save_grown(capture: Capture) -> list[str]:
+def save_grown(capture: Capture, reports: ImportReport) -> list[str]:
     """Save conversations of workspaces that grew while none of our hooks ran; return notes for the user."""
-    if not capture.grown:
+    if not reports.grown:
         return []
     from cortext.services.workspace import lifecycle
 
-    grown = [(named_store, name) for root, name in capture.grown if (named_store := capture.store_at(root)) is not None]
+    grown = [(named_store, name) for root, name in reports.grown if (named_store := capture.store_at(root)) is not None]
     return lifecycle.save_grown(grown, settings_of)
 
 
@@ -236,21 +245,21 @@ def run_watch(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
 
-    def report(capture: Capture, reports: Reports, was_all: bool) -> None:
-        _print_round(capture, reports, as_json=options.json)
+    def report(capture: Capture, reports: ImportReport, was_all: bool) -> None:
+        _print_round(reports, as_json=options.json)
         if was_all:
-            _finish(capture)
+            _finish(capture, reports)
 
     watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
     if options.once:
-        return 3 if any(item.failed for item in watch.check_all().values()) else 0
+        return 3 if any(item.failed for item in watch.check_all().tools.values()) else 0
     watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
     return 0
 
 
-def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
+def _print_round(reports: ImportReport, *, as_json: bool) -> None:
     """Print a line for each tool that something was captured from, or that failed."""
-    for item in reports.values():
+    for item in reports.tools.values():
         if as_json and (item.messages or item.failed):
             fields = {"time": clock.now(), "tool": item.tool, "new": item.created, "continued": item.updated}
             print(json.dumps({**fields, "messages": item.messages, "failed": item.failed}), flush=True)
@@ -259,7 +268,7 @@ def _print_round(capture: Capture, reports: Reports, *, as_json: bool) -> None:
             print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
         for line in item.failed:
             _complain(line)
-    for line in (*([capture.trouble] if capture.trouble else []), *capture.alarms):
+    for line in reports.notes:
         _complain(line)
 
 
@@ -267,10 +276,10 @@ def _complain(line: str) -> None:
     print(terminal.line(f"cortext: {line}"), file=sys.stderr, flush=True)
 
 
-def _finish(capture: Capture) -> None:
+def _finish(capture: Capture, reports: ImportReport) -> None:
     """Record the repositories of new sessions, and save conversations that grew without being active: as an import."""
     record_repositories(capture.home, Stores().listing().index)
-    for line in save_grown(capture):
+    for line in save_grown(capture, reports):
         _complain(line)
 
 

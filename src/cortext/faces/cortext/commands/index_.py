@@ -95,8 +95,7 @@ def run_refresh(arguments: list[str]) -> int:
 def _ended(stores: Stores, tool: str, key: str) -> int:
     first_turns.judge_ended(tools.tool, tool, key)
     capture = stores.capture()
-    capture.check_smaller(tools.tool)
-    for line in capture.alarms:
+    for line in capture.check_smaller(tools.tool):
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     return 0
 

@@ -14,8 +14,8 @@ from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.safety import terminal
-from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.importing import capture_all
+from cortext.services.capture.capture import Capture
+from cortext.services.capture.importing import ImportReport, capture_all
 from cortext.services.capture.rescue import Endangered, Rescue, restore_settings
 from cortext.services.workspace.left import left
 from cortext.wiring import tools
@@ -52,14 +52,14 @@ def run(arguments: list[str]) -> int:
     only_report = not (options.yes or asks)
     if (rescue.work and not options.dry_run) or (rescue.warnings and not only_report):
         Stores()  # raises if the workspace's settings file is broken
-    reports: dict[str, ToolReport] = {}
+    reports = ImportReport()
     if rescue.work and not options.dry_run:
         _import(rescue, reports)
         if not options.json:
-            print_reports(list(reports.values()))
+            print_reports(list(reports.tools.values()))
     raised = _raise(rescue, dry_run=only_report, ask=asks, quiet=options.json)
     if options.json:
-        done = [msgspec.to_builtins(report) for report in reports.values()]
+        done = [msgspec.to_builtins(report) for report in reports.tools.values()]
         print_json(
             {"endangered": msgspec.to_builtins(rescue.warnings), "imported": done, "settings": raised}
             | ({"dry_run": True} if options.dry_run else {})
@@ -67,7 +67,7 @@ def run(arguments: list[str]) -> int:
         )
     elif raised:
         print(_ending(options.dry_run, only_report))
-    return 3 if any(report.failed for report in reports.values()) else 0
+    return 3 if any(report.failed for report in reports.tools.values()) else 0
 
 
 def _ending(dry_run: bool, only_report: bool) -> str:
@@ -78,13 +78,13 @@ def _ending(dry_run: bool, only_report: bool) -> str:
 
 def offer(rescue: Rescue) -> int:
     """Ask whether to import and to raise the settings, and do it; return 3 if some could not be captured."""
-    reports: dict[str, ToolReport] = {}
+    reports = ImportReport()
     if rescue.work and _agreed(_import_question(rescue), default=True):
         _import(rescue, reports)
-        print_reports(list(reports.values()))
+        print_reports(list(reports.tools.values()))
     if _raise(rescue, ask=True):
         print("Undo: cortext rescue --undo")
-    return 3 if any(report.failed for report in reports.values()) else 0
+    return 3 if any(report.failed for report in reports.tools.values()) else 0
 
 
 def _print_warnings(rescue: Rescue) -> None:
@@ -114,7 +114,7 @@ def _with_all_in_memory(stores: Stores) -> Capture:
     return capture
 
 
-def _import(rescue: Rescue, reports: dict[str, ToolReport]) -> None:
+def _import(rescue: Rescue, reports: ImportReport) -> None:
     total = sum(max(1, transcript.size) for _, transcript in rescue.work)
     with Progress("Importing", total) as bar, closing(capture_all(rescue.capture, rescue.work, reports)) as captured:
         for done in captured:
