@@ -36,7 +36,7 @@ from bench.common import (
 )
 from cortext.index.search import vectors
 from cortext.index.search.meaning import Meaning, _Making
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 from cortext.index.search.vectors import owner
 from cortext.model.query import Query
 from cortext.services.library.search import Search
@@ -413,7 +413,7 @@ class RandomModel:
 
 def make_vectors(folder: str, count: int, *, merge: bool) -> None:
     """Make `count` vectors of invented sessions, as an index update does."""
-    state = State(folder)
+    state = IndexState(folder)
     meaning = Meaning(folder, state, RandomModel.name)
     os.makedirs(meaning.folder)
     making = _Making(meaning, RandomModel())

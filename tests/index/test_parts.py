@@ -32,7 +32,7 @@ from cortext.index.search.keywords import Keywords
 from cortext.index.search.models import Models
 from cortext.index.search.query import parse
 from cortext.index.search.reading import only_grew
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 from cortext.index.search.vectors import (
     Segment,
     VectorSet,
@@ -325,7 +325,7 @@ def test_small_vector_files_are_merged_without_removed_sessions(tmp_path: Path) 
 
 def test_making_and_merging_vectors_keeps_one_copy_in_memory(tmp_path: Path) -> None:
     count = 16_384
-    state = State(str(tmp_path))
+    state = IndexState(str(tmp_path))
     vectors = meaning.Meaning(str(tmp_path), state, "random")
     os.makedirs(vectors.folder)
     made = np.random.default_rng(0).standard_normal((count, 256), dtype=np.float32)

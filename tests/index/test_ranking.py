@@ -17,7 +17,7 @@ from cortext.index.search.models import BUILT_IN
 from cortext.index.search.named_time import named_time
 from cortext.index.search.query import parse
 from cortext.index.search.rank import late
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 from cortext.model.message import Message, Part
 from cortext.model.query import Query
 from cortext.model.session import Session
@@ -543,6 +543,6 @@ def test_vectors_of_an_older_table_are_replaced(world: World, monkeypatch: pytes
     assert answer.hits[0].session.id == "cars"
     assert (answer.meaningless, search.status().model) == ("", BUILT_IN)
     (folder,) = (path for path in world.cache().iterdir() if path.is_dir())
-    state = State(str(folder))
+    state = IndexState(str(folder))
     assert state.models() == [BUILT_IN]
     state.close()

@@ -32,7 +32,7 @@ STEPS = (
     (durable, "replace_file"),
     (durable, "remove"),
     (keyword_writer.KeywordWriter, "commit"),
-    (state.State, "commit"),
+    (state.IndexState, "commit"),
 )
 # Runs `cortext index rebuild` in a process of its own, which sends itself a signal before one of the steps.
 CHILD = """

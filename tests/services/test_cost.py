@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError, NotFound, UsageError
-from cortext.index.calls import Call, calls_in
+from cortext.index.calls import ModelCall, calls_in
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
@@ -215,7 +215,7 @@ def _row(name: str = "one", **fields: Any) -> Row:
 
 
 def _priced(model: str, cost: float | None, at: str = "2026-11-02T10:20:00Z", tool: str = "claude") -> Priced:
-    call = Call(int(clock.to_epoch(at) or 0), model, tool, Tokens(10, 5), None)
+    call = ModelCall(int(clock.to_epoch(at) or 0), model, tool, Tokens(10, 5), None)
     return Priced(_row(), call, tool, cost)
 
 

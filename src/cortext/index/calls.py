@@ -21,7 +21,7 @@ RECENT = 50  # sessions that show which models are in use
 FEW = 200  # sessions whose calls are looked up one by one
 
 
-class Call(NamedTuple):
+class ModelCall(NamedTuple):
     """One call of a model. `at` is in seconds since 1970, 0 if unknown; `tool` is empty if the record does not say."""
 
     at: int
@@ -37,7 +37,7 @@ class CallIndex:
     """The calls in the sessions of a catalogue."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
-        self._derived: Derived[dict[int, Call]] = Derived(database, "called", ("call",))
+        self._derived: Derived[dict[int, ModelCall]] = Derived(database, "called", ("call",))
 
     @property
     def _database(self) -> sqlite3.Connection:
@@ -53,13 +53,13 @@ class CallIndex:
     ) -> None:
         """Read the sessions that changed, and forget those that are not among the rows: see `Derived.update`."""
 
-        def read(row: Row) -> dict[int, Call] | None:
+        def read(row: Row) -> dict[int, ModelCall] | None:
             said = messages(row)
             return calls_in(said) if said is not None else None
 
         self._derived.update(rows, read, self._put, progress, is_missing)
 
-    def _put(self, found: Iterable[tuple[int, dict[int, Call]]]) -> None:
+    def _put(self, found: Iterable[tuple[int, dict[int, ModelCall]]]) -> None:
         names = {name: number for number, name in self._database.execute("SELECT number, name FROM call_name")}
         for session, calls in found:
             for name in {text for call in calls.values() for text in (call.model, call.tool)} - names.keys():
@@ -73,7 +73,7 @@ class CallIndex:
                 ),
             )
 
-    def calls(self, rows: Iterable[Row], *, after: float = 0, before: float = 0) -> Iterator[tuple[Row, Call]]:
+    def calls(self, rows: Iterable[Row], *, after: float = 0, before: float = 0) -> Iterator[tuple[Row, ModelCall]]:
         """Yield the calls of these sessions within a time (in seconds since 1970; 0: no limit), each of them once.
 
         Of the sessions that contain a call, the one that was created first has it; if that is not among the rows, the
@@ -90,9 +90,9 @@ class CallIndex:
         ):
             row = numbers.get(number)
             if row is not None and owners.get(key, number) == number:
-                yield row, Call(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
+                yield row, ModelCall(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
 
-    def of(self, row: Row) -> dict[int, Call] | None:
+    def of(self, row: Row) -> dict[int, ModelCall] | None:
         """Return the calls of one session by their keys; None if it was not read since it changed."""
         number = self._derived.number(row)
         if number is None:
@@ -100,7 +100,7 @@ class CallIndex:
         names = dict(self._database.execute("SELECT number, name FROM call_name"))
         found = self._database.execute("SELECT * FROM call WHERE number = ?", (number,))
         return {
-            key: Call(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
+            key: ModelCall(at, names[model], names[tool], Tokens(*tokens), cost, window_end, week_end)
             for _, key, at, model, tool, *tokens, cost, window_end, week_end in found
         }
 
@@ -141,12 +141,12 @@ class CallIndex:
         return owners
 
 
-def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
+def calls_in(messages: Iterable[Message]) -> dict[int, ModelCall]:
     """Return the calls of a session. What an answer grew by after its first record is added to its call.
 
     If the records of two answers alternate, each of them says the whole: the longest answer counts.
     """
-    calls: dict[int, Call] = {}
+    calls: dict[int, ModelCall] = {}
     for message in messages:
         found = used(message.usage)
         if found is None:
@@ -156,7 +156,7 @@ def calls_in(messages: Iterable[Message]) -> dict[int, Call]:
         known = calls.get(key)
         if known is None:
             at = int(clock.to_epoch(message.timestamp) or 0)
-            calls[key] = Call(at, message.model, found.tool, found.tokens, found.cost, *_resets(message))
+            calls[key] = ModelCall(at, message.model, found.tool, found.tokens, found.cost, *_resets(message))
         elif is_addition(message.usage):
             calls[key] = known._replace(tokens=known.tokens.plus(found.tokens))
         elif found.tokens.output > known.tokens.output:

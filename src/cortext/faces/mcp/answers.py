@@ -113,13 +113,13 @@ class TouchData(msgspec.Struct, kw_only=True):
     sure: bool = True
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class NotedAnswer(msgspec.Struct, kw_only=True):
     """What every answer has: a note that it is a record of the past."""
 
     note: str
 
 
-class PagedAnswer(Answer, kw_only=True):
+class PagedAnswer(NotedAnswer, kw_only=True):
     """An answer that may go on."""
 
     next_cursor: Annotated[str | None, Meta(description="the cursor of the next page; null if there is none")]
@@ -142,21 +142,21 @@ class TouchAnswer(PagedAnswer, kw_only=True):
     results: list[TouchData]
 
 
-class SessionAnswer(Answer, kw_only=True):
+class SessionAnswer(NotedAnswer, kw_only=True):
     session: SessionData
     messages: list[MessageData]
     next_start: int | None = None
     next_offset: int = 0
 
 
-class SaveAnswer(Answer, kw_only=True):
+class SaveAnswer(NotedAnswer, kw_only=True):
     session: SessionData
     stopped_at: str = ""
     commit: str = ""
     problem: str = ""
 
 
-class ResumeAnswer(Answer, kw_only=True):
+class ResumeAnswer(NotedAnswer, kw_only=True):
     packet: str = ""
     messages: int = 0
     of_messages: int = 0
@@ -167,7 +167,7 @@ class ResumeAnswer(Answer, kw_only=True):
     done: str = ""
 
 
-class WhyAnswer(Answer, kw_only=True):
+class WhyAnswer(NotedAnswer, kw_only=True):
     origins: list[OriginData]
     commit: CommitData | None = None
     text: str = ""

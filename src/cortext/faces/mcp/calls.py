@@ -35,11 +35,11 @@ _BEGIN = ("after", "from", "start", "since", "begin")
 _END = ("before", "to", "end", "until")
 
 
-class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+class ToolArguments(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """The arguments of a call, without the filters: see `arguments_of`."""
 
 
-class SearchWorkspace(Call, frozen=True):
+class SearchWorkspace(ToolArguments, frozen=True):
     """Find what was said in the conversations of this workspace, by words and by meaning. Returns sessions with the
     matching messages. The query may contain "a phrase", +required and -excluded words."""
 
@@ -52,7 +52,7 @@ class SearchWorkspace(Call, frozen=True):
     leave_out: LeftOut = []
 
 
-class GetContext(Call, frozen=True):
+class GetContext(ToolArguments, frozen=True):
     """Get what earlier conversations (of any tool) say about a topic: the best passages of all of them, as many as fit,
     by session and with dates. Use it before working on something that has a history."""
 
@@ -64,7 +64,7 @@ class GetContext(Call, frozen=True):
     leave_out: LeftOut = []
 
 
-class GetDecisionHistory(Call, frozen=True):
+class GetDecisionHistory(ToolArguments, frozen=True):
     """Get the decisions and findings about a topic from earlier conversations, word for word, oldest first, with
     session and date. Use it before proposing to change something that may have been decided."""
 
@@ -73,14 +73,14 @@ class GetDecisionHistory(Call, frozen=True):
     leave_out: LeftOut = []
 
 
-class ListSessions(Call, frozen=True):
+class ListSessions(ToolArguments, frozen=True):
     """List the stored sessions of every tool, most recently active first."""
 
     limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
 
 
-class GetSession(Call, frozen=True):
+class GetSession(ToolArguments, frozen=True):
     """Read the messages of a session, word for word, from any message on; secrets are masked. Long sessions come in
     pages: continue with the start (and offset) that the answer names."""
 
@@ -94,7 +94,7 @@ class GetSession(Call, frozen=True):
     ] = 0
 
 
-class SearchSessions(Call, frozen=True):
+class SearchSessions(ToolArguments, frozen=True):
     """Find what was said in every stored session: all workspaces, all AI tools, agents and chats. Returns sessions
     with the matching messages."""
 
@@ -107,7 +107,7 @@ class SearchSessions(Call, frozen=True):
     leave_out: LeftOut = []
 
 
-class WhyLine(Call, frozen=True):
+class WhyLine(ToolArguments, frozen=True):
     """Find the conversation behind a line of this project, or behind a commit: what the user asked for, what was
     decided, and the message of the edit. Edits are compared with git's history by their content. Use it before you
     change code whose reason is not obvious. Give a file (and a line), or a commit."""
@@ -117,7 +117,7 @@ class WhyLine(Call, frozen=True):
     commit: Annotated[str, Meta(description="a commit, instead of a file")] = ""
 
 
-class TouchedFile(Call, frozen=True):
+class TouchedFile(ToolArguments, frozen=True):
     """List the conversations that read or changed a file of this project, under any name it had, the latest first."""
 
     file: Annotated[str, Meta(description="the file, relative to the current folder")]
@@ -125,7 +125,7 @@ class TouchedFile(Call, frozen=True):
     cursor: Page = ""
 
 
-class SaveSession(Call, frozen=True):
+class SaveSession(ToolArguments, frozen=True):
     """Capture what was said last, update title and summary, and commit the conversation to git. Its status does not
     change. Saving twice changes nothing."""
 
@@ -133,7 +133,7 @@ class SaveSession(Call, frozen=True):
     summary: Annotated[str, Meta(description="where things stand, in your words; default: made from the text")] = ""
 
 
-class ResumeSession(Call, frozen=True):
+class ResumeSession(ToolArguments, frozen=True):
     """Continue an earlier conversation in this chat: returns its command, its context and its newest messages. If
     cortext knows this chat, the chat is attached, so that what is said from now on is stored in that conversation
     (the answer says so). Without an id, lists the conversations that can be resumed."""
@@ -146,7 +146,7 @@ class Spec(msgspec.Struct, frozen=True):
     """A tool as it is described to clients."""
 
     title: str
-    call: type[Call]
+    call: type[ToolArguments]
     answer: type[msgspec.Struct]
     read_only: bool = True
     filters: str = ""  # LIST, SEARCH: those of sessions, or also those of messages; empty: none
@@ -181,7 +181,7 @@ SPECS: dict[str, Spec] = {
 }
 
 
-def arguments_of(spec: Spec) -> type[Call]:
+def arguments_of(spec: Spec) -> type[ToolArguments]:
     """Return the struct of a tool's arguments: its own, and the filters, which are made from `model/query.FILTERS`."""
     return _arguments(spec, tuple(_filter_names(spec)))
 
@@ -192,7 +192,7 @@ def _filter_names(spec: Spec) -> list[str]:
 
 
 @cache
-def _arguments(spec: Spec, names: tuple[str, ...]) -> type[Call]:
+def _arguments(spec: Spec, names: tuple[str, ...]) -> type[ToolArguments]:
     fields: list[tuple[str, Any, Any]] = []
     for filter, name in ((FILTERS[name], name) for name in names):
         for flag, (of_list, of_search) in filter.flags.items():
@@ -203,10 +203,10 @@ def _arguments(spec: Spec, names: tuple[str, ...]) -> type[Call]:
             fields.append((name, Annotated[str, Meta(description=about)], ""))
     name, bases = spec.call.__name__, (spec.call,)
     made = msgspec.defstruct(name, fields, bases=bases, frozen=True, kw_only=True, forbid_unknown_fields=True)
-    return cast(type[Call], made)
+    return cast(type[ToolArguments], made)
 
 
-def filters_of(given: Call) -> dict[str, str]:
+def filters_of(given: ToolArguments) -> dict[str, str]:
     """Return the filters that a call has, by name. Raises UsageError if one is invalid."""
     spec = next(spec for spec in SPECS.values() if isinstance(given, spec.call))
     filters: dict[str, str] = {}
@@ -245,7 +245,7 @@ def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return plain
 
 
-def decode(kind: type[Call], arguments: dict[str, Any]) -> Any:
+def decode(kind: type[ToolArguments], arguments: dict[str, Any]) -> Any:
     """Return a call from its arguments. Raises UsageError if something is missing or wrong."""
     fields = _fields(kind)
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -266,7 +266,7 @@ def decode(kind: type[Call], arguments: dict[str, Any]) -> Any:
 
 
 @cache
-def _fields(kind: type[Call]) -> dict[str, inspect.Field]:
+def _fields(kind: type[ToolArguments]) -> dict[str, inspect.Field]:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     return {field.name: field for field in info.fields}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cortext.errors import SessionBusy, WriteFailed
 from cortext.index.database import is_unwritable, locked
 from cortext.index.search.keywords import Keywords
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 from cortext.index.search.wordlist import WordList
 from cortext.io import durable
 
@@ -43,7 +43,7 @@ class Generation:
     def __init__(self, folder: str) -> None:
         durable.ensure_folder(folder)
         self.folder = folder
-        self.state = State(folder)
+        self.state = IndexState(folder)
         self.words = WordList(folder)
         self.keywords = Keywords(os.path.join(folder, "keywords"))
         self._meanings: dict[str, Meaning] = {}
@@ -60,7 +60,7 @@ class Generation:
         self.state.close()
 
 
-def skipped(state: State) -> list[str]:
+def skipped(state: IndexState) -> list[str]:
     """Return stores whose sessions were listed but not indexed, because the store was not configured at that time."""
     found: list[str] = json.loads(state.fact("skipped", "[]"))
     return found
@@ -94,11 +94,11 @@ def _full(folder: str) -> bool:
     return status.f_bavail * status.f_frsize < ROOM
 
 
-def mark_of(state: State) -> str:
+def mark_of(state: IndexState) -> str:
     """Return the mark that a model's vectors carry once they cover all keywords."""
     return ":".join(map(str, seen(state)))
 
 
-def seen(state: State) -> tuple[str, int]:
+def seen(state: IndexState) -> tuple[str, int]:
     """Return the identity of the indexed session list, and the number of the last batch indexed."""
     return state.fact("list"), int(state.fact("changed", "-1"))

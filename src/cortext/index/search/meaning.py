@@ -19,7 +19,7 @@ from cortext.index.search.arrays import np
 from cortext.index.search.embed import Model
 from cortext.index.search.keywords import place_of
 from cortext.index.search.reading import messages
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.words import searchable
 from cortext.index.sessions import SessionIndex
@@ -39,7 +39,7 @@ GROWN = 6  # retrain the centroids when there are this many times as many vector
 class Meaning:
     """The vectors of one model in the folder of an index."""
 
-    def __init__(self, folder: str, state: State, model: str) -> None:
+    def __init__(self, folder: str, state: IndexState, model: str) -> None:
         self.model = model
         # A model's name may contain any character; its folder is named by a hash.
         self.folder = os.path.join(folder, "vectors", hashlib.sha256(model.encode()).hexdigest()[:12])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cortext.errors import ConfigError
-from cortext.index.search.state import State
+from cortext.index.search.state import IndexState
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model, StaticModel
@@ -43,7 +43,7 @@ class Models:
         """Whether the configured model is fast enough for a query to wait for its vectors."""
         return self.wanted == BUILT_IN
 
-    def usable(self, state: State) -> str:
+    def usable(self, state: IndexState) -> str:
         """Return the model whose vectors are used: the configured one or, until it is complete, the previous one."""
         if self.none:
             return ""

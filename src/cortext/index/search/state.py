@@ -26,7 +26,7 @@ class Known(NamedTuple):
     name: str
 
 
-class Segment(NamedTuple):
+class SegmentFile(NamedTuple):
     """A file of vectors."""
 
     file: str
@@ -51,7 +51,7 @@ CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWI
 _COLUMNS = "key, root, id, indexed, digest, signs, changed, name"
 
 
-class State:
+class IndexState:
     """The database in this folder."""
 
     def __init__(self, folder: str) -> None:
@@ -173,10 +173,10 @@ class State:
 
     # ── vectors ──────────────────────────────────────────────────────────────────────────────────────
 
-    def segments(self, model: str) -> list[Segment]:
+    def segments(self, model: str) -> list[SegmentFile]:
         """Return the vector files of a model."""
         rows = self.connection.execute("SELECT file, count FROM segment WHERE model = ? ORDER BY file", (model,))
-        return [Segment._make(row) for row in rows]
+        return [SegmentFile._make(row) for row in rows]
 
     def models(self) -> list[str]:
         """Return the models that have vectors."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cortext.index.refresh import StoreSource
 from cortext.index.search.reading import batches, log_fingerprint, only_grew
-from cortext.index.search.state import Known, State
+from cortext.index.search.state import IndexState, Known
 from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import searchable
 from cortext.index.sessions import Changed, Row
@@ -37,7 +37,9 @@ VERIFIED = 2_000  # a changed session of up to this many messages is always comp
 class KeywordUpdate:
     """One update; the caller holds the lock."""
 
-    def __init__(self, keywords: Keywords, words: WordList, state: State, sources: Mapping[str, StoreSource]) -> None:
+    def __init__(
+        self, keywords: Keywords, words: WordList, state: IndexState, sources: Mapping[str, StoreSource]
+    ) -> None:
         self._keywords, self._words, self._state, self._sources = keywords, words, state, sources
         self._made: KeywordWriter | None = None
         self._small = True

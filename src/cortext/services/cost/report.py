@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.index.calls import Call, CallIndex, calls_in
+from cortext.index.calls import CallIndex, ModelCall, calls_in
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import Message
@@ -87,7 +87,7 @@ class Priced(NamedTuple):
     """A call with its session, the tool that made it, and its price; None if that is unknown."""
 
     row: Row
-    call: Call
+    call: ModelCall
     tool: str
     cost: float | None
 
@@ -210,7 +210,9 @@ def row_cost(listing: Listing, row: Row, prices: Prices, *, most: int) -> Sessio
     return _summed(listing, (row.root, row.id, row.created_at), calls or {}, prices)
 
 
-def _summed(listing: Listing, key: tuple[str, str, str], calls: dict[int, Call], prices: Prices) -> SessionCost | None:
+def _summed(
+    listing: Listing, key: tuple[str, str, str], calls: dict[int, ModelCall], prices: Prices
+) -> SessionCost | None:
     copied = CallIndex(listing.index.database).copied(calls, *key)
     total, part = CostSum(name="total"), CostSum(name="copied")
     for number, call in calls.items():

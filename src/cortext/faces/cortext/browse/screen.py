@@ -30,8 +30,8 @@ from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 
 from cortext.faces.cortext.browse import drawing
-from cortext.faces.cortext.browse.state import SWITCHED, State
-from cortext.faces.cortext.browse.work import Newest, Reader, Wanted
+from cortext.faces.cortext.browse.state import SWITCHED, BrowserState
+from cortext.faces.cortext.browse.work import Newest, PreviewReader, Wanted
 from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
 from cortext.model.query import AMONG, EQUAL, FILTERS, Query
@@ -93,10 +93,10 @@ class Browser:
             later,
             any_project=True,
         )
-        reader = Reader(folder)
+        reader = PreviewReader(folder)
         self._find: Newest[Query, FinderAnswer] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
-        self.state = State(here, self._find.ask, self._read.ask)
+        self.state = BrowserState(here, self._find.ask, self._read.ask)
         self.words = Buffer(multiline=False, on_text_changed=lambda buffer: self.state.typed(buffer.text))
         self.app: Application[Chosen | None] = Application(
             layout=self._layout(),

@@ -16,7 +16,7 @@ from cortext.services.library.search import SessionHit
 SWITCHED = ("tool", "type", "status", "tag")  # by keys
 
 
-class State:
+class BrowserState:
     """The state of one browser. `ask` and `read` send requests to the threads; results come back through `take_…`."""
 
     def __init__(self, here: str, ask: Callable[[Query], None], read: Callable[[Wanted], None]) -> None:

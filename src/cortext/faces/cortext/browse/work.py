@@ -58,7 +58,7 @@ class Newest(Generic[Request, Result]):
                 self._done(request, result)
 
 
-class Reader:
+class PreviewReader:
     """Reads the messages of a preview. Used in one thread only."""
 
     def __init__(self, folder: str) -> None:
