@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,26 @@ def test_the_chart_shows_every_day_with_messages() -> None:
     lines = chart([0, 1, 500, 1000], 1000, height=2)
     assert lines == ["   █", " ▁██"]
     assert chart([0, 0], 5) == [""] * 5
+
+
+@pytest.mark.req("LOOK-01", "FIND-01")
+def test_one_clock_local_days_in_tables_and_filters_and_utc_in_files(tmp_path: Path) -> None:
+    pond = make_pond(
+        tmp_path
+    )  # its herons were counted at 10:00 UTC on 2 March, which is 3 March 14 hours further east
+    env = {**pond.env, "TZ": "<+14>-14"}
+
+    def rows(*words: str) -> list[dict[str, str]]:
+        listed: list[dict[str, str]] = cortext("list", "--here", *words, "--json", cwd=pond.folder, env=env).json
+        return listed
+
+    [herons] = rows("--after", "2026-03-03", "--before", "2026-03-03")
+    assert herons["id"] == "001-plan-herons-at-the-pond" and herons["last_active"] == "2026-03-02T10:05:00.000Z"
+    assert rows("--before", "2026-03-02") == []
+    assert herons in rows("--before", "2026-03") and herons in rows("--after", "2026")
+    created = datetime.fromisoformat(herons["created_at"]) + timedelta(hours=14)
+    shown = cortext("list", "--here", "--columns", "id,created", cwd=pond.folder, env=env).out
+    assert f"{herons['id']}  {created:%Y-%m-%d}" in shown
+    days = cortext("stats", "--here", "--days", "3660", "--json", cwd=pond.folder, env=env).json["days"]
+    said = {day["day"] for day in days if day["messages"]}
+    assert "2026-03-03" in said and "2026-03-02" not in said

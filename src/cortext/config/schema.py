@@ -129,7 +129,7 @@ class CostSettings(msgspec.Struct, frozen=True):
     """`[cost]`"""
 
     prices: Annotated[str, About("a file with prices that replace the built-in ones (docs/cost.md)")] = ""
-    week_from: Annotated[str, About("when a week of your subscription begins, such as 2026-11-12 09:00, in UTC")] = ""
+    week_from: Annotated[str, About("when a week of your subscription begins, such as 2026-11-12 09:00")] = ""
 
 
 class ModelSettings(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Timestamps: UTC, ISO 8601, with a Z."""
+"""The one clock: timestamps are UTC, ISO 8601, with a Z, in every file; people read and type local time."""
 
 from __future__ import annotations
 
@@ -95,6 +95,33 @@ def ago(timestamp: str, at: float | None = None) -> str:
     unit, length = next(pair for pair in _UNITS if age >= pair[1])
     count = int(age // length)
     return f"{amount(count, unit)} ago"
+
+
+def day(timestamp: str | float) -> str:
+    """Return the local day of a timestamp, or of seconds since 1970: `2026-11-15`; what is no time stays."""
+    return minute(timestamp)[:10]
+
+
+def minute(timestamp: str | float) -> str:
+    """Return the same with the time of day: `2026-11-15 09:30`."""
+    seconds = to_epoch(timestamp) if isinstance(timestamp, str) else timestamp
+    if seconds is None:
+        return str(timestamp)
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)).rjust(16, "0")
+    except (OverflowError, ValueError, OSError):
+        return from_epoch(seconds)[:16].replace("T", " ")
+
+
+def midnight(year: int, month: int = 1, of_month: int = 1) -> int | None:
+    """Return when a local day begins, in seconds since 1970; None for a time that this machine's clock does not know.
+
+    A month or day after the last one belongs to the next year or month.
+    """
+    try:
+        return int(time.mktime((year, month, of_month, 0, 0, 0, 0, 0, -1)))
+    except (OverflowError, ValueError):
+        return None
 
 
 def short(timestamp: str, at: float | None = None) -> str:

@@ -233,25 +233,36 @@ def comparable_time(name: str, value: str) -> str:
 
 
 def moment(text: str, *, end: bool = False) -> int:
-    """Return a date or time as a sortable number (20261115093000), or -1 if it is not one.
+    """Return a date or time as a sortable number in UTC (20261115093000), or -1 if it is not one.
 
-    Accepts a year, a month, a day, a full timestamp, `today`, `yesterday`, or an age: 12h, 7d, 2w, 3m, 1y.
-    With `end`, a year, month or day stands for its last second.
+    Accepts a full timestamp, a year, a month or a day of the local clock, `today`, `yesterday`, or an age: 12h, 7d, 2w,
+    3m, 1y. With `end`, a year, month or day stands for its last second.
     """
     text = text.strip().lower()
     ago = _RELATIVE.fullmatch(text)
     if ago:
         return number(clock.from_epoch(time.time() - int(ago[1]) * _DAYS[ago[2]] * 86_400))
     if text in ("today", "yesterday"):
-        text = clock.from_epoch(time.time() - (86_400 if text == "yesterday" else 0))[:10]
+        text = clock.day(time.time() - (86_400 if text == "yesterday" else 0))
     if re.fullmatch(r"\d{4}(-\d{2}(-\d{2})?)?", text):
-        first = text + "0000-01-01"[len(text) :]
-        if not clock.normalise(first):
-            return -1
-        digits = text.replace("-", "")
-        return int(digits + "99991231235959"[len(digits) :]) if end else number(f"{first}T00:00:00Z")
+        return _edge(text, end=end)
     whole = clock.normalise(text.upper())
     return number(whole) if whole else -1
+
+
+def _edge(text: str, *, end: bool) -> int:
+    """Return the first or the last second of a local year, month or day; -1 if there is no such day."""
+    first = text + "0000-01-01"[len(text) :]
+    if not clock.normalise(first):
+        return -1
+    parts = [int(part) for part in text.split("-")]
+    if end:
+        parts[-1] += 1
+    edge = clock.midnight(*parts)
+    if edge is None:
+        digits = text.replace("-", "")
+        return int(digits + "99991231235959"[len(digits) :]) if end else number(f"{first}T00:00:00Z")
+    return number(clock.from_epoch(edge - end))
 
 
 def timestamp(text: str, *, end: bool = False) -> str:

@@ -128,7 +128,7 @@ def _origins(services: PageLibrary) -> Origins:
 def _commit(commit: Commit | None) -> str:
     if commit is None:
         return "not committed yet"
-    return shown(f"commit {commit.sha[:10]}, {clock.from_epoch(commit.time)[:10]}: {commit.subject} ({commit.author})")
+    return shown(f"commit {commit.sha[:10]}, {clock.day(commit.time)}: {commit.subject} ({commit.author})")
 
 
 def _session(row: Row, seq: int) -> dict[str, Any]:

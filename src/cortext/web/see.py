@@ -10,7 +10,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from html import escape
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -20,9 +20,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from cortext.errors import UsageError
+from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.safety import terminal
-from cortext.services.cost.report import DAY, UNKNOWN, CostReport, CostSum, Ledger, Priced, money, report
+from cortext.services.cost.report import UNKNOWN, CostReport, CostSum, Ledger, Priced, money, report
 from cortext.services.library.activity import FileWork, Work, work
 from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
 from cortext.web.home import short_path
@@ -132,7 +133,7 @@ LABELS: Mapping[str, Callable[[str], str]] = {
 def costs(reports: Mapping[str, CostReport], prices_of: str) -> dict[str, Any]:
     """Return what the template shows of these reports, by day, model, tool, project and session."""
     by_day = {entry.name: entry for entry in reports["day"].entries}
-    today = datetime.now(UTC).date()
+    today = date.today()
     days = [(today - timedelta(days=back)).isoformat() for back in range(DAYS - 1, -1, -1)]
     bars = [ChartBar(day, round((by_day[day].cost or 0) * CENTS) if day in by_day else 0) for day in days]
     sums = reports["model"]
@@ -231,7 +232,7 @@ def _together(calls: Iterable[Priced]) -> list[Priced]:
     found: dict[tuple[object, ...], Priced] = {}
     for priced in calls:
         row, call, tool, cost = priced
-        key = (row.root, row.id, call.at // DAY, call.model, tool, cost is None)
+        key = (row.root, row.id, clock.day(call.at), call.model, tool, cost is None)
         known = found.get(key)
         if known is not None:
             tokens = known.call.tokens.plus(call.tokens)
@@ -259,7 +260,7 @@ async def see(request: Request) -> Response:
         return {
             "current": "see",
             "total": stats.total,
-            "first": stats.first[:10],
+            "first": clock.day(stats.first),
             "measure": measure,
             "unit": NAMES[measure],
             "span": int(span),
@@ -294,7 +295,7 @@ def _shown(seen: Seen, measure: str, span: int) -> dict[str, Any]:
     unit = NAMES[measure]
     return {
         "tokens": seen.reports["day"].total.tokens.total,
-        "calendar": calendar(of_day, datetime.fromtimestamp(now, UTC).date(), unit=unit),
+        "calendar": calendar(of_day, date.fromtimestamp(now), unit=unit),
         "chart": day_chart(bars, unit),
         "days": [(day, tally) for day, tally in days.items() if tally.messages or tally.tokens][::-1],
         "files": _files(seen.work.files),

@@ -147,9 +147,9 @@ def test_the_list_is_newest_first_and_filtered_by_agent_and_status(aur: Aur) -> 
     head, *rows = done.out.splitlines()
     assert head.split() == ["SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS"]
     assert [row.split() for row in rows] == [
-        ["session-b", "architect", "2", "2026-01-12", "10:00:00Z", "interrupted"],
-        ["session-c", "qa-test", "2", "2026-01-11", "10:00:00Z", "interrupted"],
-        ["session-a", "qa-test", "2", "2026-01-10", "10:00:00Z", "completed"],
+        ["session-b", "architect", "2", "2026-01-12", "10:00", "interrupted"],
+        ["session-c", "qa-test", "2", "2026-01-11", "10:00", "interrupted"],
+        ["session-a", "qa-test", "2", "2026-01-10", "10:00", "completed"],
     ]
 
     def listed(*options: str) -> list[str]:

@@ -18,6 +18,7 @@ from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
+from cortext.model import clock
 from cortext.safety import languages, terminal
 from cortext.store.assistant import KINDS, Fact
 from cortext.wiring.stores import Stores
@@ -176,7 +177,14 @@ def _show_facts(facts: list[Fact], as_json: bool, text: str = "", *, none: str =
         print(none)
     else:
         rows = [
-            (fact.id, fact.kind, fact.created_at[:10], fact.expires_at[:10], fact.session_id or fact.by, fact.text)
+            (
+                fact.id,
+                fact.kind,
+                clock.day(fact.created_at),
+                fact.expires_at[:10],
+                fact.session_id or fact.by,
+                fact.text,
+            )
             for fact in facts
         ]
         print(table(("ID", "Kind", "Created", "Expires", "Origin", "Text"), rows, styles=("cyan",)))

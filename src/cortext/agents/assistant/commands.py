@@ -148,7 +148,7 @@ class Commands:
             return Outcome("No session matches." if {*wanted} - {"all"} else NO_SESSIONS)
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
-            (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _description(row))
+            (row.id, clock.day(row.created_at), clock.ago(row.last_active), str(row.message_count), _description(row))
             for row in (rows if everything else rows[:SHOWN])
         ]
         buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:MAX_BUTTONS]]

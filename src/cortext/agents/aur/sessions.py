@@ -69,7 +69,7 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
         ids,
         map_values(lambda agent: agent or "-", agents),
         map_values(str, counts),
-        map_values(lambda time: f"{time[:10]} {time[11:19]}Z", times),
+        map_values(clock.minute, times),
         shown_statuses(statuses, damage),
     )
     return columns_table(HEADS, cells, styles=("cyan", "", "", "dim", ""))

@@ -46,7 +46,7 @@ class Failure:
         """The failure as a message for the user."""
         subject = f"{self.tool}: {self.path or self.key}" if self.path or self.key else self.tool or "a hook"
         state = "read in part" if self.kind == PART else "not captured"
-        return f"{subject}: {state} since {self.since}{self.with_version}: {self.why}"
+        return f"{subject}: {state} since {clock.minute(self.since)}{self.with_version}: {self.why}"
 
     @property
     def with_version(self) -> str:
@@ -69,7 +69,7 @@ class Alarm(NamedTuple):
             return first.text
         state = "were read only in part" if self.is_part else "could not be read"
         count = f"{len(self.failures)} {'or more ' * (len(self.failures) >= MOST)}conversations"
-        since = f"{first.since}{first.with_version}"
+        since = f"{clock.minute(first.since)}{first.with_version}"
         return f"{self.tool}: {count} {state} since {since}; the first: {first.path}: {first.why}"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from datetime import date, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,7 +32,6 @@ WEEK = 7 * 24 * HOUR
 MONDAY = 4 * 24 * HOUR  # 1970 began on a Thursday
 SAME_END = 600  # seconds by which the recorded ends of one window may differ
 
-DAY = 86_400
 UNKNOWN = "unknown"
 # Kinds of entries that follow one another in time; the others are ranked by what they cost.
 WINDOWS = ("window", "week-window")
@@ -281,14 +281,15 @@ def _place(priced: Priced, by: str) -> tuple[object, str, int, int]:
         return name, name, 0, 0
     if not call.at:
         return UNKNOWN, UNKNOWN, 0, 0
-    start = call.at // DAY * DAY
+    day = date.fromtimestamp(call.at)
     if by == "month":
-        name = clock.from_epoch(start)[:7]
+        name = day.isoformat()[:7]
         return name, name, 0, 0
     if by == "week":
-        start -= (call.at // DAY + 3) % 7 * DAY  # 1970 began on a Thursday, a week begins on Monday
-    name = clock.from_epoch(start)[:10]
-    return name, name, start, start + (7 * DAY if by == "week" else DAY)
+        day -= timedelta(days=day.weekday())
+    after = day + timedelta(days=7 if by == "week" else 1)
+    start, end = (clock.midnight(each.year, each.month, each.day) or 0 for each in (day, after))
+    return day.isoformat(), day.isoformat(), start, end
 
 
 def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: int | None) -> list[CostSum]:
@@ -307,8 +308,9 @@ def _windows(calls: Iterable[Priced], everything: Iterable[Priced], week_from: i
         start = begun.start(priced.tool, priced.call.at)
         entry = entries.get((start, priced.tool))
         if entry is None:
-            name = f"{clock.from_epoch(start)[:16].replace('T', ' ')} {priced.tool or UNKNOWN}"
-            entry = CostSum(name=name, start=start, end=start + begun.length)
+            entry = CostSum(
+                name=f"{clock.minute(start)} {priced.tool or UNKNOWN}", start=start, end=start + begun.length
+            )
         entries[start, priced.tool] = entry.plus(priced.call.tokens, priced.cost)
     return [entries[key] for key in sorted(entries)]
 

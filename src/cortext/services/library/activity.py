@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from cortext.index.activity import Activity, ActivityIndex, Said, UsedFile
+from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.services.digest.calls import READ, command_in, files_of
 from cortext.services.library.listing import Listing, Row
@@ -53,7 +54,7 @@ def work(listing: Listing, progress: Progress | None = None, only: Sequence[Row]
     seen: set[tuple[str, str, str]] = set()
     rows = rows if only is None else [*only]
     for row, said in index.said(rows):
-        day = said.day or row.last_active[:10]
+        day = said.day or clock.day(row.last_active)
         for table, name in ((days, day), (models, said.model)):
             if not name:
                 continue
@@ -99,7 +100,7 @@ def activity_in(messages: Iterable[Message]) -> Activity:
             )
 
     for message in messages:
-        day = message.timestamp[:10]
+        day = clock.day(message.timestamp)
         counts = said.setdefault((day, message.model if message.role == ASSISTANT else ""), [0, 0])
         counts[0] += 1
         counts[1] += message.tokens or 0

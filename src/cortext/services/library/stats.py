@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from typing import NamedTuple
 
-from cortext.model import clock
 from cortext.services.library.listing import Row
 
 Count = dict[str, object]
 
-DAY = 86_400
 NO_TOOL = "(none)"
 
 
@@ -71,9 +70,9 @@ def _count(table: dict[str, Tally], name: str, row: Row) -> None:
 
 
 def last_days(count: int, found: Mapping[str, Tally], now: float | None = None) -> dict[str, Tally]:
-    """Return the last days until today (in UTC), the oldest first, each with what was found."""
-    today = int((time.time() if now is None else now) // DAY)
-    names = (clock.from_epoch((today - back) * DAY)[:10] for back in range(count - 1, -1, -1))
+    """Return the last days until today, the oldest first, each with what was found."""
+    today = date.fromtimestamp(time.time() if now is None else now)
+    names = ((today - timedelta(days=back)).isoformat() for back in range(count - 1, -1, -1))
     return {name: found.get(name) or Tally() for name in names}
 
 

@@ -12,6 +12,7 @@ from itertools import chain
 
 from cortext.faces.cortext.browse.work import Wanted
 from cortext.faces.terminal.table import cut, pad, width
+from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
@@ -47,7 +48,7 @@ def entry_lines(hit: SessionHit, cells: int, *, chosen: bool, wide: bool) -> lis
 
 def _few_facts(row: Row, cells: int) -> str:
     """Return type, tool and date; on a narrow screen only the date, to leave room for the title."""
-    facts = [row.type or row.kind, row.tool, row.last_active[:10]]
+    facts = [row.type or row.kind, row.tool, clock.day(row.last_active)]
     return " · ".join(filter(None, facts if cells >= _NARROW else facts[-1:]))
 
 
@@ -57,7 +58,7 @@ def _facts(row: Row) -> str:
         row.tool or row.agent,
         row.status,
         row.place,
-        row.last_active[:10],
+        clock.day(row.last_active),
         amount(row.message_count, "message"),
         *(f"#{tag}" for tag in row.tag_names),
     ]
@@ -126,7 +127,7 @@ def preview_lines(
 
 
 def _message(message: Message, cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
-    role, when = terminal.line(message.role), terminal.line(message.timestamp[:16].replace("T", " "))
+    role, when = terminal.line(message.role), clock.minute(message.timestamp)
     style = f"class:{role if role in _ROLES else 'tool'}"
     lines = [_cut_spans([(style, role), ("class:dim", f"  #{message.seq}  {when}")], cells)]
     if message.content:

@@ -9,6 +9,7 @@ from glob import iglob
 from cortext.config.load import settings_of
 from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.faces.terminal.run import refresh_later
+from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
@@ -90,9 +91,8 @@ def _not_captured() -> list[str]:
     """Return a note about transcripts that could not be captured."""
     found = [failure for failure in uncaptured.failures() if failure.kind != uncaptured.PART]
     if len(found) > 1:
-        return [
-            f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` shows which and why"
-        ]
+        since = clock.minute(found[0].since)
+        return [f"{len(found)} transcripts are not captured, since {since}: `cortext doctor` shows which and why"]
     return [failure.text for failure in found]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
+from datetime import date, datetime, timedelta
 
 import msgspec
 from msgspec.structs import replace
@@ -40,7 +41,7 @@ def stats_parser() -> ArgumentParser:
     command = ArgumentParser(
         prog="cortext stats",
         formatter_class=Help,
-        description="Count sessions, messages and tokens by day, tool and type. A session counts on every day (in UTC) "
+        description="Count sessions, messages and tokens by day, tool and type. A session counts on every day "
         "on which something was said in it; for that, all sessions are read once.",
         epilog="example:  cortext stats --days 90",
     )
@@ -72,7 +73,7 @@ def run_stats(arguments: list[str]) -> int:
 
 def _print_stats(stats: Stats) -> None:
     total = stats.total
-    since = f", since {stats.first[:10]}" if stats.first else ""
+    since = f", since {clock.day(stats.first)}" if stats.first else ""
     counts = f"{amount(total.sessions, 'session')}, {amount(total.messages, 'message')}, about {total.tokens:,} tokens"
     print(f"{paint(counts, 'bold')}{since}\n")
     _print_days(stats)
@@ -149,7 +150,7 @@ def cost_parser() -> ArgumentParser:
         prog="cortext cost",
         formatter_class=Help,
         description="Show what conversations cost: the tokens that the AI tools recorded, at the list prices of the "
-        "models. Each call counts once, wherever it was copied to; days and weeks are in UTC. A subscription is not "
+        "models. Each call counts once, wherever it was copied to. A subscription is not "
         "billed by the token: for one, the amounts say what the same calls cost without it.",
         epilog="examples:  cortext cost --since 7d  ·  cortext cost --by session --limit 10",
     )
@@ -163,7 +164,7 @@ def cost_parser() -> ArgumentParser:
         "--since", "--after", default="", help="only calls since then: 2026-11-15, yesterday, 7d, 2w, 3m"
     )
     command.add_argument("--until", "--before", default="", help="only calls until then")
-    about = "when a week-window begins: 2026-11-12 09:00, in UTC (default: the setting cost.week_from, or Monday)"
+    about = "when a week-window begins: 2026-11-12 09:00 (default: the setting cost.week_from, or Monday)"
     command.add_argument("--week-from", default="", metavar="TIME", help=about)
     about = "only calls of this AI tool (see `cortext tools`), or of one of several: claude,codex"
     command.add_argument("--tool", action=Several, default="", help=about)
@@ -214,11 +215,12 @@ def run_cost(arguments: list[str]) -> int:
 def _week_from(text: str) -> int:
     """Return the moment at which a week begins, in seconds since 1970; UsageError if the text is no time."""
     if not text:
-        return MONDAY
-    moment = clock.to_epoch(text)
-    if moment is None:
-        raise UsageError(f"invalid beginning of a week {text!r}", hint="use a time such as 2026-11-12 09:00, in UTC")
-    return int(moment)
+        monday = date.today() - timedelta(days=date.today().weekday())
+        return clock.midnight(monday.year, monday.month, monday.day) or MONDAY
+    try:
+        return int(datetime.fromisoformat(text).timestamp())  # without a zone: local
+    except (ValueError, OverflowError):
+        raise UsageError(f"invalid beginning of a week {text!r}", hint="use a time such as 2026-11-12 09:00") from None
 
 
 def read_ledger(listing: Listing, prices: Prices) -> Ledger:

@@ -265,7 +265,7 @@ def _print_round(reports: ImportReport, *, as_json: bool) -> None:
             print(json.dumps({**fields, "messages": item.messages, "failed": item.failed}), flush=True)
         elif item.messages:
             count = amount(item.messages, "message")
-            print(terminal.line(f"{clock.now()}  {item.tool}: {count}"), flush=True)
+            print(terminal.line(f"{clock.minute(clock.now())}  {item.tool}: {count}"), flush=True)
         for line in item.failed:
             _complain(line)
     for line in reports.notes:

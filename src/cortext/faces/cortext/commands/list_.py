@@ -36,7 +36,7 @@ _PLAIN: dict[str, Callable[[Row], str]] = {
     "agent": lambda row: row.agent or "-",
     "status": lambda row: row.status,
     "active": lambda row: clock.ago(row.last_active),
-    "created": lambda row: row.created_at[:10],
+    "created": lambda row: clock.day(row.created_at),
     "messages": lambda row: str(row.message_count),
     "tokens": lambda row: str(row.token_count),
     "project": lambda row: row.project or "-",

@@ -118,7 +118,7 @@ def _commit(why: Why, revision: str, *, as_json: bool) -> int:
 def _commit_line(commit: Commit | None) -> str:
     if commit is None:
         return "not committed yet"
-    return f"commit {commit.sha[:10]}  {clock.from_epoch(commit.time)[:10]}  {commit.subject} ({commit.author})"
+    return f"commit {commit.sha[:10]}  {clock.day(commit.time)}  {commit.subject} ({commit.author})"
 
 
 def _print_origin(origin: Attribution, unit: str = "distinctive lines") -> None:
