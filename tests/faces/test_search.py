@@ -11,7 +11,7 @@ from cortext.faces.cortext.commands.search import highlighted
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
-from cortext.services.library.search import Match
+from cortext.services.library.hits import Match
 from cortext.wiring.stores import Stores
 from tests.index.world import World
 from tests.support.cli import cortext

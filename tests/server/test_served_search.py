@@ -16,7 +16,6 @@ from cortext.model.session import Change, Origin, Session
 from cortext.server.store import PostgresStore
 from cortext.services.capture import capture
 from cortext.services.library import last_command, listing
-from cortext.services.library.served_search import ServedSearch
 from cortext.wiring.stores import Stores
 from tests.support.postgres import needs_vectors, shared
 
@@ -53,7 +52,6 @@ def test_words_and_meaning_are_found_on_the_server(
     # No word in common, only the meaning.
     assert [item.session.id for item in search.search(Query("ships on the ocean water", limit=1)).hits] == ["ocean"]
     assert [item.session.id for item in search.messages(Query("payment of a bill", limit=1)).hits] == ["money"]
-    assert isinstance(search, ServedSearch)
 
 
 @pytest.mark.req("STORE-14")

@@ -24,9 +24,9 @@ from cortext.config.load import settings_of
 from cortext.errors import session_not_found
 from cortext.model.query import Query
 from cortext.services.library.finder import Finder, FinderAnswer
+from cortext.services.library.hits import SessionHit
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.recall import masked_match
-from cortext.services.library.search import SessionHit
 from cortext.services.library.stores import Found
 from cortext.services.library.windows import Windows
 from cortext.wiring.stores import Stores
@@ -186,7 +186,7 @@ class PageLibrary:
 
     def _row(self, store: str, session_id: str) -> Row:
         listing = self._located(self._lister).listing
-        for root in (*listing.sources, *listing.servers):
+        for root in listing.stores:
             if store_key(root) != store:
                 continue
             if root in listing.sources:
@@ -208,7 +208,7 @@ class PageLibrary:
     def reading(self, root: str) -> Listing:
         """Return the stores of the thread that asks; one that appeared since is among them."""
         listing: Listing | None = getattr(self._local, "listing", None)
-        if listing is None or root not in (*listing.sources, *listing.servers):
+        if listing is None or root not in listing.stores:
             listing = self._local.listing = self.stores.listing()
         return listing
 

@@ -223,11 +223,12 @@ class Stores:
 
         models = Models(self.settings.search.model, self.settings.search.address)
         listing = self.listing()
+        served = None
         if listing.servers:
             from cortext.services.library.served_search import ServedSearch
 
-            return ServedSearch(listing, folders.cache(), models, embedder, self._released)
-        return Search(listing, folders.cache(), models, self._released)
+            served = partial(ServedSearch, embedder=embedder)
+        return Search(listing, folders.cache(), models, self._released, served)
 
     def _released(self, version: str) -> str:
         from cortext.services.projects.git import release_time

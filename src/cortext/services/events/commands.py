@@ -20,9 +20,10 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import session_id_for
 from cortext.services.digest.asks import ask_of
 from cortext.services.events.chat import TAIL, ToolChat, safe_text
+from cortext.services.library.hits import SessionHit
 from cortext.services.library.listing import incomplete_line
 from cortext.services.library.recall import scrubbed
-from cortext.services.library.search import Search, SessionHit
+from cortext.services.library.search import Search
 from cortext.services.resume.in_tool import LARGEST, ChatResumer, reply_in_chat
 from cortext.services.text.sentences import COMMAND, terms
 from cortext.services.workspace import registry, running_chats

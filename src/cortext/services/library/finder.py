@@ -14,8 +14,9 @@ from cortext.errors import UsageError
 from cortext.index.search import words
 from cortext.model.order import tag_name
 from cortext.model.query import AMONG, ARCHIVED, FILTERS, STARRED, WORD, Query, check_filters
+from cortext.services.library.hits import Answer, SessionHit
 from cortext.services.library.listing import Listing, Row, placed
-from cortext.services.library.search import Answer, Search, SessionHit
+from cortext.services.library.search import Search
 
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query

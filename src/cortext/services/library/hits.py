@@ -3,17 +3,18 @@ kind of lookup evaluates it), and cut to the part that shows why they were found
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, StoreUnreachable
 from cortext.index.search.fuse import At
 from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.reading import Picking
 from cortext.index.search.words import SIGNS, clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
-from cortext.model.query import FILTERS, moment, number
-from cortext.services.library.listing import Listing
+from cortext.model.query import FILTERS, moment, number, of_sessions
+from cortext.services.library.listing import Listing, incomplete_line
 from cortext.store.capabilities import Outlines
 
 Known = tuple[Row, int]  # a session, and how many of its messages are in the index
@@ -25,6 +26,54 @@ WIDTH = 220  # characters of a snippet
 BLOCK = 20_000  # characters that are split into terms together
 NEIGHBOUR = 160  # characters of a neighbour
 LAST = 99991231235959
+
+
+class Match(NamedTuple):
+    """A message that was found; `before` and `after` are the beginnings of its neighbours.
+
+    `highlights` are the (start, end) offsets of the query's words in the snippet. `why` says what it was found by:
+    words, meaning, title, date; or `neighbour`, if it only stands next to a message that was found.
+    """
+
+    id: str
+    seq: int
+    role: str
+    timestamp: str
+    snippet: str
+    highlights: list[tuple[int, int]]
+    score: float
+    before: str
+    after: str
+    why: tuple[str, ...] = ()
+
+
+class SessionHit(NamedTuple):
+    """A session with the messages found in it, the best first."""
+
+    session: Row
+    matches: list[Match]
+    score: float
+
+
+class Answer(NamedTuple):
+    """What a search found, the best first, and what to know about it."""
+
+    hits: Sequence[SessionHit] = ()
+    is_only_near: bool = False  # no message has the words, or too few of them: the hits are only near in meaning
+    has_few: bool = False  # if so: some of the words were found
+    missing: Sequence[str] = ()  # words that no message has, not even as a part of a word or misspelled
+    unclear: str = ""  # what sounds like a time, but is none that is known
+    filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
+    meaningless: str = ""  # why only words were compared, not meanings
+    is_current: bool = True  # whether everything was indexed when the index was last brought up to date
+    damaged: int = 0  # sessions among those that were asked for whose messages may be missing
+    away: Mapping[str, StoreUnreachable] = {}  # the servers that did not answer, by address
+
+    @property
+    def incomplete(self) -> str:
+        """Why something may be missing, in a sentence; empty if nothing is."""
+        reasons = [error.message for error in self.away.values()]
+        return incomplete_line(reasons, is_current=self.is_current, damaged=self.damaged)
 
 
 class QueryReading:
@@ -216,3 +265,26 @@ class Check:
             return bool(symbols)
         size = len(wanted)
         return any(stems[start : start + size] == wanted for start in range(len(stems) - size + 1))
+
+
+def session_filters(query: ParsedQuery) -> dict[str, str]:
+    """Return the filters of a query by which the list chooses sessions."""
+    # A session that was last active before a time has no message after it; one that is active has older ones, too.
+    return {name: query.filters[name] for name in of_sessions() if name in query.filters and name != "before"}
+
+
+def match_of(
+    message: Message,
+    shown: tuple[str, list[tuple[int, int]]],
+    near: Mapping[int, Message],
+    score: float,
+    why: tuple[str, ...] = (),
+) -> Match:
+    """Return a message as it is shown: with its snippet and highlights, and its neighbours, which are in `near`."""
+    before, after = (_beginning(near.get(number)) for number in (message.seq - 1, message.seq + 1))
+    named = (message.id, message.seq, message.role, message.timestamp)
+    return Match(*named, *shown, round(score, 4), before, after, why)
+
+
+def _beginning(message: Message | None) -> str:
+    return shortened(clean(searchable(message))) if message is not None else ""

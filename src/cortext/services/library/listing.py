@@ -71,13 +71,22 @@ class Listing:
         """The index of sessions, for search."""
         return self._index
 
+    @property
+    def stores(self) -> list[str]:
+        """The stores whose sessions are listed, by root."""
+        return [*self.sources, *self.servers]
+
+    def limit(self, most: int) -> int:
+        """Return how many sessions to ask for: all (0), or `most` if some are on a server, where there may be many."""
+        return most if self.servers else 0
+
     def roots(self, name: str) -> list[str]:
         """Return the stores that a user means by a label, a folder's name, or its path. May be empty."""
         path = os.path.abspath(os.path.expanduser(name))
         wanted = name.casefold()
         return [
             root
-            for root in (*self.sources, *self.servers)
+            for root in self.stores
             if root == path or wanted in (self.labels.get(root, "").casefold(), os.path.basename(root).casefold())
         ]
 
@@ -160,7 +169,7 @@ class Listing:
     def _chosen(self, query: Query) -> tuple[list[str], Selection]:
         """Return the stores that a query chooses, and its other filters."""
         name = query.filters.get("workspace", "")
-        roots = self.roots(name) if name else [*self.sources, *self.servers]
+        roots = self.roots(name) if name else self.stores
         if query.roots is not None:
             roots = [root for root in roots if root in query.roots]
         return roots, selection(query, self.projects_of)

@@ -21,9 +21,10 @@ from cortext.model.query import Query
 from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
+from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Key, Resolver
-from cortext.services.library.search import Answer, Match, Search, SessionHit
+from cortext.services.library.search import Search
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.message_masking import mask_message, mask_messages
 from cortext.services.text.render import body

@@ -1,4 +1,4 @@
-"""Search if some sessions are on a server: the local index and the server each search what they have.
+"""Search in the sessions on servers: each searches what it has.
 
 The server searches by words and, if it has pgvector, by meaning: recent sessions without vectors get them first, once
 for all users. Without pgvector, the newest messages of recent sessions are compared here.
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from cortext.index.search.models import Models
+from cortext.index.search.engine import Engine
 from cortext.index.search.query import ParsedQuery
+from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.query import FILTERS, Query, comparable_time
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
+from cortext.services.library.hits import Answer, Check, Match, SessionHit, match_of, session_filters, snippet
 from cortext.services.library.listing import Listing
-from cortext.services.library.search import Answer, Match, Search, SessionHit, match_of, session_filters
 from cortext.services.library.sources import ServedStore, ServerSource, meets, selection
 from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES
 
@@ -32,22 +33,29 @@ MOST_HITS = 5_000  # messages that the server is asked for, if most of them are 
 CLAIM_SECONDS = 60.0  # the longest time that one process may take for the vectors of a session
 
 
-class ServedSearch(Search):
-    """Search in the sessions of a listing, some of them on a server."""
+class ServedSearch:
+    """Search in the sessions of a listing that are on servers."""
 
-    def __init__(
-        self,
-        listing: Listing,
-        folder: str,
-        models: Models,
-        embedder: Callable[[], Embedder],
-        released: Callable[[str], str] = lambda version: "",
-    ) -> None:
-        super().__init__(listing, folder, models, released)
-        self._embedder = embedder
+    def __init__(self, listing: Listing, engine: Engine, embedder: Callable[[], Embedder]) -> None:
+        self._listing, self._engine, self._embedder = listing, engine, embedder
 
-    def _served(self, parsed: ParsedQuery, query: Query, limit: int, per_session: int) -> Answer:
-        check = self._check(parsed, ())
+    def reached(self, listing: Listing) -> ServedSearch:
+        """See SearchSource."""
+        return ServedSearch(listing, self._engine, self._embedder)
+
+    def messages(self, parsed: ParsedQuery, query: Query, limit: int, per_session: int) -> Answer:
+        """See SearchSource."""
+        answer = self.sessions(parsed, query, limit, per_session or limit)
+        hits = [SessionHit(item.session, [match], match.score) for item in answer.hits for match in item.matches]
+        return answer._replace(hits=hits)
+
+    def rows(self, parsed: ParsedQuery, query: Query, limit: int) -> list[Row]:
+        """See SearchSource."""
+        return [hit.session for hit in self.sessions(parsed, query, limit, 1).hits]
+
+    def sessions(self, parsed: ParsedQuery, query: Query, limit: int, per_session: int) -> Answer:
+        """See SearchSource."""
+        check = Check(parsed, self._engine.stems, ())
         hits: list[SessionHit] = []
         has_words = False
         filters = {name: value for name, value in session_filters(parsed).items() if name != "after"}
@@ -177,7 +185,8 @@ class ServedSearch(Search):
         numbers = range(message.seq - 1, message.seq + 2)
         beside = {number: near[session.id, number] for number in numbers if (session.id, number) in near}
         terms = {term for word in parsed.wanted for term, _, _ in self._engine.tokens(word.text)}
-        match = match_of(message, self._snippet(message, terms), {**beside, message.seq: message}, score)
+        shown = snippet(clean(searchable(message)), terms, self._engine.tokens)
+        match = match_of(message, shown, {**beside, message.seq: message}, score)
         return match._replace(why=("words",) if match.highlights else ("meaning",))
 
 

@@ -67,7 +67,7 @@ class PreviewReader:
 
     def read(self, wanted: Wanted) -> list[Message]:
         """Return the messages around the match, or the newest."""
-        if self._listing is None or wanted.row.root not in {**self._listing.sources, **self._listing.servers}:
+        if self._listing is None or wanted.row.root not in self._listing.stores:
             self._listing = Stores(self._folder, only_reads=True).listing()
         store = self._listing.named_store(wanted.row.root).store
         if wanted.seq < 0:

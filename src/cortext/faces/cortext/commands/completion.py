@@ -108,7 +108,7 @@ def _sessions() -> list[str]:
     from cortext.wiring.stores import Stores
 
     listing = fresh_listing(Stores(only_reads=True)).reachable()
-    return [cells[0] for cells in listing.cells(("id",), Query(limit=NEWEST if listing.servers else 0))]
+    return [cells[0] for cells in listing.cells(("id",), Query(limit=listing.limit(NEWEST)))]
 
 
 def _tags() -> list[str]:
@@ -116,7 +116,7 @@ def _tags() -> list[str]:
     from cortext.wiring.stores import Stores
 
     listing = fresh_listing(Stores(only_reads=True)).reachable()
-    rows = listing.rows(Query(limit=NEWEST if listing.servers else 0))
+    rows = listing.rows(Query(limit=listing.limit(NEWEST)))
     return sorted({tag for row in rows for tag in row.tag_names})
 
 

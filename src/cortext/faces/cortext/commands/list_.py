@@ -129,8 +129,7 @@ def run(arguments: list[str]) -> int:
     offered = "" if is_filtered(options) else import_offered(stores, asks=not options.json)
     listing, notes = listing_with_notes(stores)
     listing = listing.reachable()
-    is_limited = listing.servers and not options.all
-    limit = options.limit if options.limit is not None else SERVED if is_limited else 0
+    limit = options.limit if options.limit is not None else 0 if options.all else listing.limit(SERVED)
     query = replace(
         query_of(options, stores, archived=options.archived),
         limit=limit,
@@ -249,7 +248,7 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
 
 def _short_ids(ids: Sequence[str], roots: Sequence[str], listing: Listing, here: str) -> list[str]:
     """Return the shortest prefix that names each session here: in a workspace, a bare number means one of its own."""
-    known = listing.cells(("id", "root"), Query(limit=KNOWN if listing.servers else 0))
+    known = listing.cells(("id", "root"), Query(limit=listing.limit(KNOWN)))
     everywhere = short_ids(set(ids), [name for name, _ in known])
     local_ids = {name for name, root in known if root == here}
     local_prefixes = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, local_ids)

@@ -70,7 +70,7 @@ def run(arguments: list[str]) -> int:
     listing, notes = listing_with_notes(stores)
     if not options.what and not options.in_tool:  # a name is not resolved among half of the sessions
         listing = listing.reachable()
-    limit = options.limit if options.limit is not None else SERVED if listing.servers else 0
+    limit = options.limit if options.limit is not None else listing.limit(SERVED)
     for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:

@@ -17,8 +17,9 @@ from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
+from cortext.services.library.hits import Match, SessionHit
 from cortext.services.library.listing import incomplete_line
-from cortext.services.library.search import Match, Search, SessionHit, hit_json, note_of, nothing_of
+from cortext.services.library.search import Search, hit_json, note_of, nothing_of
 
 INDENT = "      "  # before the continuation lines of a folded snippet
 

@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
         print(f"{paint('Workspace', 'bold')} {terminal.line(stores.workspace)}")
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
-    limit = SERVED if listing.servers else 0
+    limit = listing.limit(SERVED)
     rows = listing.rows(Query(filters={"is": "unarchived"}, limit=limit))
     if not rows and listing.away:
         return report_missing(listing.away)
