@@ -266,7 +266,7 @@ def test_aur_accepts_the_same_names(aur: Aur) -> None:
 
 def test_alfred_and_telegram_accept_the_same_names(workspace: Path) -> None:
     assistant = build_assistant(Stores(str(workspace)))
-    commands = Commands(assistant, idle_minutes=30)
+    commands = Commands(assistant)
     for chat, own in (("cli", "sess_herons111"), ("tg-42", "sess_boats2222")):
         assistant.sessions.start(chat, session_id=own)
         assistant.store.append(own, Message(role="user", content=MENTIONED))

@@ -1,11 +1,12 @@
-"""The life cycle of a session: four stored statuses, the transitions between them, and the derived ones.
+"""The life cycle of a session: the stored statuses, the transitions between them, and how people see them.
 
     active ──► paused ──► completed          completed ──► active only when forced
       │  ▲        │  ▲
       │  └────────┘  └── (a pause of a resumed session)
-      └──► interrupted ──► active | paused | completed
+      └──► interrupted | idle ──► active | paused | completed
 
-`idle` is never stored: a session is idle when it has been quiet long enough and its summary is up to date.
+A session of the assistant is idle when it has been quiet long enough and its summary is up to date: its worker writes
+that. The next message makes it active again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ COMPLETED = "completed"
 INTERRUPTED = "interrupted"
 IDLE = "idle"
 
-STORED = (ACTIVE, PAUSED, COMPLETED, INTERRUPTED)
+STORED = (ACTIVE, PAUSED, COMPLETED, INTERRUPTED, IDLE)
 
 _ALLOWED = {
-    ACTIVE: {PAUSED, COMPLETED, INTERRUPTED},
+    ACTIVE: {PAUSED, COMPLETED, INTERRUPTED, IDLE},
     PAUSED: {ACTIVE, COMPLETED},
     INTERRUPTED: {ACTIVE, PAUSED, COMPLETED},
+    IDLE: {ACTIVE, PAUSED, COMPLETED, INTERRUPTED},
     COMPLETED: set[str](),
 }
 
@@ -49,21 +51,6 @@ def check_transition(old: str, new: str, *, force: bool = False) -> None:
     )
 
 
-def shown(
-    stored: str,
-    *,
-    leased: bool | None = None,
-    idle_seconds: float = 0.0,
-    idle_after: float | None = None,
-    summary_fresh: bool = False,
-) -> str:
-    """Return the status as people see it.
-
-    `leased` is False if the session is alive only while a process holds it, and none does; `idle_after` is given if
-    quiet sessions are called idle.
-    """
-    if stored == ACTIVE and leased is False:
-        return INTERRUPTED
-    if stored == ACTIVE and idle_after is not None and idle_seconds >= idle_after and summary_fresh:
-        return IDLE
-    return stored
+def shown(stored: str, *, leased: bool | None = None) -> str:
+    """Return the status as people see it. `leased` is False if it lives only in a process, and that is gone."""
+    return INTERRUPTED if stored == ACTIVE and leased is False else stored

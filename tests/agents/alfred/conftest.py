@@ -31,7 +31,7 @@ class Desk:
         self.home = home
         self.stores = Stores(str(home))
         self.assistant: Assistant = build_assistant(self.stores)
-        self.commands = Commands(self.assistant, idle_minutes=self.stores.settings.session.idle_minutes)
+        self.commands = Commands(self.assistant)
 
     def do(self, line: str, chat: str = COMMAND_LINE) -> Outcome:
         """Run a slash command."""

@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save
 from cortext.wiring.stores import embedder
 from tests.agents.alfred.conftest import Desk
-from tests.agents.alfred.kit import Parrot, lines_of, sessions_of
+from tests.agents.alfred.kit import Parrot, alfred, environment, lines_of, sessions_of
+from tests.support.cli import cortext
 from tests.support.model_server import Reply
 
 HOUR = 3600.0
@@ -63,9 +65,10 @@ def test_an_idle_session_is_summarised_once(desk: Desk, model: Parrot) -> None:
     assert len(model.summaries()) == 1
     # An idle session can be resumed.
     store = desk.assistant.store
-    assert store.peek(session).status == "active"
+    assert store.peek(session).status == "idle"
     assert desk.do(f"/resume {session}").text == f"Resumed session {session} (2 messages)"
     desk.say("and then to Nara")
+    assert store.peek(session).status == "active"
     assert _settle(desk.worker(), later + 2 * HOUR) == 1
     assert "previous-summary" in model.summaries()[-1], "the previous summary is part of the request"
     assert "Kyoto" not in model.summaries()[-1].partition("</previous-summary")[2]
@@ -74,13 +77,33 @@ def test_an_idle_session_is_summarised_once(desk: Desk, model: Parrot) -> None:
 
 
 @pytest.mark.req("CHAT-08")
-def test_a_session_command_shows_that_it_is_idle(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_command_shows_that_it_is_idle(desk: Desk) -> None:
     desk.say("hello")
-    later = time.time() + HOUR
-    _settle(desk.worker(), later)
     assert "idle" not in desk.do("/session").text
-    monkeypatch.setattr(time, "time", lambda: later)
+    _settle(desk.worker(), time.time() + HOUR)
     assert "It is idle" in desk.do("/session").text
+
+
+@pytest.mark.req("CHAT-08", "FIND-01")
+def test_an_idle_session_says_so_in_its_file_and_every_list_until_the_next_message(home: Path, model: Parrot) -> None:
+    env = {**environment(home, model), "CORTEXT_SESSION_IDLE_MINUTES": "0"}
+    assert alfred(env, "How high is the Säntis?").code == 0
+
+    def listed(status: str) -> list[str]:
+        found = cortext("list", "--status", status, "--json", env=env).json
+        return [f"{row['id']} {row['status']}" for row in found]
+
+    [session] = [path.name for path in sessions_of(home).glob("sess_*")]
+    meta = sessions_of(home) / session / "meta.json"
+    for question in ("And the Eiger?", ""):
+        assert json.loads(meta.read_text(encoding="utf-8"))["status"] == "active"
+        assert listed("active") == [f"{session} active"] and listed("idle") == []
+        assert alfred(env, "worker", "--once").code == 0
+        assert json.loads(meta.read_text(encoding="utf-8"))["status"] == "idle"
+        assert listed("idle") == [f"{session} idle"] and listed("active") == []
+        assert "It is idle: it has a summary" in alfred(env, "/session").out
+        if question:
+            assert alfred(env, question).out.startswith(f"Answer to {question}")
 
 
 @pytest.mark.req("CHAT-08")

@@ -35,7 +35,7 @@ class AlfredLoop(TalkLoop):
         super().__init__("alfred")
         self.stores = stores
         self.assistant = build_assistant(stores, model)
-        self.commands = Commands(self.assistant, idle_minutes=stores.settings.session.idle_minutes)
+        self.commands = Commands(self.assistant)
         self._unsaved: Talk | None = None  # the conversation whose last reply could not be written
         self._missing_setup = ""  # the notice about the model that was shown last
         # The session of the current turn, and the user's message in it.

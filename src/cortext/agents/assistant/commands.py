@@ -5,7 +5,6 @@ A command returns an Outcome, which the face renders as a table, a list or a doc
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -23,7 +22,7 @@ from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
 from cortext.model.query import Query
 from cortext.model.session import Change
-from cortext.model.status import shown
+from cortext.model.status import IDLE
 from cortext.model.tokens import clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
@@ -76,9 +75,9 @@ NO_SESSIONS = "There are no sessions yet. Send a message to start one."
 class Commands:
     """Runs the commands of one assistant."""
 
-    def __init__(self, assistant: Assistant, *, idle_minutes: float, own_help: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, assistant: Assistant, *, own_help: Sequence[tuple[str, str]] = ()) -> None:
         """`own_help` are the commands that the face itself handles, with their descriptions."""
-        self._assistant, self._idle, self._own_help = assistant, idle_minutes, own_help
+        self._assistant, self._own_help = assistant, own_help
         self._sessions, self._store = assistant.sessions, assistant.store
 
     def run(self, chat: str, line: str, *, seed: str = "") -> Outcome:
@@ -163,14 +162,8 @@ class Commands:
         session = self._store.get(session_id)
         started, count = clock.ago(session.created_at), session.message_count
         lines = [f"Current session: {session.id} (started {started}, {amount(count, 'message')})"]
-        idle = shown(
-            session.status,
-            idle_seconds=time.time() - (clock.to_epoch(session.last_active) or time.time()),
-            idle_after=self._idle * 60,
-            summary_fresh=count > 0 and session.summary_covers >= count,
-        )
-        if idle != session.status:
-            lines.append(f"It is {idle}: it has a summary, and you can continue it at any time.")
+        if session.status == IDLE:
+            lines.append("It is idle: it has a summary, and you can continue it at any time.")
         return Outcome("\n".join(lines))
 
     def do_title(self, chat: str, rest: str) -> Outcome:

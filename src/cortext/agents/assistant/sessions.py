@@ -21,7 +21,7 @@ from cortext.model import ids
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.query import Query
 from cortext.model.session import BY_TEXT, AgentConfig, Change, Session
-from cortext.model.status import ACTIVE, COMPLETED
+from cortext.model.status import ACTIVE, COMPLETED, IDLE
 from cortext.services.library import last_command
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
@@ -166,7 +166,7 @@ class ChatSessions:
             session_id = adopt(self.store, self.listing().found(row), owner)
             copied_from = row
         session = self.store.get(session_id)
-        if session.status != ACTIVE:
+        if session.status not in (ACTIVE, IDLE):  # an idle one is active with the next message
             session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
         self.chats.activate(chat, session_id)
         return Resumed(session, copied_from, note)

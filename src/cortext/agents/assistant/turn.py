@@ -21,6 +21,7 @@ from cortext.errors import CortextError
 from cortext.model.ids import chat_of
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Session
+from cortext.model.status import ACTIVE, IDLE
 from cortext.services.library.backfill import Embedder, embed
 from cortext.services.library.stores import settle
 from cortext.services.text.titles import title
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 class BriefWriter:
     """A writer (see base.Writer) that holds the session's lock only during each write."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
-        self._store, self._session_id = store, session_id
+    def __init__(self, store: Store, session_id: str, *, is_idle: bool = False) -> None:
+        self._store, self._session_id, self._is_idle = store, session_id, is_idle
 
     def append(self, *messages: Message) -> list[Message]:
+        if self._is_idle:
+            self._store.update(self._session_id, Change(status=ACTIVE))
+            self._is_idle = False
         return self._store.append(self._session_id, *messages)
 
     def session(self) -> Session:
@@ -130,8 +134,10 @@ class Assistant:
 
     def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> PromptContext:
         """Return the current context of a session."""
-        session = self.store.peek(session_id)
-        return self.contexts.build(self.store, session, self.memory_of(session_id), model_context, tools=tools)
+        return self._context_of(self.store.peek(session_id), model_context, tools=tools)
+
+    def _context_of(self, session: Session, model_context: int, *, tools: bool) -> PromptContext:
+        return self.contexts.build(self.store, session, self.memory_of(session.id), model_context, tools=tools)
 
     def memory_of(self, chat_or_session: str) -> Memory:
         """Return what a chat, or a session, may know of the memory: users of a messenger share none."""
@@ -143,10 +149,11 @@ class Assistant:
 
     def talk(self, session_id: str, model: ChatModel) -> Talk:
         """Return the conversation of a session, ready for the next message."""
-        view = self.context(session_id, model.context, tools=model.takes_tools).view
+        session = self.store.peek(session_id)
+        view = self._context_of(session, model.context, tools=model.takes_tools).view
         memory, knows = self.memory_of(session_id), self.knows(session_id)
         tools = MemoryTools(memory, self.search, session_id=session_id, knows=knows) if model.takes_tools else None
-        return Talk(BriefWriter(self.store, session_id), view, model, tools=tools)
+        return Talk(BriefWriter(self.store, session_id, is_idle=session.status == IDLE), view, model, tools=tools)
 
     def say(self, talk: Talk, message: Message) -> Message:
         """Store the user's message durably. Facts that this turn's tools remember name it as their origin."""

@@ -21,7 +21,8 @@ from cortext.index.background_jobs import EMBED, SUMMARISE, Due
 from cortext.io import locks
 from cortext.model import clock, tokens
 from cortext.model.message import Message
-from cortext.model.session import Session
+from cortext.model.session import Change, Session
+from cortext.model.status import ACTIVE, IDLE
 from cortext.services.library.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.store.base import Store
 from cortext.store.server_capabilities import Chores, Claim, Claims
@@ -223,8 +224,19 @@ class ChatWorker:
         if large and compact_chat(self.store, self.store.peek(due.id), self._keep):
             done.compacted.append(due.id)
             changed = True
-        if not changed:
+        if idle:
+            self._mark_idle(due.id)
+        elif not changed:
+            self._small[due.id] = due.signs  # its summary is fresh: visited again when it is idle
+        if idle and not changed:
             self._jobs.settled(SUMMARISE, due)
+
+    def _mark_idle(self, session_id: str) -> None:
+        """Write that a session is idle, unless something was said in it meanwhile."""
+        with self.store.open(session_id) as writer:
+            session, last = writer.session(), self.store.tail(session_id, 1)
+            if session.status == ACTIVE and last and last[-1].seq < session.summary_covers:
+                writer.update(Change(status=IDLE))
 
     def _renew_claimed(self, session: Session, last: int) -> bool | None:
         """Renew the summary under a claim; None if another worker does, or has just done it."""

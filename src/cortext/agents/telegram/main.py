@@ -119,7 +119,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
-    commands = Commands(assistant, idle_minutes=stores.settings.session.idle_minutes, own_help=[STOP_HELP])
+    commands = Commands(assistant, own_help=[STOP_HELP])
     # With the sessions on a server, several processes may serve one bot.
     kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
     served = kind(
