@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -101,3 +102,36 @@ def test_an_answer_that_is_read_later_belongs_to_its_command() -> None:
     assert next(with_asides([_said(ASSISTANT, "Saved.")], asked[-1])).aside
     assert not next(with_asides([_said(ASSISTANT, "Yes.")], _said(USER, "Is it?"))).aside
     assert only_asks(asked) and not only_asks([*asked, _said(USER, "Herons")]) and not only_asks([])
+
+
+@pytest.mark.req("SESS-007")
+def test_of_a_type_without_sessions_nothing_is_stored(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = committed_workspace(tmp_path / "w", monkeypatch)
+    assert cortext("type", "add", "diary", cwd=folder).code == 0
+    registry = folder / ".workspace/registry.json"
+    known = json.loads(registry.read_text(encoding="utf-8"))
+    known["types"]["diary"]["sessions"] = False
+    registry.write_text(json.dumps(known), encoding="utf-8")
+
+    alone = ClaudeTalk(folder)  # the whole chat is of this type
+    alone.say("/workspace.diary Monday", "Write.", "I am afraid of herons, Ornithophobia.", "That is all right.")
+    alone.end()
+    mixed = ClaudeTalk(folder)  # it begins and ends in between
+    mixed.say("How deep is the pond?", "Two metres.", "/workspace.diary", "Write.", "Ornithophobia again.", "I see.")
+    mixed.say("/workspace.related herons", "Nothing.", "Still Ornithophobia.", "Yes.")
+    mixed.say("/workspace.brainstorm Bridges", "Which?", "Over the pond.", "Of wood.")
+    mixed.end()
+    for again in range(2):
+        assert cortext("sync", cwd=folder).code == 0
+        rows = {row["title"]: row["message_count"] for row in cortext("list", "--json", cwd=folder).json}
+        assert set(rows) == {"How deep is the pond?", "Bridges"}, again
+        assert "Ornithophobia" not in cortext("search", "Ornithophobia", "--json", cwd=folder).out
+        shown = cortext("show", "Bridges", cwd=folder).out
+        assert "Over the pond." in shown and "Of wood." in shown
+    own = home / ".claude"
+    for path in (*home.rglob("*"), *folder.rglob("*")):
+        if path.is_file() and own not in path.parents:
+            assert b"Ornithophobia" not in path.read_bytes(), path
+    assert b"Ornithophobia" in alone.path.read_bytes()

@@ -29,14 +29,17 @@ from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
     CaptureResult,
     FirstReading,
+    Withheld,
     batches_of,
     calls_in,
     done_entry,
     newest_of,
     storable,
+    stored_about,
 )
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.projects.projects import Projects, held_in_workspace, project_of
+from cortext.services.projects.workspaces import types_not_stored
 from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct
 from cortext.store.base import Store
 from cortext.store.capabilities import KeepsCopies
@@ -217,13 +220,16 @@ class Capture:
             return done._replace(grown=(entry.root, entry.session_id))
         return done
 
-    def _messages(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
-        """Yield the messages that can be stored, without what we injected, and masked if they may get into git.
+    def _messages(
+        self, reading: TranscriptReading, entry: Entry, withheld: Withheld, before: Message | None = None
+    ) -> Iterator[Message]:
+        """Yield the messages that are stored, without what we injected, and masked if they may get into git.
 
         `before` is the message that the session ends with.
         """
         resumed = bool(entry.since) and before is not None and before.timestamp <= entry.since
-        messages = (message for message in storable(reading, before, resumed=resumed) if not _is_injected(message))
+        kept = withheld.rest(storable(reading, before, resumed=resumed))
+        messages = (message for message in kept if not _is_injected(message))
         if entry.since:
             messages = (message for message in messages if not message.timestamp or message.timestamp > entry.since)
         return (mask_message(message)[0] for message in messages) if self._is_masked(entry) else messages
@@ -278,7 +284,10 @@ class Capture:
         """Begin to read a transcript that is new to us; if that fails, the tool's own file is kept."""
         with self._keeping_unread(tool, transcript):
             reading = tool.read(transcript)
-            return FirstReading(transcript, entry, reading, self._messages(reading, entry), batch_size)
+            withheld = Withheld(transcript, reading)
+            return FirstReading(
+                transcript, entry, reading, self._messages(reading, entry, withheld), withheld, batch_size
+            )
 
     def session_of(self, first: FirstReading) -> Session:
         """Return the session that a transcript becomes, with the repository that its project is in."""
@@ -298,7 +307,7 @@ class Capture:
         except SessionExists:  # another process was faster; the next run appends what that one has not read
             return UNCHANGED
         with store.open(entry.session_id) as writer:
-            with self._copied(tool, transcript, entry, writer.session()):
+            with self._copied(tool, transcript, entry, writer.session(), first.withheld):
                 for batch in first.batches():
                     writer.append(*batch)
                 writer.update(self._masked(first_change(session, entry, first.about), entry))
@@ -313,12 +322,13 @@ class Capture:
         user_spoke = False
         with store.open(entry.session_id) as writer:
             session = writer.session()
-            with self._copied(tool, transcript, entry, session):
-                reading = tool.read(transcript, entry.cursor)
+            reading = tool.read(transcript, entry.cursor)
+            withheld = Withheld(transcript, reading)
+            with self._copied(tool, transcript, entry, session, withheld):
                 # A tool whose format changed may have had a cursor before, and is now read from the start each time.
                 is_whole = entry.cursor is None or getattr(reading, "is_whole", False)
                 fresh = _Fresh(store, entry.session_id, tail_only=not is_whole, follows=entry.last)
-                for batch in batches_of(self._messages(reading, entry, fresh.last)):
+                for batch in batches_of(self._messages(reading, entry, withheld, fresh.last)):
                     new = fresh.only(batch)
                     if new:
                         entry = entry._replace(last=newest_of(new) or entry.last)
@@ -326,7 +336,7 @@ class Capture:
                         added += len(new)
                         calls += calls_in(new)
                         user_spoke = user_spoke or any(map(_is_from_user, new))
-                change = self._masked(changes_of(session, reading.about), entry)
+                change = self._masked(changes_of(session, stored_about(reading, withheld)), entry)
                 if session.title and not self.is_own(entry):
                     change.title = msgspec.UNSET  # the tool's title is not that of the conversation it continues
                 if user_spoke and wake:
@@ -337,7 +347,7 @@ class Capture:
                     change.extra = {**(change.extra or {}), **notes}
                 if change != Change():
                     writer.update(change)
-            done = done_entry(entry, transcript, reading)
+            done = done_entry(entry, transcript, reading, withheld)
             waiting = entry.changed == HANDED_OVER and not user_spoke
         # Recorded last: if this process is killed before, the next run reads the transcript again.
         settle(store, entry.session_id)
@@ -351,20 +361,26 @@ class Capture:
         return self.projects.continued_in(session, folder)
 
     @contextmanager
-    def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
-        """Copy the transcript next to our log (in the home store only), before it is read.
+    def _copied(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session, withheld: Withheld
+    ) -> Iterator[None]:
+        """Copy the transcript next to our log (in the home store only), before it is read; not what is withheld.
 
         If the copy fails, the messages are captured anyway and the error is raised afterwards, so that the next
         run tries again.
         """
         failure: Exception | None = None
         own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
-        if entry.root == self.home.root and own:  # not a native session that we wrote
-            try:
+        is_copied = entry.root == self.home.root and own  # not a native session that we wrote
+        is_first = is_copied and not withheld.is_possible
+        try:
+            if is_first:
                 copies.copy(tool, transcript, session.path)
-            except (CortextError, OSError) as error:
-                failure = error
+        except (CortextError, OSError) as error:
+            failure = error
         yield
+        if is_copied and not is_first and not withheld.any:
+            copies.copy(tool, transcript, session.path)
         if failure is not None:
             raise failure
 
@@ -384,7 +400,9 @@ class Capture:
             raise
 
     def _keep_unread(self, tool: TranscriptSource, transcript: Transcript) -> None:
-        """Copy a transcript that made no session."""
+        """Copy a transcript that made no session, unless it may have what is withheld."""
+        if types_not_stored(transcript.project):
+            return
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
             new_files.ensure_folder(folder, None)

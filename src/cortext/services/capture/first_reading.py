@@ -7,6 +7,7 @@ the transcript next to our log has all of them unchanged.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -15,10 +16,11 @@ import msgspec
 
 from cortext.index.catalogue import Entry
 from cortext.model.clock import normalise
-from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, Message, batches, is_empty_message, with_asides
+from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, USER, Message, batches, is_empty_message, with_asides
 from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
+from cortext.services.projects.workspaces import types_not_stored
 from cortext.store.files.lines import MAX_DEPTH, deeper_than
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading
 from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT
@@ -30,6 +32,11 @@ BATCH_CHARACTERS = 8 << 20
 CORRECTED = frozenset(("not a time", "token count out of range", "nested too deeply", "id used twice"))
 _encode = msgspec.json.Encoder().encode
 _LEVELS_ABOVE = 4  # nesting levels of a stored message above the value of a part
+
+
+_COMMAND = re.compile(r"\s*[/$](?:skill:)?workspace[.-]([\w.-]+)")
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
+RELATED = "related"  # looks something up, and neither begins nor ends a conversation
 
 
 class CaptureResult(NamedTuple):
@@ -46,6 +53,44 @@ class CaptureResult(NamedTuple):
     trouble: str = ""  # why the catalogue could not record what was captured
 
 
+class Withheld:
+    """What of a transcript is not stored: everything from a command of a type without sessions to the next command."""
+
+    def __init__(self, transcript: Transcript, reading: TranscriptReading) -> None:
+        self._transcript, self._reading = transcript, reading
+        self.any = False  # whether something was withheld so far
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether anything may be withheld, as far as is known before the transcript is read."""
+        return not self._transcript.project or bool(types_not_stored(self._transcript.project))
+
+    def rest(self, messages: Iterator[Message]) -> Iterator[Message]:
+        """Yield the messages that are stored."""
+        types: frozenset[str] | None = None
+        is_private = False
+        for message in messages:
+            if types is None:  # not earlier: many tools name the folder in the file itself
+                folder = self._transcript.project or self._reading.about.project
+                types = frozenset(map(_command_form, types_not_stored(folder)))
+            if not types:
+                yield message
+                continue
+            command = _COMMAND.match(message.content) if message.role == USER else None
+            if command:
+                name = _command_form(command[1])
+                is_private = name in types or (is_private and name == RELATED)
+            if is_private:
+                self.any = True
+            else:
+                yield message
+
+
+def _command_form(name: str) -> str:
+    """Return the name of a command as every tool could spell it."""
+    return _SEPARATORS.sub("-", name.lower())
+
+
 class FirstReading:
     """A transcript that is new to us. The first batch has been read; the rest is read by `batches`."""
 
@@ -55,8 +100,10 @@ class FirstReading:
         entry: Entry,
         reading: TranscriptReading,
         messages: Iterable[Message],
+        withheld: Withheld,
         batch_size: int = BATCH_MESSAGES,
     ) -> None:
+        self.withheld = withheld
         self._transcript, self._entry, self._reading = transcript, entry, reading
         self._rest = batches_of(messages, batch_size)
         self._first = next(self._rest, [])
@@ -71,7 +118,7 @@ class FirstReading:
     @property
     def about(self) -> About:
         """What the transcript says about itself, as far as it has been read."""
-        return self._reading.about
+        return stored_about(self._reading, self.withheld)
 
     @property
     def counts(self) -> Counts:
@@ -102,7 +149,12 @@ class FirstReading:
 
     def entry(self) -> Entry:
         """Return the catalogue's entry, once all batches are stored."""
-        return done_entry(self._entry, self._transcript, self._reading)
+        return done_entry(self._entry, self._transcript, self._reading, self.withheld)
+
+
+def stored_about(reading: TranscriptReading, withheld: Withheld) -> About:
+    """Return what is stored of what a transcript says about itself: its title may quote what is withheld."""
+    return msgspec.structs.replace(reading.about, title="", summary="") if withheld.any else reading.about
 
 
 def new_session(
@@ -137,9 +189,10 @@ def title_of(messages: Iterable[Message]) -> str:
     return title(messages)
 
 
-def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
+def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading, withheld: Withheld) -> Entry:
     """Return the catalogue's entry after a reading is stored; the caller has set `entry.last`."""
-    return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
+    cursor = None if withheld.any else reading.cursor  # the next reading must see where that begins
+    return entry._replace(size=transcript.size, changed=transcript.changed, cursor=cursor)
 
 
 def newest_of(messages: Sequence[Message]) -> str:

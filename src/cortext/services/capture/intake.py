@@ -83,6 +83,9 @@ class Intake:
                 self._bulk.drop(draft)
                 return capture.without_session(tool, transcript, first.counts)
             draft.write(first.batches())
+            if first.withheld.any:  # the copy has it
+                self._bulk.drop(draft)
+                return capture.capture(tool, transcript)
             session = capture.session_of(first)
             draft.finish(session, first_change(session, entry, first.about))
             self._bulk.ready(draft)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from cortext.config import folders
 from cortext.config.load import load
 from cortext.errors import CortextError, NotFound, UnsafePath
-from cortext.io import durable
+from cortext.io import durable, inside
 
 # How the AI tools and git call us: found on PATH, so that it works on every machine that shares the repository.
 PROGRAM = ("cortext",)
+REGISTRY = ".workspace/registry.json"
 
 
 def find_workspace(folder: str) -> str:
@@ -122,6 +125,25 @@ def remember_workspace(root: str) -> None:
     if root not in known_workspaces() and "\n" not in root:
         durable.ensure_folder(folders.data())
         durable.append_once(_list_file(), os.fsencode(root) + b"\n")
+
+
+class _Kept(msgspec.Struct):
+    sessions: bool = True
+
+
+class _Types(msgspec.Struct):
+    types: dict[str, _Kept] = {}
+
+
+def types_not_stored(folder: str) -> frozenset[str]:
+    """The conversation types of the workspace around a folder of which nothing is stored."""
+    workspace = find_workspace(folder) if folder else ""
+    try:
+        raw = inside.read(workspace, REGISTRY) if workspace else None
+        types = msgspec.json.decode(raw, type=_Types).types if raw and b"false" in raw else {}
+    except (OSError, CortextError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return frozenset()  # a registry that cannot be read is reported by the commands that need it
+    return frozenset(name for name, kept in types.items() if not kept.sessions)
 
 
 def adopt_workspace(root: str) -> bool:

@@ -12,6 +12,7 @@ from cortext.errors import ConfigError, UnsafePath
 from cortext.io import inside
 from cortext.model.ids import is_plain_name
 from cortext.safety.framing import disarmed, field
+from cortext.services.projects.workspaces import REGISTRY
 from cortext.tools.base import CommandFile
 
 BUILT_IN = {
@@ -41,7 +42,7 @@ class Registry(msgspec.Struct, kw_only=True):
     types: dict[str, ConversationType] = {}
 
 
-RELATIVE = ".workspace/registry.json"
+RELATIVE = REGISTRY
 
 
 def path_of(workspace: str) -> str:
