@@ -58,7 +58,12 @@ class Withheld:
 
     def __init__(self, transcript: Transcript, reading: TranscriptReading) -> None:
         self._transcript, self._reading = transcript, reading
-        self.any = False  # whether something was withheld so far
+        self._any = False
+
+    @property
+    def any(self) -> bool:
+        """Whether something was withheld so far."""
+        return self._any
 
     @property
     def is_possible(self) -> bool:
@@ -81,7 +86,7 @@ class Withheld:
                 name = _command_form(command[1])
                 is_private = name in types or (is_private and name == RELATED)
             if is_private:
-                self.any = True
+                self._any = True
             else:
                 yield message
 
