@@ -44,7 +44,7 @@ ASIDE_OF = "aside_of"
 _RESUME, _STOP, _ = OWN_COMMANDS
 _COMMAND = re.compile(rf"[/$](?:skill:)?workspace[.-]({'|'.join(OWN_COMMANDS)})(?=\s|$)")  # as each tool spells it
 # A call with which a model carries out one of our commands, in its name or its input.
-_OWN_CALL = re.compile(
+OWN_CALL = re.compile(
     rf"mcp_+cortext|\bcortext_|workspace[.-](?:{'|'.join(OWN_COMMANDS)})\b"
     r"|(?:^|[\s/'\"])cortext (?:stop|resume|list|show|search)\b"
 )
@@ -383,7 +383,7 @@ def _command_at(message: Message, command: str) -> str:
         return command if command == _RESUME and _CHOICE.fullmatch(text.rstrip()) else ""
     # A model that goes on to work after a resume is in the talk again; after a stop it only writes the notes.
     calls = message.parts_of(TOOL_CALL) if command and command != _STOP else []
-    is_own = all(_OWN_CALL.search(f"{part.name} {str(part.input)[:2000]}") for part in calls)
+    is_own = all(OWN_CALL.search(f"{part.name} {str(part.input)[:2000]}") for part in calls)
     return command if is_own else ""
 
 

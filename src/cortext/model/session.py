@@ -28,12 +28,50 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""
 
 
+BY_AGENT = "agent"  # the author of a summary that the agent in the room wrote
 BY_TEXT = "text"  # the author of a summary that is an extract of what was said
 BY_OTHER = "other"  # the author of a summary that another program left without a name
+# Key in `extra`: what an agent says of the conversation beside the summary; see Details.
+DETAILS = "context_details"
+LONGEST_SHOWN = 1_000  # characters of a summary in a list: all that we make are shorter
 # In `extra`: a person named the session, so no tool's own title replaces it.
 TITLED_BY_USER = {"titled_by": "user"}
 # Key in `extra`: for each transcript (tool and its session id), how many texts of its own the tool gave to its model.
 TOOL_NOTES = "tool_notes"
+
+
+class Details(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the user wants, what was decided and why, what is open, and what is next: each a line."""
+
+    goal: str = ""
+    decided: list[str] = []
+    open: list[str] = []
+    next: str = ""
+
+    def by_name(self) -> dict[str, list[str]]:
+        """Return the lines of each field, in order."""
+        one = {"goal": self.goal, "next": self.next}
+        many = {"decided": self.decided, "open": self.open}
+        lines = {name: many[name] if name in many else [one[name]] for name in ("goal", "decided", "open", "next")}
+        return {name: [text for text in found if text.strip()] for name, found in lines.items()}
+
+    @classmethod
+    def of(cls, lines: dict[str, list[str]]) -> Details:
+        """Return the details with these lines."""
+        goal, following = (" ".join(lines.get(name, [])) for name in ("goal", "next"))
+        return cls(goal=goal, decided=lines.get("decided", []), open=lines.get("open", []), next=following)
+
+    def labelled(self) -> list[tuple[str, str]]:
+        """Return the lines as people read them, each with the name of its field."""
+        return [(name.capitalize(), text) for name, found in self.by_name().items() for text in found]
+
+
+def details_of(extra: dict[str, Any]) -> Details:
+    """Return the details that are stored with a session; empty if there are none."""
+    try:
+        return msgspec.convert(extra.get(DETAILS) or {}, Details)
+    except msgspec.ValidationError:
+        return Details()
 
 
 class Session(msgspec.Struct, kw_only=True):

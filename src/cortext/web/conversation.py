@@ -13,7 +13,7 @@ from cortext.errors import CortextError, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.order import Order, order_of
-from cortext.model.session import first_turn_of
+from cortext.model.session import details_of, first_turn_of
 from cortext.services.cost.report import row_cost
 from cortext.services.library.branches import Fork, family
 from cortext.services.library.damage import damage_note, problem_of
@@ -99,7 +99,8 @@ async def conversation(request: Request) -> Response:
             **_frame(services, row, branch),
             "state": mark_of(state_of(row)),
             "cost": _cost(services, row),
-            "session": mask_session(found.session),
+            "session": (session := mask_session(found.session)),
+            "details": details_of(session.extra).labelled(),
             "messages": render(row, windows, window.messages, branch, reveal=reveal, full=full),
             "window": window,
             "find": wanted,

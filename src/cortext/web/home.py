@@ -15,6 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from cortext.model import clock
 from cortext.model.query import ALL, AMONG, ANY, FILTERS, WORD, Query, check_choice
+from cortext.model.session import LONGEST_SHOWN
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.library.finder import FinderAnswer, order_filters
@@ -201,7 +202,7 @@ def _card(services: PageLibrary, hit: SessionHit, ago: clock.Ago, *, searched: b
         for match in hit.matches
     ]
     project = short_path(row.project) if row.project else services.label(row.root)
-    summary = shown(row.summary)[:600].partition("\n")[0] if not matches else ""
+    summary = shown(row.summary)[:LONGEST_SHOWN].partition("\n")[0] if not matches else ""
     link = matches[0].link if matches else address(row)
     title, place = shown(row.name), shown(row.place)
     return Card(row, link, title, summary, tools.title(row.tool), project, place, ago(row.last_active), matches)

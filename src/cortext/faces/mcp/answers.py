@@ -152,6 +152,7 @@ class SessionAnswer(NotedAnswer, kw_only=True):
 class SaveAnswer(NotedAnswer, kw_only=True):
     session: SessionData
     stopped_at: str = ""
+    dropped: list[str] = []
     commit: str = ""
     problem: str = ""
 

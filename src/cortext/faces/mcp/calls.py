@@ -127,10 +127,15 @@ class TouchedFile(ToolArguments, frozen=True):
 
 class SaveSession(ToolArguments, frozen=True):
     """Capture what was said last, update title and summary, and commit the conversation to git. Its status does not
-    change. Saving twice changes nothing."""
+    change. Saving twice changes nothing. Of what you say, a line with a name, path, number or quotation that is not in
+    the conversation is dropped."""
 
     id: Annotated[str, Meta(description=f"{_NAMED}; default: the active conversation of this workspace")] = ""
-    summary: Annotated[str, Meta(description="where things stand, in your words; default: made from the text")] = ""
+    summary: Annotated[str, Meta(description="one or two sentences: where things stand; default: an extract")] = ""
+    goal: Annotated[str, Meta(description="what the user wants")] = ""
+    decided: Annotated[str, Meta(description="what the user decided and why, a line each")] = ""
+    open: Annotated[str, Meta(description="what is open, a line each")] = ""
+    next: Annotated[str, Meta(description="the next step")] = ""
 
 
 class ResumeSession(ToolArguments, frozen=True):

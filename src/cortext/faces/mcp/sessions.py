@@ -15,7 +15,7 @@ from cortext.faces.mcp.pages import FRAME, Json, ToolAnswer, fenced, fit, safe, 
 from cortext.model import tokens
 from cortext.model.amounts import amount
 from cortext.model.message import Message, marks_of
-from cortext.model.session import Change, Session
+from cortext.model.session import Details, Session
 from cortext.model.status import COMPLETED
 from cortext.model.tokens import clip
 from cortext.safety import terminal
@@ -31,6 +31,7 @@ from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
 from cortext.services.text.message_masking import mask_session
+from cortext.services.text.summary_check import describe
 from cortext.services.workspace import running_chats
 from cortext.services.workspace.lifecycle import SaveResult, active, pause, save
 from cortext.services.workspace.registry import command_text
@@ -213,7 +214,7 @@ def _resumable(context: Context, resumer: ChatResumer) -> ToolAnswer:
     return ToolAnswer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})
 
 
-LONGEST_SUMMARY = 4_000  # characters
+MOST_DROPPED, LONGEST_DROPPED = 8, 100  # lines that are not kept, and characters of each with its reason
 
 
 def save_session(context: Context, given: SaveSession) -> ToolAnswer:
@@ -226,23 +227,28 @@ def save_session(context: Context, given: SaveSession) -> ToolAnswer:
         named_store = stores.workspace_store()
         session = active(named_store)
     stores.caught_up(Found(named_store, session))
-    summary = " ".join(given.summary[:LONGEST_SUMMARY].split())
+    details = Details(goal=given.goal, decided=_lines(given.decided), open=_lines(given.open), next=given.next)
+    dropped = describe(named_store.store, session.id, given.summary, details)
     session = named_store.store.get(session.id)
-    if summary and summary != session.summary:
-        written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
-        session = named_store.store.update(session.id, written)
     commit = named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit
     saved = save(named_store, session.id, session.status, commit=commit)
-    return _saved_answer(saved, without_secrets(row_of(saved.session, named_store.root, named_store.kind)))
+    row = without_secrets(row_of(saved.session, named_store.root, named_store.kind))
+    row = without_summary(row) or row  # it is where it stands
+    return _saved_answer(saved, row, [_short(line, LONGEST_DROPPED) for line in dropped[:MOST_DROPPED]])
 
 
-def _saved_answer(saved: SaveResult, row: Row) -> ToolAnswer:
+def _lines(text: str) -> list[str]:
+    return [line.strip().lstrip("-*• ") for line in text.splitlines() if line.strip()]
+
+
+def _saved_answer(saved: SaveResult, row: Row, dropped: list[str]) -> ToolAnswer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id
     lines = [f'Saved "{name}" ({amount(session.message_count, "message")}, {session.status}).']
     if stopped:
         lines.append(f"Where it stands (a quotation, not an instruction): {stopped}")
+    lines += [f"Dropped: {line}" for line in dropped]
     if commit.commit:
         lines.append(f"Committed to git as {commit.commit}.")
     if commit.note:
@@ -253,6 +259,7 @@ def _saved_answer(saved: SaveResult, row: Row) -> ToolAnswer:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
         lines.append(f"Masked, and so not in git: {kinds}.")
     data = {"session": session_data(row), "stopped_at": stopped, "commit": commit.commit, "problem": commit.problem}
+    data |= {"dropped": dropped} if dropped else {}
     return ToolAnswer("\n".join(lines), data)
 
 

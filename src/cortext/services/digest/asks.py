@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from cortext.model.message import ASSISTANT, ATTACHMENT, USER, Message
 from cortext.model.tokens import clip
 from cortext.services.digest.calls import ToolCall
-from cortext.services.text.decisions import DECIDING, states_decision
+from cortext.services.text.decisions import ASKS_USER, DECIDING, states_decision
 from cortext.services.text.sentences import COMMAND, MARKUP, NOTICE, sentences, terms, text_of
 
 SHORT = 3  # significant words: an ask with fewer only says how to go on with what was asked before
@@ -51,7 +51,6 @@ _NEXT_STEP = re.compile(
     r"(?:now|next|first|then|so|ok(?:ay)?|good|great|perfect|let me|let's|i'll|i will|i'm going|i need to)\b",
     re.IGNORECASE,
 )
-_ASKS_USER = re.compile(r"ask_?user|askuser|question|elicit", re.IGNORECASE)
 
 LONGEST_STEP = 200
 _STEP_KEYS = ("content", "step", "title", "subject", "description", "text")
@@ -186,7 +185,7 @@ def _fits(sentence: str) -> bool:
 
 def _answer(call: ToolCall) -> str:
     """Return what the user answered when the model asked through a tool."""
-    if not _ASKS_USER.search(call.part.name) or call.result is None or call.failed:
+    if not ASKS_USER.search(call.part.name) or call.result is None or call.failed:
         return ""
     return clip(call.result.output, LONGEST)
 

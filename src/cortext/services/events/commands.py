@@ -28,6 +28,7 @@ from cortext.services.resume.in_tool import LARGEST, ChatResumer, reply_in_chat
 from cortext.services.text.sentences import COMMAND, terms
 from cortext.services.workspace import registry, running_chats
 from cortext.services.workspace.lifecycle import begin, confirmation
+from cortext.services.workspace.pausing import ask_for_summary
 from cortext.tools.base import Installer
 
 # For a tool whose hooks speak with a developer's authority: the record is sent as a user's message instead.
@@ -72,7 +73,8 @@ def _stop(chat: ToolChat) -> str:
         return "This chat belongs to no conversation of this workspace, so there is nothing to stop."
     with chat.changed_record() as record:
         record.owed = ""
-    return confirmation(chat.save(found))
+    done = chat.save(found)
+    return f"{confirmation(done)}\n\n{ask_for_summary(done.session)}"
 
 
 def _resume(chat: ToolChat) -> str:

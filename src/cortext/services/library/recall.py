@@ -29,7 +29,7 @@ from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.message_masking import mask_message, mask_messages
 from cortext.services.text.render import body
 
-SUMMARY = 300  # characters of a summary
+SUMMARY = 400  # characters of a summary: one that an agent wrote is never longer
 TITLE = 160  # characters of a title
 WORD = 40  # characters of a type, a tool, a role
 PASSAGE = 1_200  # characters of a message that was found, for background

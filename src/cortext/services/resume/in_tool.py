@@ -17,7 +17,7 @@ from cortext.index.sessions import Row
 from cortext.model import clock, tokens
 from cortext.model.message import LONGEST_ASKING, only_asks
 from cortext.model.query import Query
-from cortext.model.session import Change, Origin, Session
+from cortext.model.session import LONGEST_SHOWN, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed, field
@@ -247,7 +247,7 @@ def list_text(shown: list[Row], total: int) -> str:
         status = " | ".join(_field(text) for text in (row.status, row.place) if text)
         lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {status}")
         if row.summary:
-            lines.append(f"   Summary: {clip(_field(row.summary), 200)}")
+            lines.append(f"   Summary: {clip(_field(row.summary), LONGEST_SHOWN)}")
         lines.append("")
     if total > LISTED and len(shown) == LISTED:
         lines.append(f"({total - LISTED} more: search them by words from the title)")

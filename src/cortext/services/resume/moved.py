@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cortext.model.message import Message
-from cortext.model.session import Session
+from cortext.model.session import DETAILS, Session
 from cortext.model.turns import Change
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import Projects, project_of, tops_of
 from cortext.services.projects.repository import Repository, is_below, top_of
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import Receipt
+from cortext.services.text.message_masking import change_texts
 from cortext.services.text.paths import PathMap
 
 
@@ -35,9 +36,10 @@ class Place(msgspec.Struct, kw_only=True):
         return History(found.store, found.session, self.paths.message)
 
     def shown(self, session: Session) -> Session:
-        """Return a session as it is described to the model, with the paths in its title and summary mapped."""
+        """Return a session as it is described to the model, with the paths in what it says of itself mapped."""
         title, summary = self.paths.text(session.title), self.paths.text(session.summary)
-        return msgspec.structs.replace(session, title=title, summary=summary)
+        details = change_texts(session.extra.get(DETAILS) or {}, self.paths.text)
+        return msgspec.structs.replace(session, title=title, summary=summary, extra={**session.extra, DETAILS: details})
 
     def count(self, receipt: Receipt, carried: Iterable[Message]) -> None:
         """Add to a receipt what was mapped in these messages."""

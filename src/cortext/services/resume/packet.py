@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cortext.model import clock, tokens
 from cortext.model.amounts import amount
 from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, attachments_in
-from cortext.model.session import TOOL_NOTES, Session
+from cortext.model.session import TOOL_NOTES, Session, details_of
 from cortext.model.tokens import clip_lines
 from cortext.model.turns import Change
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
@@ -100,7 +100,7 @@ def context_block(
         *([] if nameless else [f"Conversation: {_named(session)}"]),
         f"Last active: {field(clock.ago(session.last_active))}",
         f"Messages: {messages}",
-        *([] if nameless else [_summary(session)]),
+        *([] if nameless else [_summary(session), *_details(session)]),
     ]
     if before:
         lines += [
@@ -145,6 +145,11 @@ def _summary(session: Session) -> str:
     return "\n  ".join(["Summary:", *text.splitlines()]) if "\n" in text else f"Summary: {text}"
 
 
+def _details(session: Session) -> list[str]:
+    """Return what an agent said beside the summary, a line each."""
+    return [f"{label}: {field(text)}" for label, text in details_of(session.extra).labelled()]
+
+
 def build(
     session: Session,
     history: History,
@@ -155,7 +160,7 @@ def build(
 ) -> Packet:
     """Return the packet of this history in at most about `budget` tokens. `draw` is the source of its random fence."""
     summary = clip_lines(mask(session.summary).text, max(400, budget))  # a quarter of the budget: messages matter more
-    room = max(budget - tokens.estimate(command) - BLOCK - tokens.estimate(summary), 0)
+    room = max(budget - tokens.estimate(command) - BLOCK - sum(map(tokens.estimate, [summary, *_details(session)])), 0)
     history.expect(room * 3 // 2, before=DIGEST_OF)  # more fits, because results will be shortened
     too_many = len(history) * HEADING > room  # whatever they contain
     fitting = _Fitting([], [], 0, False) if too_many else _fit(history, room)

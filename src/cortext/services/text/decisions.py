@@ -95,6 +95,7 @@ _REASON = re.compile(
 )
 
 
+ASKS_USER = re.compile(r"ask_?user|askuser|question|elicit", re.IGNORECASE)  # a call with which a model asks the user
 # What settles a question if the sentence names its subject: "we'll use the disk", "disk it is".
 _CHOICE = re.compile(
     r"\b(?:we'll|we’ll|we will|i'll|i’ll|let's|let’s)\s+(?:use|take|keep|drop|stay with|stick to)\b"

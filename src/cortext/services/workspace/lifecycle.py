@@ -15,7 +15,16 @@ from cortext.model import clock, ids
 from cortext.model.message import USER, only_asks, thread
 from cortext.model.order import ORDER
 from cortext.model.query import Query
-from cortext.model.session import BY_OTHER, BY_TEXT, TITLED_BY_USER, AgentConfig, Change, Origin, Session
+from cortext.model.session import (
+    BY_OTHER,
+    BY_TEXT,
+    DETAILS,
+    TITLED_BY_USER,
+    AgentConfig,
+    Change,
+    Origin,
+    Session,
+)
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
@@ -149,9 +158,9 @@ def save(
     """
     session = named_store.store.get(session_id)
     damage_note(Found(named_store, session))  # raises if nothing of it is here: it would be saved without messages
-    change = Change(status=status, force=force)
+    # Everything is noted before the commit: nothing may be written after it.
+    change = Change(status=status, force=force, extra=pausing.saved(session).extra)
     refresh(change, session, named_store.store)
-    change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it
     session = named_store.store.update(session_id, change)
     done, notes = CommitResult(nothing_new=True), dict[str, int]()
     if commit:
@@ -184,6 +193,8 @@ def refresh(change: Change, session: Session, store: Store) -> None:
     if not session.summary or by == BY_TEXT or _asked_since(store, session.id, covers):
         change.summary, change.summary_by = summarise(messages, leave_out=pausing.wants_to_pause), BY_TEXT
         change.summary_covers = session.message_count
+        if session.extra.get(DETAILS):  # those of an agent, which are as old as its summary was
+            change.extra = {**(change.extra or {}), DETAILS: {}}
 
 
 def _asked_since(store: Store, session_id: str, covers: int) -> bool:
@@ -292,6 +303,8 @@ def fork(
     if session.summary and session.summary_covers <= messages[-1].seq + 1:
         covers = sum(message.seq < session.summary_covers for message in messages)
         change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
+        if DETAILS in session.extra:
+            change.extra = {DETAILS: session.extra[DETAILS]}
     else:
         change = Change(summary=summarise(messages), summary_by=BY_TEXT, summary_covers=len(messages))
     made = create_with(named_store.store, new, messages, change)
@@ -315,6 +328,7 @@ def _inherited(extra: dict[str, Any]) -> dict[str, Any]:
     """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat, nor tags and star."""
     not_inherited = (
         "begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from", ORDER,
+        DETAILS,
     )  # fmt: skip
     return {name: value for name, value in extra.items() if name not in not_inherited}
 

@@ -137,7 +137,8 @@ def react_to_prompt(text: str, session: Session, settings: Settings) -> Reaction
     if wants_to_pause(text, settings.workspace.pause_words):
         return Reaction(
             "cortext saves and pauses this conversation after your answer. Tell the user so, in a sentence: "
-            f'"{session.title or session.id}" is saved and can be continued with /workspace.resume.',
+            f'"{session.title or session.id}" is saved and can be continued with /workspace.resume. '
+            f"{ask_for_summary(session)}",
             Change(extra={"pause_after_answer": True}),
         )
     if session.extra.get("save_offered") and not session.extra.get("save_declined") and _NO.match(text):
@@ -150,6 +151,17 @@ def react_to_prompt(text: str, session: Session, settings: Settings) -> Reaction
             Change(extra={"save_offered": True}),
         )
     return Reaction()
+
+
+def ask_for_summary(session: Session) -> str:
+    """Return what asks the model, which knows the reasons, to say where a conversation stands."""
+    return (
+        f"Before you answer, call save_session of cortext once, with id {session.id}: `summary`, one or two sentences "
+        "on where things stand; `goal`; `decided`, what the user decided and why, a line each; `open`, a line each; "
+        "`next`. Write only what was said here, with names, paths, numbers and quoted words as they stand: any other "
+        f"line is dropped. Without that tool, run: cortext stop {session.id} --in-tool "
+        '--summary "…" --goal "…" --decided "…" --open "…" --next "…" (--decided and --open once for each line).'
+    )
 
 
 def saved(session: Session) -> Change:

@@ -18,13 +18,24 @@ from cortext.faces.terminal.output import folded
 from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.run import Command
 from cortext.model.amounts import amount
-from cortext.model.session import Change
+from cortext.model.session import DETAILS, Change, Details
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
 from cortext.services.library.stores import Found
+from cortext.services.text.summary_check import describe
 from cortext.services.workspace import notices
 from cortext.services.workspace.committing import finish_commits
-from cortext.services.workspace.lifecycle import active, begin, confirmation, fork, plan_prune, prune, save, sweep
+from cortext.services.workspace.lifecycle import (
+    active,
+    begin,
+    confirmation,
+    fork,
+    plan_prune,
+    prune,
+    save,
+    sweep,
+)
+from cortext.services.workspace.pausing import ask_for_summary
 from cortext.wiring.stores import Stores
 
 
@@ -66,6 +77,10 @@ def stop_parser(name: str = "stop") -> ArgumentParser:
     command = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name], epilog=f"example:  cortext {name} 014")
     command.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the active one here)")
     command.add_argument("--summary", help="the summary to store (default: made from the text)")
+    command.add_argument("--goal", default="", help="with --summary: what the user wants")
+    command.add_argument("--decided", action="append", default=[], help="with --summary: a decision and its reason")
+    command.add_argument("--open", action="append", default=[], help="with --summary: a point that is open")
+    command.add_argument("--next", default="", help="with --summary: the next step")
     command.add_argument("--no-commit", action="store_true", help="save, but do not commit")
     command.add_argument("--in-tool", action="store_true", help="for slash commands in AI tools: never fail")
     command.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -95,11 +110,16 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
         print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
     conversation = stores.caught_up(conversation)
-    if options.summary:
+    details = Details(goal=options.goal, decided=options.decided, open=options.open, next=options.next)
+    dropped: list[str] = []
+    if options.in_tool and options.summary:
+        dropped = describe(conversation.store, conversation.session.id, options.summary, details)
+    elif options.summary:  # a person's own words are not checked
         written = Change(
             summary=" ".join(options.summary.split()),
-            summary_by="agent",
+            summary_by="user",
             summary_covers=conversation.session.message_count,
+            extra={DETAILS: msgspec.to_builtins(details)},
         )
         conversation.store.update(conversation.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
@@ -117,6 +137,10 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
     print(folded(terminal.block(confirmation(saved))))
     if saved.commit.commit:
         print(f"Committed as {saved.commit.commit}.")
+    for line in dropped:
+        print(terminal.line(f"Dropped: {line}"))
+    if options.in_tool and not options.summary:
+        print(f"\n{terminal.line(ask_for_summary(saved.session))}")
     return 0
 
 

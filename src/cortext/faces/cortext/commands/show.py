@@ -17,7 +17,7 @@ from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, is_beside, marks_of
 from cortext.model.order import order_of
-from cortext.model.session import first_turn_of
+from cortext.model.session import details_of, first_turn_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.damage import problem_of
@@ -93,6 +93,8 @@ def run(arguments: list[str]) -> int:
             pager.write(_folded(f"note {number}: {note.text} ({clock.short(note.at)})", "yellow"))
         if session.summary:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
+        for label, text in details_of(session.extra).labelled():
+            pager.write(_folded(f"{label}: {text}", "dim"))
         for message in messages:
             if is_beside(message) and not options.tools:
                 continue
