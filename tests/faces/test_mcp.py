@@ -363,5 +363,5 @@ def test_words_that_occur_nowhere_are_not_reported_as_found(client: Client) -> N
         assert nothing.text.startswith("No results") and _ids(nothing) == []
     assert "Found" in client("search_sessions", query="herons").text
     near = client("search_sessions", query="fish tank")
-    assert near.text.startswith('No message contains "fish tank". These are only similar in meaning')
+    assert near.text.startswith('"fish", "tank" occur nowhere. These are only similar in meaning')
     assert _ids(near)[0] == "claude-tank"

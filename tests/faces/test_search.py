@@ -92,7 +92,7 @@ def test_search_json_has_the_documented_fields(world: World) -> None:
     hits = cortext("search", "retry", "--exact", "--json", cwd=world.root).json
     assert {hit["session"]["id"] for hit in hits} == {"one", "two"}
     for hit in hits:
-        assert list(hit) == ["session", "message", "score", "why", "nearest"]
+        assert list(hit) == ["session", "message", "score", "why", "nearest", "absent"]
         assert "words" in hit["why"]
         assert list(hit["session"]) == SESSION
         assert list(hit["message"]) == ["id", "seq", "role", "timestamp", "snippet"]
@@ -115,7 +115,7 @@ def test_search_options_filter_and_exclude(world: World) -> None:
     unknown = cortext("search", "retry", "--colour", cwd=world.root)
     assert (unknown.code, "--colour" in unknown.err) == (2, True)
     nothing = cortext("search", "walrus", "--exact", cwd=world.root)
-    assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")
+    assert (nothing.code, nothing.out) == (1, 'Nothing was found. "walrus" occurs nowhere.\n')
     nothing = cortext("search", "retry", "role:usr", "--tool", "claude", cwd=world.root)
     assert (nothing.code, nothing.out) == (1, "Nothing was found with role:usr tool:claude.\n")
 
@@ -199,16 +199,36 @@ def test_missing_words_are_reported_before_results_by_meaning(world: World) -> N
     )
     near = cortext("search", "puppy", "kitten", cwd=world.root)
     assert near.code == 0
-    assert near.out.startswith('No message contains "puppy kitten". Closest in meaning:\n1. Pets\n')
+    assert near.out.startswith('"puppy", "kitten" occur nowhere. The nearest:\n1. Pets\n')
     (hit, *_) = cortext("search", "puppy", "kitten", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["why"], hit["nearest"]) == ("three", ["meaning"], True)
     (hit, *_) = cortext("search", "barks", "puppy", "--json", cwd=world.root).json
     assert (hit["session"]["id"], hit["nearest"]) == ("three", False)
-    assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith('No message contains "puppy":\n1. Pets\n')
+    assert cortext("search", "barks", "puppy", cwd=world.root).out.startswith('"puppy" occurs nowhere.\n1. Pets\n')
     little = cortext("search", "volcano", "eruption", "tectonics", "night", cwd=world.root)
-    said = "No message contains most of these words. Closest in meaning:\n"
+    said = '"volcano", "eruption", "tectonics" occur nowhere. The nearest:\n'
     assert little.out.startswith(said), "one word of it is there"
     for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
         nothing = cortext("search", *words, cwd=world.root)
-        assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")
+        absent = [f'"{word}"' for word in words if word != "the"]
+        verb = "occurs" if len(absent) == 1 else "occur"
+        assert (nothing.code, nothing.out) == (1, f"Nothing was found. {', '.join(absent)} {verb} nowhere.\n")
     assert cortext("search", "barking", "dogs", cwd=world.root).out.startswith("1. Pets\n")
+
+
+@pytest.mark.req("FIND-11")
+def test_what_occurs_nowhere_is_said_first(world: World) -> None:
+    done = cortext("search", "retryBudgetPolicy", cwd=world.root)
+    assert done.code == 0
+    assert done.out.splitlines()[0] == '"retryBudgetPolicy" occurs nowhere. The nearest:'
+    done = cortext("search", "three tries zookeeper", cwd=world.root)
+    assert done.out.splitlines()[:2] == ['"zookeeper" occurs nowhere.', "1. Retry budget"]
+    done = cortext("search", "opne retry", cwd=world.root)
+    assert done.out.splitlines()[0] == '"opne" occurs nowhere.'
+    done = cortext("search", '"a loop that ends"', cwd=world.root)
+    assert done.code == 0 and done.out.splitlines()[0] == '"a loop that ends" occurs nowhere. The nearest:'
+    done = cortext("search", '"a loop that ends"', "--exact", cwd=world.root)
+    assert done.code == 1 and done.out == 'Nothing was found. "a loop that ends" occurs nowhere.\n'
+    hits = cortext("search", "three tries zookeeper", "--json", cwd=world.root).json
+    assert hits[0]["absent"] == ["zookeeper"] and hits[0]["nearest"] is False
+    assert cortext("search", "three tries", "--json", cwd=world.root).json[0]["absent"] == []

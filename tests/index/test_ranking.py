@@ -370,7 +370,7 @@ def test_what_somebody_decided_comes_first_with_or_without_the_name(world: World
     world.talk("logs", *logs, "Decided: the logs are JSON, one object per line, in logs.py.", "logs.py is written.")
     search = world.search()
     answer = search.messages(Query("was hat Bob zu den Logs gesagt"))
-    assert answer.hits[0].matches[0].seq == 2 and answer.missing == []
+    assert answer.hits[0].matches[0].seq == 2 and list(answer.absent) == []
     for text in ("what did Alice decide about the cache", "was hat Alice zum Cache entschieden"):
         answer = search.search(Query(text))
         found = [item.session.id for item in answer.hits]
@@ -444,16 +444,16 @@ def test_a_question_with_a_phrase_that_nobody_said_is_answered_without_the_quote
     search = world.search()
     for answer in (search.search(Query(text)), search.messages(Query(text))):
         assert answer.hits[0].session.id == "mouse"
-        assert answer.is_only_near and "No message contains" in note_of(answer, text)
+        assert answer.is_only_near and "occurs nowhere" in note_of(answer, text)
     assert search.search(Query(text, exact=True)).hits == []
     answer = search.search(Query("herons"))
     assert answer.hits[0].session.id == "pond" and not answer.is_only_near, "and the next query is not"
 
 
 @pytest.mark.parametrize(
-    "text", ['"scroll the wheel"', '"scroll the wheel" tool:claude', "+absent wheel", '+"a wheel" mouse']
+    "text", ['"scroll the wheel" tool:claude', "+absent wheel", '+"a wheel" mouse', '+"scroll the wheel"']
 )
-def test_what_is_only_quoted_or_required_is_found_or_not(world: World, text: str) -> None:
+def test_what_is_required_is_found_or_not(world: World, text: str) -> None:
     world.talk("mouse", "Button 3 refers to the scroll wheel of the mouse.", "Yes, to its click.")
     assert world.search().search(Query(text)).hits == []
 
@@ -546,3 +546,61 @@ def test_vectors_of_an_older_table_are_replaced(world: World, monkeypatch: pytes
     state = IndexState(str(folder))
     assert state.models() == [BUILT_IN]
     state.close()
+
+
+@pytest.fixture
+def printed(world: World) -> World:
+    """A store in which errors were printed by tools, among talk that has the same words."""
+    for number in range(15):
+        world.talk(
+            f"noise-{number}", f"The space on device {number} is left as it is, no error there.", "Nothing, then."
+        )
+    world.store.create(Session(id="disk"))
+    call = Part(type="tool_call", id="1", name="Bash", input={"command": "npm ci"})
+    world.store.append(
+        "disk",
+        Message(role="user", content="Why does the build stop?"),
+        Message(role="assistant", content="", parts=[call]),
+        Message(
+            role="tool",
+            content="npm ERR! ENOSPC: no space left on device, write\nsrc/net/pool.go:88:14: undefined: Pool",
+        ),
+        Message(role="assistant", content="The disk is full. `reply_parser` and httpRetryLimit are fine."),
+    )
+    return world
+
+
+@pytest.mark.req("FIND-10")
+@pytest.mark.parametrize(
+    "text", ["ENOSPC: no space left on device", "no space left on device", "src/net/pool.go:88:14: undefined: Pool"]
+)
+def test_an_error_is_found_first_without_quotes(printed: World, text: str) -> None:
+    answer = printed.search().messages(Query(text))
+    assert (answer.hits[0].session.id, answer.hits[0].matches[0].seq) == ("disk", 2)
+    assert not answer.absent and not answer.is_only_near
+
+
+@pytest.mark.req("FIND-11")
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [
+        ("parseInvoiceTotals", ["parseInvoiceTotals"]),
+        ("where is src/pages/Checkout.tsx", ["src/pages/Checkout.tsx"]),
+        ("src/net/retry.go", ["src/net/retry.go"]),
+        ("reply_limit of the device", ["reply_limit"]),
+        ('"the device is full"', ["the device is full"]),
+        ("ENOSPC: no device left in space", ["ENOSPC: no device left in space"]),
+        ("zookeeper", ["zookeeper"]),
+        ("httpRetryLimit", []),
+        ("http_retry_limit", []),
+        ("replyParser", []),
+        ("net/pool.go", []),
+        ("pool.go:88", []),
+        ("the build's disk-space", []),
+    ],
+)
+def test_what_occurs_nowhere_is_named(printed: World, text: str, absent: list[str]) -> None:
+    answer = printed.search().search(Query(text))
+    assert list(answer.absent) == absent
+    assert all(f'"{word}"' in note_of(answer, text) for word in absent)
+    assert ("occurs nowhere" in note_of(answer, text)) == bool(absent)

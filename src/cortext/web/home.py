@@ -21,6 +21,7 @@ from cortext.services.capture import uncaptured
 from cortext.services.library.finder import FinderAnswer, order_filters
 from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import Row
+from cortext.services.library.search import lacking
 from cortext.web.library import PAGE, PageLibrary
 from cortext.web.live import mark_of
 from cortext.web.pages import address, library, number, page, shown, stored
@@ -132,8 +133,8 @@ async def _answer(request: Request) -> dict[str, Any]:
         "cards": [_card(services, hit, ago, searched=bool(text.strip())) for hit in answer.hits[:limit]],
         "more": more,
         "total": found.total if found is not None else 0,
-        "only_near": answer.is_only_near and bool(answer.hits),
-        "partly": answer.has_few,
+        "lacking": shown(lacking(answer, text)),
+        "only_near": answer.is_only_near,
         "warnings": [shown(line) for line in services.warnings()],
         "alarms": [shown(alarm.text) for alarm in uncaptured.alarms()],
         "missing": answer.incomplete,

@@ -98,7 +98,7 @@ def test_a_deleted_session_can_be_restored(desk: Desk) -> None:
 def test_search_says_when_no_message_contains_the_words(desk: Desk, model: Parrot) -> None:
     desk.assistant.sessions.start("cli", session_id="sess_pets")
     desk.assistant.store.append("sess_pets", Message(role=USER, content="My dog barks at the cat all night."))
-    notice = 'No message contains "puppy kitten". Closest in meaning:'
+    notice = '"puppy", "kitten" occur nowhere. The nearest:'
     answer = desk.do("/search puppy kitten")
     assert [hit.id for hit in answer.hits] == ["sess_pets"]
     assert as_markdown(answer).startswith(f"{notice}\n\n**")

@@ -123,17 +123,17 @@ def _drawn(context: Context, chosen: Filled, draw: Draw, next_index: int) -> Pag
 
 def _answer(answer: Answer, page: Page, start: int, query: str, where: str) -> ToolAnswer:
     next_index = page.next_index
-    data = {"results": page.rows, "next_cursor": cursor_at(next_index)}
+    data = {"results": page.rows, "next_cursor": cursor_at(next_index), "absent": list(answer.absent)}
     if not page.texts:
-        return ToolAnswer(
-            f"No {'more ' if start else ''}results {where} about {_quoted(query)}.", data, damaged=answer.damaged
-        )
+        text = f"No {'more ' if start else ''}results {where} about {_quoted(query)}. {lacking(answer, query)}".strip()
+        return ToolAnswer(text, data, damaged=answer.damaged)
     below = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
     if next_index >= 0:
         below += f' There are more results: call again with cursor "{next_index}".'
     above = f"Found {where} about {_quoted(query)}, the best session first, its messages in order:"
     if answer.is_only_near:
-        above = f"{lacking(_quoted(query), answer)}. {NEAREST} ({where}, nearest first):"
+        above = f"{NEAREST} ({where}, nearest first):"
+    above = f"{lacking(answer, query)} {above}".strip()
     return ToolAnswer(fenced(above, page.texts, below), data, damaged=answer.damaged)
 
 
@@ -143,7 +143,7 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> T
     start = index_of(given.cursor)
     answer, settled = context.recall.decisions(Query(topic, calls.filters_of(given), leave_out=given.leave_out))
     page = fit(settled, start, decision_entry, _room(context, topic))
-    data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
+    data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index), "absent": list(answer.absent)}
     if not page.texts:
         text = f"No decision was found about {_quoted(topic)}. get_context shows what was said about it."
         return ToolAnswer(text, data, damaged=answer.damaged)
@@ -152,7 +152,8 @@ def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> T
         below += f' There are later ones: call again with cursor "{page.next_index}".'
     above = f"Decisions about {_quoted(topic)}, oldest first:"
     if answer.is_only_near:
-        above = f"{lacking(_quoted(topic), answer)}. {NEAREST}; oldest first:"
+        above = f"{NEAREST}; oldest first:"
+    above = f"{lacking(answer, topic)} {above}".strip()
     return ToolAnswer(fenced(above, page.texts, below), data, damaged=answer.damaged)
 
 

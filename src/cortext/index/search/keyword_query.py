@@ -7,6 +7,7 @@ sessions are asked separately: among a million messages, no name would be in the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import tantivy
@@ -14,7 +15,7 @@ import tantivy
 from cortext.index.search.keywords import Keywords, any_of
 from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.wordlist import WordList
-from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, camel_pieces, clean
+from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, clean
 
 RARE = 1_000  # a word in more messages than this is not matched inside longer words
 INSIDE = 0.4  # weight of a longer word that contains the one asked for
@@ -24,7 +25,9 @@ LONG = 8  # letters of a word in which two may be wrong
 MOST_INSIDE = 24
 MESSAGES, NAMES = "body", "name"  # the fields that words are looked up in
 ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
+LEAST_IN_A_ROW, MOST_IN_A_ROW = 3, 24  # words of a query that are also looked for in their order
 LONGEST_ROW = 24  # characters of an unspaced run that are matched together
+_PARTS_OF_A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
 
@@ -136,22 +139,44 @@ class QueryBuilder:
                 asked.append(self._one_of(others, weight))
         return any_of(asked)
 
-    def missing(self, query: ParsedQuery) -> list[str]:
-        """Return the words of the query that occur in no message and no name, not even as a part or misspelled.
+    def absent(self, query: ParsedQuery) -> dict[str, str]:
+        """Return what of the query occurs in no message and no name, by what was looked for instead (or empty).
 
-        Words that name a time are not missing: messages of that time need not have them.
+        A word occurs if it is a part of a longer one. A path, an identifier, a quoted phrase or an error occurs as a
+        whole or not at all; an identifier may be spelled in another way (`parseReply`, `parse_reply`). Words that name
+        a time are not absent: messages of that time need not have them.
         """
-        return [
-            word.text.strip(ENDS)
-            for word in query.wanted
-            if not SIGNS.search(word.text)
-            and not _names_time(word, query)
-            and not any(
-                self._searcher.doc_freq(field, term)
-                for term in self._forms.get(word.text, ())
-                for field in (MESSAGES, NAMES)
-            )
-        ]
+        gone: dict[str, str] = {}
+        if query.error and not self._occurs_whole(query.error):
+            gone[query.error] = ""
+        for word in query.wanted:
+            text = word.text if word.phrase else word.text.strip(ENDS)
+            is_several = bool(SIGNS.search(text)) and not word.phrase  # words without spaces between them
+            if not (word.begins or is_several or _names_time(word, query) or self._occurs_whole(text)):
+                gone[text] = self._nearest.get(text.lower(), "")
+        return gone
+
+    def _occurs_whole(self, text: str) -> bool:
+        """Whether a message or a name has this text: all of its words in a row."""
+        said = clean(text)
+        if any(not self._occurs(self._row(row, whole=True)) for row in SIGNS.findall(said) if row):
+            return False
+        plain = SIGNS.sub(" ", said)
+        terms = self._keywords.stems(plain)
+        if not terms:
+            return True
+        spellings = [terms]
+        if len(terms) == 1:
+            spellings.append(self._keywords.stems(" ".join(camel_pieces(plain.strip()))))
+            spellings += [[term] for term in self._stems_of(self._words.holding(plain.strip().lower()))]
+        elif not plain.split()[1:]:
+            if _PARTS_OF_A_WORD.fullmatch(plain.strip()):
+                spellings += [[term] for term in terms]  # "it's", "cursor-based": a part of it is enough
+            spellings.append(self._keywords.stems("".join(WORD.findall(plain))))
+        return any(self._occurs(self._in_a_row(one, name)) for one in spellings if one for name in (MESSAGES, NAMES))
+
+    def _occurs(self, query: tantivy.Query) -> bool:
+        return bool(self._searcher.search(query, 1, count=False).hits)
 
     def share(self, query: ParsedQuery, rarity: Callable[[str], float]) -> Callable[[str], float]:
         """Return what says how much of the query is in a text, from 0 to 1; rare words count more.
@@ -173,6 +198,17 @@ class QueryBuilder:
             return has / whole if whole else 1.0
 
         return of
+
+    def in_a_row(
+        self, query: ParsedQuery, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]]
+    ) -> tantivy.Query | None:
+        """Return what finds the words of a query close together and in order; None if it has too few or too many."""
+        terms = self._keywords.stems(query.error or query.said)
+        if query.demands or not LEAST_IN_A_ROW <= len(terms) <= MOST_IN_A_ROW:
+            return None
+        words: list[str | tuple[int, str]] = list(terms)
+        found = tantivy.Query.phrase_query(self._schema, MESSAGES, words, slop=1 + len(terms) // 4)
+        return tantivy.Query.boolean_query([(Must, found), *restrictions])
 
     def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
         """Return the terms that contain a word or, if it is not known, those that are spelled nearly like it."""
@@ -203,12 +239,12 @@ class QueryBuilder:
         found = tantivy.Query.disjunction_max_query(queries) if len(queries) > 1 else queries[0]
         return self._boosted(found, weight)
 
-    def _in_a_row(self, terms: Sequence[str]) -> tantivy.Query:
+    def _in_a_row(self, terms: Sequence[str], field: str = "") -> tantivy.Query:
         """Match one term, or several next to each other."""
         if len(terms) == 1:
-            return self._term(self._field, terms[0])
+            return self._term(field or self._field, terms[0])
         words: list[str | tuple[int, str]] = list(terms)
-        return tantivy.Query.phrase_query(self._schema, self._field, words)
+        return tantivy.Query.phrase_query(self._schema, field or self._field, words)
 
     def _row(self, row: str, *, whole: bool) -> tantivy.Query:
         """Match a run of unspaced characters: all in order and, unless `whole`, every adjacent pair."""

@@ -16,9 +16,17 @@ from cortext.model.query import FILTERS, is_valid, written
 
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
+LEAST_IN_A_ROW = 3  # words of an error message that is looked for as a whole
 
 # A sign counts only directly before a word: `--amend` excludes nothing.
 _PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
+
+
+# What a program prints with an error: its name, a code, "error:", a place in a file, or how such a sentence begins.
+_ERROR = re.compile(
+    r"\b[A-Z]\w*(?:Error|Exception|Warning|Fault)\b|\bE[A-Z]{3,}\b|\b(?:error|fatal|panic|failed)(?:\[\w+\])?:"
+    r"|\w\.\w+:\d+|^(?:Cannot|Could not|Can't|Failed to|Unable to|No such|Permission denied|Undefined|Unexpected)\b"
+)
 
 
 class Word:
@@ -43,7 +51,8 @@ class ParsedQuery:
 
     `decision` says whether it asks for a decision, `when` the span of time it names (two sortable numbers): both only
     order what is found. `unclear` is what sounds like a time, but is none that is known. `calendar` are the words that
-    name the time, `person` those that name who decided or said it: a message that answers need not have them.
+    name the time, `person` those that name who decided or said it: a message that answers need not have them. `error`
+    is the query if it is an error as a program prints it: then it is looked for as a whole, too.
     """
 
     def __init__(
@@ -58,9 +67,10 @@ class ParsedQuery:
         unclear: str = "",
         calendar: Collection[str] = (),
         person: frozenset[str] = frozenset(),
+        error: str = "",
     ) -> None:
         self.words, self.filters, self.said = words, filters, said
-        self.calendar, self.person = calendar, person
+        self.calendar, self.person, self.error = calendar, person, error
         self.asked, self.decision, self.when, self.unclear = asked, decision, when, unclear
 
     @property
@@ -74,9 +84,9 @@ class ParsedQuery:
         return [word for word in self.words if not word.excluded]
 
     def unquoted(self) -> ParsedQuery | None:
-        """Return the query with its phrases as ordinary words; None if there is none, or nothing is said around it."""
+        """Return the query with its phrases as ordinary words; None if it has none."""
         quoted = [word for word in self.wanted if word.phrase and not word.must]
-        if not quoted or not WORD.search(self.asked):
+        if not quoted:
             return None
         other = copy(self)
         other.words = [word.unquoted() if word in quoted else word for word in self.words]
@@ -121,6 +131,7 @@ def parse(text: str, filters: Mapping[str, str] | None = None, released: Release
         unclear=intent.unclear,
         calendar=calendar,
         person=person,
+        error=_error(pieces),
     )
 
 
@@ -138,6 +149,15 @@ def _about(subject: str, pieces: Iterable[_Piece]) -> list[_Piece]:
         elif any(piece[:3]):
             kept.append(piece)
     return kept + [("", "", "", word) for word in left]
+
+
+def _error(pieces: Iterable[_Piece]) -> str:
+    """Return the query if it is an error as a program prints it; empty if it is a question, or has words to require."""
+    said = " ".join(
+        f"{sign}{name}:{bare}" if name else f"{sign}{quoted or bare}" for sign, name, quoted, bare in pieces
+    )
+    is_one = _ERROR.search(said) and not said.endswith("?") and not any(quoted for _, _, quoted, _ in pieces)
+    return said if is_one and len(WORD.findall(said)) >= LEAST_IN_A_ROW else ""
 
 
 def _word(piece: _Piece) -> Word | None:

@@ -16,6 +16,7 @@ import math
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 from zipfile import BadZipFile
 
@@ -25,6 +26,7 @@ from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES, features
 from cortext.index.search.fuse import At, Scores, Signals
+from cortext.index.search.keyword_query import LEAST_IN_A_ROW, MOST_IN_A_ROW
 from cortext.index.search.query import ParsedQuery
 from cortext.index.search.words import searchable, words_of
 from cortext.model.message import Message
@@ -120,7 +122,8 @@ def ranker(path: str = PATH) -> Trees | None:
 BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score
 RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
-TOOL = 0.6  # weight of what a tool returned
+TOOL = 0.6  # weight of what a tool returned, and of a call with which nothing was said
+IN_A_ROW = 1.5  # bonus for a message with all the words of the question next to each other, as in the question
 DATED = 0.5  # bonus for a message of the time that the question names
 NAMED = 0.5  # bonus for a message that names who decided or said what the question asks about
 DECIDED = 1.5  # bonus for a message that decides what the question asks about, if it asks for a decision
@@ -164,18 +167,21 @@ def rerank(
         return Reranked(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
+    verbatim = _in_a_row(query, texts, rarity)
+    # Errors are printed by tools: what holds the words of the question as they stand there counts as if it was said.
+    weight = 1 - (1 - TOOL) * (1 - verbatim) * np.array([_is_of_a_tool(message) for message in said])
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
+    bonus += IN_A_ROW * verbatim**2
     if query.person:
         bonus += NAMED * np.array([_names(query.person, text) for text in texts])
-    untrained = _untrained(signals, said, texts, near)
+    untrained = _untrained(signals, weight, texts, near)
     new = untrained + bonus
     trees = ranker()
     if trees is not None:
         learned = trees.scores(features(query, best, signals, said, texts, untrained, near))
-        is_tool = np.array([message.role == "tool" for message in said])
-        new = _in_that_order(LEARNED * learned + bonus - (1 - TOOL) * is_tool, new)
+        new = _in_that_order(LEARNED * learned + bonus - (1 - weight), new)
     floor = scores[order[BEST]] if len(order) > BEST else 0.0
     lift = max(0.0, floor - float(new.min()))  # what was not read stays below what was
     scores.update({at: float(score) + lift for at, score in zip(best, new, strict=True)})
@@ -189,18 +195,32 @@ def rerank(
 
 
 def _untrained(
-    signals: Sequence[Signals], messages: Sequence[Message], texts: Sequence[str], near: Floats
+    signals: Sequence[Signals], weight: NDArray[np.float64], texts: Sequence[str], near: Floats
 ) -> NDArray[np.float64]:
     """Return the sum of all signals with fixed weights."""
     closest = near[:, 0]
     spread = (closest - np.min(closest)) / max(float(np.ptp(closest)), RANGE)
-    share = np.array([TOOL if message.role == "tool" else 1.0 for message in messages])
     # A long reply collects the scores of its neighbours without answering what they ask.
     fade = np.sqrt([min(1.0, LONG / max(len(text), 1)) for text in texts])
     own, beside, session = (
         np.array([getattr(one, field) for one in signals]) for field in ("own", "beside", "session")
     )
-    return np.asarray(share * own + fade * beside + session + LATE * spread, dtype=np.float64)
+    return np.asarray(weight * own + fade * beside + session + LATE * spread, dtype=np.float64)
+
+
+def _in_a_row(query: ParsedQuery, texts: Sequence[str], rarity: Callable[[str], float]) -> NDArray[np.float64]:
+    """Return for each text how many of the question's adjacent words stand next to each other; rare ones count more."""
+    words = words_of((query.error or query.said).lower())[:MOST_IN_A_ROW]
+    pairs = {f" {one} {other} ": rarity(one) + rarity(other) for one, other in pairwise(words)}
+    whole = sum(pairs.values())
+    if len(words) < LEAST_IN_A_ROW or not whole:
+        return np.zeros(len(texts))
+    rows = [f" {' '.join(words_of(text.lower()))} " for text in texts]
+    return np.array([sum(weight for pair, weight in pairs.items() if pair in row) / whole for row in rows])
+
+
+def _is_of_a_tool(message: Message) -> bool:
+    return message.role == "tool" or not message.text.strip()
 
 
 def _covered(nearness: Nearness, places: Sequence[At]) -> NDArray[np.float64]:

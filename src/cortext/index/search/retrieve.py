@@ -13,7 +13,7 @@ import tantivy
 from cortext.errors import ConfigError, ModelError
 from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_order
 from cortext.index.search.generation import Generation
-from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, restricted_to
+from cortext.index.search.keyword_query import ENDS, NAMES, QueryBuilder, between, restricted_to
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery
@@ -28,6 +28,7 @@ CANDIDATES = 300
 MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
+IN_A_ROW = 30  # messages with the words of a query in their order
 DURING = 100  # messages of the time that a query names
 WIDER = 10  # times as many of the nearest are looked at if some are left out
 CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
@@ -57,7 +58,7 @@ class Results(NamedTuple):
     far: float = 0.0  # a lower cosine means nothing
     has_words: bool = False  # whether the query's words were found, not only their meaning
     has_few: bool = False  # whether some of its words were found, but too few in any message
-    missing: Sequence[str] = ()  # its words that no message has
+    absent: Mapping[str, str] = {}  # what of it no message has, by what was looked for instead
     meaningless: str = ""  # why it was answered without meaning
 
     def why(self, at: At) -> tuple[str, ...]:
@@ -118,7 +119,13 @@ class Retriever:
             for key, place, score in self._hits(asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
-        missing = builder.missing(query)
+        row = None if exact else builder.in_a_row(query, restrictions)
+        top = max(found.values(), default=1.0)
+        for key, place, _ in self._hits(row, keys, IN_A_ROW) if row is not None else ():
+            found[key, place] = top  # what was said word for word is read first
+        absent = builder.absent(query)
+        # Of `parseReplies`, the store has "parse" and "replies": that is near, and no answer.
+        is_whole = any(absent.get(word.text.strip(ENDS), word.text) for word in query.wanted)
         has_words = bool(found or names) and builder.occurs(query)
         if not has_words:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
@@ -149,8 +156,8 @@ class Retriever:
                 builder.lit,
                 signals,
                 far=near.far,
-                has_words=has_words,
-                missing=missing,
+                has_words=has_words and is_whole,
+                absent=absent,
                 meaningless=near.trouble,
             )
         from cortext.index.search.rank import rerank
@@ -171,9 +178,9 @@ class Retriever:
             signals,
             ranked.dated,
             near.far,
-            has_words=has_words,
+            has_words=has_words and is_whole,
             has_few=has_few,
-            missing=missing,
+            absent=absent,
             meaningless=near.trouble,
         )
 

@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     hits: Sequence[SessionHit] = ()
     is_only_near: bool = False  # no message has the words, or too few of them: the hits are only near in meaning
     has_few: bool = False  # if so: some of the words were found
-    missing: Sequence[str] = ()  # words that no message has, not even as a part of a word or misspelled
+    absent: Mapping[str, str] = {}  # what of the query occurs nowhere, by what was looked for instead
     unclear: str = ""  # what sounds like a time, but is none that is known
     filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
     meaningless: str = ""  # why only words were compared, not meanings

@@ -248,6 +248,6 @@ def _answer(results: Results, hits: Sequence[SessionHit]) -> Answer:
         [hit for hit in hits if hit.score >= least],
         is_only_near=not results.has_words,
         has_few=results.has_few,
-        missing=results.missing,
+        absent=results.absent,
         meaningless=results.meaningless,
     )

@@ -24,29 +24,35 @@ __all__ = ["Search", "SearchSource", "Updated", "hit_json", "lacking", "note_of"
 Progress = Callable[[str, int, int], None]
 
 LIMIT, PER_SESSION = 20, 3  # results, and messages of each, unless the query says otherwise
-MOST_NAMED = 5  # missing words that are named
+MOST_NAMED = 5  # absent words that are named
 SAMPLE = 20_000  # characters of a session by whose rarest words similar ones are found
 
 
-def lacking(quoted: str, answer: Answer) -> str:
-    """Return what is said of a query whose hits are only near in meaning."""
-    return f"No message contains {'most of these words' if answer.has_few else quoted}"
-
-
 def note_of(answer: Answer, text: str) -> str:
-    """Return the line shown above the hits: what of the query no message contains, or is not clear."""
-    unclear = f"{_quoted(answer.unclear)} was not used as a time: no git tag here has that name. "
-    note = unclear if answer.unclear else ""
-    if answer.is_only_near:
-        return f"{note}{lacking(_quoted(text), answer)}. Closest in meaning:"
-    words = [_quoted(word) for word in answer.missing[:MOST_NAMED]]
-    return (note + (f"No message contains {' or '.join(words)}:" if words else "")).strip()
+    """Return the line shown above the hits: what of the query occurs nowhere, or is not clear."""
+    unclear = f"{_quoted(answer.unclear)} was not used as a time: no git tag here has that name."
+    notes = [unclear if answer.unclear else "", lacking(answer, text), "The nearest:" if answer.is_only_near else ""]
+    return " ".join(filter(None, notes))
 
 
-def nothing_of(answer: Answer) -> str:
+def lacking(answer: Answer, text: str) -> str:
+    """Return what of a query occurs nowhere, in a sentence, and what was looked for instead; empty if all occurs."""
+    words = [_quoted(word) for word in list(answer.absent)[:MOST_NAMED]]
+    if not words and answer.is_only_near:
+        return f"No message contains {'most of these words' if answer.has_few else _quoted(text)}."
+    if not words:
+        return ""
+    other = [_quoted(instead) for instead in answer.absent.values() if instead][:MOST_NAMED]
+    rest = f", and {len(answer.absent) - len(words)} more" if len(answer.absent) > len(words) else ""
+    said = f"{', '.join(words)}{rest} {'occurs' if len(answer.absent) == 1 else 'occur'} nowhere"
+    return f"{said}; looked for {', '.join(other)} instead." if other else f"{said}."
+
+
+def nothing_of(answer: Answer, text: str) -> str:
     """Return what is said if nothing was found: the filters may be the reason."""
     filters = [f"{name}:{terminal.line(value)}" for name, value in answer.filters.items()]
-    return f"Nothing was found with {' '.join(filters)}." if filters else "Nothing was found."
+    found = f"Nothing was found with {' '.join(filters)}." if filters else "Nothing was found."
+    return f"{found} {lacking(answer, text)}" if answer.absent else found
 
 
 def _quoted(text: str) -> str:
@@ -167,8 +173,8 @@ class Search:
             answer = ask(parsed, query)
             unquoted = parsed.unquoted()
             if not answer.hits and not query.exact and unquoted is not None:
-                answer = ask(unquoted, query)
-                answer = answer._replace(is_only_near=answer.is_only_near or bool(answer.hits))
+                absent, answer = answer.absent, ask(unquoted, query)
+                answer = answer._replace(is_only_near=bool(answer.hits), absent={**absent, **answer.absent})
             return answer._replace(
                 hits=_placed(answer.hits),
                 unclear=parsed.unclear,
@@ -222,7 +228,7 @@ def _merged(answers: Sequence[Answer], limit: int) -> Answer:
     merged, *others = answers
     for answer in others:
         if not answer.is_only_near:
-            merged = merged._replace(is_only_near=False, missing=())
+            merged = merged._replace(is_only_near=False, absent={})
         if not answer.hits:
             continue
         top, best = _best_score(merged.hits) or 1.0, _best_score(answer.hits) or 1.0
@@ -242,13 +248,14 @@ def _placed(found: Sequence[SessionHit]) -> list[SessionHit]:
     return [item._replace(session=row) for item, row in zip(found, rows, strict=True)]
 
 
-def hit_json(row: Row, match: Match, *, nearest: bool = False) -> Json:
-    """Return a message that was found, with its session; `nearest` as in `Answer.is_only_near`."""
+def hit_json(row: Row, match: Match, answer: Answer) -> Json:
+    """Return a message that was found, with its session; `nearest` and `absent` are the same for the whole answer."""
     message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
     return {
         "session": session_json(row),
         "message": message,
         "score": match.score,
         "why": list(match.why),
-        "nearest": nearest,
+        "nearest": answer.is_only_near,
+        "absent": list(answer.absent),
     }

@@ -17,7 +17,7 @@ from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
-from cortext.services.library.hits import Match, SessionHit
+from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import incomplete_line
 from cortext.services.library.search import Search, hit_json, note_of, nothing_of
 
@@ -63,20 +63,20 @@ def run(arguments: list[str]) -> int:
     if answer.meaningless:
         print(terminal.line(f"Note: {answer.meaningless}"), file=sys.stderr)
     if options.json:
-        print_hits(answer.hits, nearest=answer.is_only_near)
+        print_hits(answer)
     elif answer.hits:
         note = note_of(answer, query.text)
         if note:
             print(note)
         print_found(answer.hits)
     else:
-        print(nothing_of(answer))
+        print(nothing_of(answer, query.text))
     return report_missing(answer.away) or (0 if answer.hits or options.json else 1)
 
 
-def print_hits(hits: Sequence[SessionHit], *, nearest: bool = False) -> None:
+def print_hits(answer: Answer) -> None:
     """Print a JSON array with one hit per message, in the order of the results."""
-    print_json([hit_json(item.session, match, nearest=nearest) for item in hits for match in item.matches])
+    print_json([hit_json(item.session, match, answer) for item in answer.hits for match in item.matches])
 
 
 def print_found(hits: Sequence[SessionHit]) -> None:
@@ -168,7 +168,7 @@ def run_similar(arguments: list[str]) -> int:
     row = which_row(stores.listing(), stores.workspace, " ".join(options.session))
     found = search.similar(row, limit=options.limit)
     if options.json:
-        print_hits(found)
+        print_hits(Answer(found))
     elif found:
         print_found(found)
     else:
