@@ -197,6 +197,13 @@ def entered(home: Path, folder: Path) -> dict[str, int]:
         },
     )
     transcript.write_text("".join(json.dumps(record) + "\n" for record in records))
+    importing = [
+        sys.executable,
+        "-m",
+        "cortext.faces.cortext.main",
+        "import",
+    ]  # a list offers it until it was done once
+    subprocess.run(importing, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     event = {"hook_event_name": "Stop", "session_id": key, "transcript_path": str(transcript), "cwd": str(folder)}
     counts = {}
     for name, arguments in COMMANDS.items():

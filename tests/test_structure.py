@@ -11,9 +11,9 @@ from tests import structure
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
     "files": 426,
-    "under 80 lines": 48,
-    "over 400 lines": 16,
-    "imports inside functions": 190,
+    "under 80 lines": 47,
+    "over 400 lines": 14,
+    "imports inside functions": 142,
     "class names twice outside adapters": 4,
 }
 LONGEST = 600

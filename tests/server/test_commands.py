@@ -9,7 +9,7 @@ import pytest
 
 from cortext.config.load import server_address
 from cortext.errors import ConfigError, StoreUnreachable
-from cortext.faces.cortext.commands import completion, figures, list_, marks, status
+from cortext.faces.cortext.commands import _listing, completion, figures, list_, marks
 from cortext.faces.mcp import tools
 from cortext.faces.mcp.context import Context
 from cortext.model.message import Message, Part
@@ -320,7 +320,7 @@ def test_no_command_reads_many_sessions_of_a_server_in_one_statement(
 
     monkeypatch.setattr(connection.Connections, "query", counted)
     monkeypatch.setattr(postgres_search, "_PAGE", 10)
-    monkeypatch.setattr("cortext.faces.cortext.commands.status.SERVED", 10)
+    monkeypatch.setattr("cortext.faces.cortext.commands._listing.SERVED", 10)
     monkeypatch.setattr("cortext.faces.cortext.commands.completion.NEWEST", 10)
     for run, arguments, shown in (
         (figures.run_stats, [], "120 sessions"),
@@ -334,7 +334,7 @@ def test_no_command_reads_many_sessions_of_a_server_in_one_statement(
         assert run(arguments) == 0
         assert shown in capsys.readouterr().out
         assert largest <= 54, (run, arguments)
-    assert status.run([]) == 0 and "At least 10 conversations in all" in capsys.readouterr().out
+    assert _listing.run_status([]) == 0 and "At least 10 conversations in all" in capsys.readouterr().out
     assert largest <= 70, "without the archive, a list asks for a little more than it shows"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -24,6 +25,7 @@ from cortext.services.text.message_masking import mask_messages, mask_session
 from cortext.services.text.threads import StoredThread
 from cortext.web.home import short_path
 from cortext.web.html import message
+from cortext.web.html.document import document_chunks
 from cortext.web.library import PageLibrary
 from cortext.web.live import mark_of, state_of
 from cortext.web.origins import link_to
@@ -319,15 +321,11 @@ async def download(request: Request) -> Response:
     media_type, suffix = DOWNLOADS[kind]
 
     def made() -> Any:
-        from collections import Counter
-
         found = services.found(row)
         damage_note(found)  # raises if there is nothing to send
         thread = StoredThread(found.store, found.session.id, whole=True)
         clean = mask_lazily(thread, Counter())
         if kind == "html":
-            from cortext.web.html.document import document_chunks
-
             return document_chunks(mask_session(found.session), clean)
         return json_chunks(found, clean) if kind == "json" else markdown_chunks(found.session, clean)
 

@@ -31,6 +31,8 @@ from cortext.services.text.message_masking import mask_session
 from cortext.services.text.redaction import Redaction
 from cortext.services.text.threads import StoredThread
 from cortext.web.command import require_libraries
+from cortext.web.html.document import document, document_chunks
+from cortext.web.html.files import SiteEntry, first_page, sealed
 from cortext.wiring.stores import Stores
 
 PASSPHRASE = "CORTEXT_EXPORT_PASSPHRASE"
@@ -60,14 +62,10 @@ class Exported:
 def export_one(found: Found, options: Namespace, kinds: Counter[str]) -> None:
     """Write one conversation to standard output."""
     require_libraries()
-    from cortext.web.html.document import document, document_chunks
-
     redaction = Redaction(options.redact, [found.root, project_of(found.session)])
     exported = Exported(found, options, kinds, redaction)
     how = {"full": options.full, "masked": not options.unmasked}
     if options.encrypt:
-        from cortext.web.html.files import sealed
-
         passphrase = _passphrase()
         sys.stdout.write(sealed(document(exported.session, exported.messages(), **how), passphrase))
     else:
@@ -126,9 +124,6 @@ def _write_site(
     folder: str, rows: Sequence[Row], exported: Callable[[Row], Exported], options: Namespace
 ) -> dict[str, str]:
     """Write the pages, the first one last. Returns what cannot be read, with the reasons."""
-    from cortext.web.html.document import document_chunks
-    from cortext.web.html.files import SiteEntry, first_page
-
     entries: list[SiteEntry] = []
     names = {FIRST}
     left_out: dict[str, str] = {}

@@ -22,16 +22,8 @@ from cortext.agents.assistant.commands import Outcome
 from cortext.agents.telegram import markdown_rules
 from cortext.safety import terminal
 
-BOLD, ITALIC, STRIKE, SPOILER, CODE, PRE, LINK, QUOTE = (
-    "bold",
-    "italic",
-    "strikethrough",
-    "spoiler",
-    "code",
-    "pre",
-    "text_link",
-    "blockquote",
-)
+BOLD, ITALIC, STRIKE, SPOILER = "bold", "italic", "strikethrough", "spoiler"
+CODE, PRE, LINK, QUOTE = "code", "pre", "text_link", "blockquote"
 
 _IMAGE = "🖼 "
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}

@@ -174,7 +174,7 @@ def run(words: list[str]) -> int:
     if not words:
         adopt_current_workspace()
         print_hook_failure()
-        return run_command("cortext", value_of("status"), [])
+        return run_command("cortext", value_of("_listing:STATUS"), [])
     values = commands() | {name: value_of(place) for name, place in HIDDEN.items()}
     if (words[1] if words[0] == "help" and len(words) > 1 else words[0]) not in {*values, "help", *OPTIONS}:
         values |= other_commands()

@@ -21,10 +21,19 @@ from cortext.index.database import is_unwritable
 from cortext.io import new_files
 from cortext.model import clock
 from cortext.model.ids import is_id, slug
-from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
-from cortext.model.session import FIRST_TURN, TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session, first_turn_of
-from cortext.model.status import ACTIVE
+from cortext.model.message import Message
+from cortext.model.session import FIRST_TURN, Change, Session, first_turn_of
 from cortext.services.capture import copies, first_turns
+from cortext.services.capture.additions import (
+    KNOWN_TAIL,
+    FreshMessages,
+    changes_of,
+    continue_in_tool,
+    first_change,
+    is_from_user,
+    is_injected,
+    notes_of,
+)
 from cortext.services.capture.first_reading import (
     BATCH_MESSAGES,
     CaptureResult,
@@ -44,11 +53,10 @@ from cortext.services.text.message_masking import AnyStruct, mask_message, mask_
 from cortext.store.base import Store
 from cortext.store.capabilities import KeepsCopies
 from cortext.store.files.layout_paths import NATIVE
-from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
+from cortext.store.server_capabilities import ServerQueries
+from cortext.tools.base import Counts, Transcript, TranscriptReading, TranscriptSource
 
-KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
 UNREAD = "unread"  # the folder of transcripts that made no session, as the tools wrote them
-OWN_COMMANDS = ("/workspace.", "$workspace-")
 
 
 UNCHANGED = CaptureResult("", False, 0, 0, Counts())
@@ -229,7 +237,7 @@ class Capture:
         """
         resumed = bool(entry.since) and before is not None and before.timestamp <= entry.since
         kept = withheld.rest(storable(reading, before, resumed=resumed))
-        messages = (message for message in kept if not _is_injected(message))
+        messages = (message for message in kept if not is_injected(message))
         if entry.since:
             messages = (message for message in messages if not message.timestamp or message.timestamp > entry.since)
         return (mask_message(message)[0] for message in messages) if self._is_masked(entry) else messages
@@ -327,7 +335,7 @@ class Capture:
             with self._copied(tool, transcript, entry, session, withheld):
                 # A tool whose format changed may have had a cursor before, and is now read from the start each time.
                 is_whole = entry.cursor is None or getattr(reading, "is_whole", False)
-                fresh = _Fresh(store, entry.session_id, tail_only=not is_whole, follows=entry.last)
+                fresh = FreshMessages(store, entry.session_id, tail_only=not is_whole, follows=entry.last)
                 for batch in batches_of(self._messages(reading, entry, withheld, fresh.last)):
                     new = fresh.only(batch)
                     if new:
@@ -335,12 +343,12 @@ class Capture:
                         writer.append(*new)
                         added += len(new)
                         calls += calls_in(new)
-                        user_spoke = user_spoke or any(map(_is_from_user, new))
+                        user_spoke = user_spoke or any(map(is_from_user, new))
                 change = self._masked(changes_of(session, stored_about(reading, withheld)), entry)
                 if session.title and not self.is_own(entry):
                     change.title = msgspec.UNSET  # the tool's title is not that of the conversation it continues
                 if user_spoke and wake:
-                    _continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
+                    continue_in_tool(change, session, entry, in_workspace=entry.root != self.home.root)
                 if added and (held_in := self._held_in(session, entry, reading.about.project or transcript.project)):
                     change.extra = held_in
                 if (notes := notes_of(session, entry, reading.about)) is not None:
@@ -453,107 +461,6 @@ def _check(tool: TranscriptSource, transcript: Transcript, store: Store, session
     return first_turns.alarm(record, tool.title) if result.is_short else ""
 
 
-class _Fresh:
-    """Finds the messages that a session does not have yet.
-
-    They are compared by id and, for a conversation that we wrote into another tool, in order by role and text, because
-    not every tool keeps our ids. If the session has messages after `follows`, the last one that the transcript
-    contains, the conversation continued elsewhere meanwhile: the transcript's next message starts a branch.
-    """
-
-    def __init__(self, store: Store, session_id: str, *, tail_only: bool, follows: str = "") -> None:
-        messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if tail_only else store.read(session_id))
-        self.last = messages[-1] if messages else None
-        self._ids = {message.id for message in messages}
-        self._stored: Iterator[Message] = iter(() if tail_only else thread(messages))
-        self._next = next(self._stored, None)
-        self._branch = follows if follows in self._ids and follows != newest_of(messages) else ""
-
-    def only(self, batch: list[Message]) -> list[Message]:
-        """Return the new messages of a batch, without parents that the session does not have."""
-        new = []
-        for message in batch:
-            if message.id in self._ids:
-                if self._next is not None and message.id == self._next.id:
-                    self._next = next(self._stored, None)
-                continue
-            if self._next is not None and _same_text(message, self._next):
-                self._next = next(self._stored, None)
-                continue
-            if self._next is not None and instructions_of(message):
-                continue  # earlier versions did not store them: at the end of the log, they would be out of order
-            self._next = None
-            if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
-                message = msgspec.structs.replace(message, parent="")
-            if self._branch and not message.aside:
-                message = msgspec.structs.replace(message, parent=message.parent or self._branch)
-                self._branch = ""
-            self._ids.add(message.id)
-            new.append(message)
-        return new
-
-
-def _same_text(one: Message, other: Message) -> bool:
-    return one.role == other.role and one.text.split() == other.text.split()
-
-
-def _is_injected(message: Message) -> bool:
-    """Whether this is the context block that we injected at a resume, which the user did not write."""
-    return bool(message.extra and message.extra.get("resume_block"))
-
-
-def _is_from_user(message: Message) -> bool:
-    """Whether the user wrote this, and it is not one of our commands."""
-    text = message.content.strip()
-    return message.role == USER and not message.aside and text != "" and not text.startswith(OWN_COMMANDS)
-
-
-def _continue_in_tool(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:
-    """Add to the change that the session continues in the tool it was handed to.
-
-    Outside of workspaces it does not become active, because nothing would ever pause it again.
-    """
-    if (session.origin.tool, session.origin.session_id) != (entry.tool, entry.key):
-        change.origin = Origin(tool=entry.tool, session_id=entry.key)
-    if in_workspace and session.status != ACTIVE:
-        change.status, change.force = ACTIVE, True
-
-
-def changes_of(session: Session, about: About) -> Change:
-    """Return what a transcript's metadata adds to the session's."""
-    change = Change()
-    # A tool's title never replaces one that a person chose.
-    if about.title and about.title != session.title and not _is_titled_by_user(session):
-        change.title = about.title
-    if about.summary and about.summary != session.summary:
-        change.summary, change.summary_by = about.summary, session.origin.tool
-    if about.model and about.model != session.agent_config.model:
-        change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
-    return change
-
-
-def first_change(session: Session, entry: Entry, about: About) -> Change:
-    """Return what the end of a new transcript adds to its session's metadata."""
-    change = changes_of(session, about)
-    if (notes := notes_of(session, entry, about)) is not None:
-        change.extra = notes
-    return change
-
-
-def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any] | None:
-    """Return what to record about the texts that a tool itself gave to its model; None if that is known already."""
-    known = session.extra.get(TOOL_NOTES)
-    counts = dict(known) if isinstance(known, dict) else {}
-    name = f"{entry.tool} {entry.key}"
-    return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else None
-
-
-def _is_titled_by_user(session: Session) -> bool:
-    """Whether a person named this session, with `/workspace.X topic` or `cortext title`."""
-    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # older versions stored nothing else
-    return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
-
-
 def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> CaptureResult:
     """Capture what a tool's session holds and no hook has reported."""
     for transcript in tool.transcripts():
@@ -571,8 +478,6 @@ def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
 
 def _from_tools(store: Store) -> Iterable[Session]:
     """Return the sessions that may name a transcript as their origin; on a server it chooses them, none of others."""
-    from cortext.store.server_capabilities import ServerQueries
-
     if not isinstance(store, ServerQueries):
         return store.sessions()
     return () if store.shared else store.listed([("other_tool", "")])

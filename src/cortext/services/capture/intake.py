@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
-from cortext.services.capture.capture import Capture, first_change
+from cortext.services.capture.additions import first_change
+from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import CaptureResult
 from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from cortext.errors import NotFound
 from cortext.model.amounts import amount
 from cortext.tools.base import Collection, Leftover, NamesLeftovers, Transcript, TranscriptSource
+from cortext.tools.shared.leftovers import described, has_ending, signs
 
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
 _PREFIX = 8  # of an id of this form: enough for a folder's name
@@ -61,8 +62,6 @@ def in_folder(
 
     Returned, too, are the files that may be transcripts, and that neither these nor the `others` recognise.
     """
-    from cortext.tools.shared.leftovers import has_ending
-
     tools = list(tools)
     others = [tool for tool in others if all(tool.name != chosen.name for chosen in tools)]
     work: Work = []
@@ -110,8 +109,6 @@ class _Conversations:
 
     def is_missing(self, path: str) -> bool:
         """Whether an unrecognised file may be a conversation, and is part of none that was recognised."""
-        from cortext.tools.shared.leftovers import signs
-
         parts = path.lower().split(os.sep)
         names = {name for part in parts for name in (part, part.partition(".")[0], *_UUID.findall(part))}
         if names & self._keys or any(folder in self._folders for folder in _folders_above(path)):
@@ -137,8 +134,6 @@ def _found_by(tool: TranscriptSource, path: str) -> list[Transcript]:
 
 def passed_over(tools: Sequence[TranscriptSource], folder: str, paths: Sequence[str]) -> str:
     """Return the warning about files below a folder that may be transcripts, and that no tool recognises."""
-    from cortext.tools.shared.leftovers import described
-
     named = [f"{os.path.relpath(path, folder)} ({described(path)})" for path in paths[:_NAMED]]
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     were = "was" if len(paths) == 1 else "were"
@@ -147,16 +142,12 @@ def passed_over(tools: Sequence[TranscriptSource], folder: str, paths: Sequence[
 
 def each_passed_over(paths: Sequence[str]) -> list[str]:
     """Return a line for each of these files; very many are not all named."""
-    from cortext.tools.shared.leftovers import described
-
     named = [f"{path}: not recognised: it is {described(path)}" for path in paths[:_LISTED]]
     return [*named, *([f"… and {len(paths) - _LISTED} more"] if len(paths) > _LISTED else [])]
 
 
 def not_recognised(tools: Sequence[TranscriptSource], path: str) -> NotFound:
     """Return the error for a file or folder that the user named, and in which no tool recognises a conversation."""
-    from cortext.tools.shared.leftovers import described
-
     found = f"it is {described(path)}"
     if os.path.isdir(path):
         count = sum(1 for _ in _files(path))

@@ -22,6 +22,7 @@ from cortext.model.status import COMPLETED, PAUSED
 from cortext.services.library.resolve import Key, is_number
 from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, ServerSource, merged, selection
 from cortext.services.library.stores import Found, NamedStore
+from cortext.services.projects.repository import is_below, repository_of
 from cortext.store.files.layout_paths import lock_file
 
 __all__ = ["Listing", "Query", "Row"]
@@ -97,7 +98,6 @@ class Listing:
         folders below.
         """
         from cortext.services.projects.projects import Projects
-        from cortext.services.projects.repository import is_below, repository_of
 
         projects = Projects()
         folder = os.path.abspath(os.path.expanduser(folder))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from cortext.index.search.embed import StaticModel
 from cortext.index.search.engine import Engine
 from cortext.index.search.query import ParsedQuery
 from cortext.index.search.words import clean, searchable
@@ -210,6 +211,4 @@ def _where(parsed: ParsedQuery) -> list[tuple[str, str]]:
 
 def known_words(embedder: Embedder, text: str) -> str:
     """Return the words of a text that the embedder knows."""
-    from cortext.index.search.embed import StaticModel
-
     return embedder.known(text) if isinstance(embedder, StaticModel) else text

@@ -26,6 +26,7 @@ from cortext.model.session import Change, Session
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.committing import commit_sessions
 
 AT_ONCE = 500  # conversations in one commit
 
@@ -115,8 +116,6 @@ def save(named_store: NamedStore, ids: Sequence[str]) -> str:
     """
     if named_store.kind != "workspace" or not settings_of(named_store.root).workspace.commit:
         return ""
-    from cortext.services.workspace.committing import commit_sessions
-
     notes = []
     for start in range(0, len(ids), AT_ONCE):
         sessions = [named_store.store.get(name) for name in ids[start : start + AT_ONCE]]

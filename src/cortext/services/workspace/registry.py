@@ -8,7 +8,7 @@ from importlib import resources
 
 import msgspec
 
-from cortext.errors import ConfigError, UnsafePath
+from cortext.errors import ConfigError, NotFound, UnsafePath
 from cortext.io import inside
 from cortext.model.ids import is_plain_name
 from cortext.safety.framing import disarmed, field
@@ -130,12 +130,7 @@ def add_built_in(known: Registry) -> bool:
     """Add the built-in types that a registry lacks; existing ones stay. Return whether any was missing."""
     missing = [name for name in BUILT_IN if name not in known.types]
     for name in missing:
-        known.types[name] = ConversationType(
-            command=f"/workspace.{name}",
-            command_file=f".workspace/commands/{name}.md",
-            template=f".workspace/templates/{name}.md",
-            description=BUILT_IN[name],
-        )
+        known.types[name] = entry_of(name, BUILT_IN[name])
     return bool(missing)
 
 
@@ -175,3 +170,65 @@ the beginning, and again whenever the conversation is resumed.
 
 Keep the notes in `{name}.md` in the conversation's folder: outcomes and decisions with reasons, not a transcript.
 """
+
+
+def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
+    """Add a user's own conversation type: a prompt and a template to edit, and an entry in the"""
+    known = load(root)
+    files = _first_files(name, description)
+    entry = msgspec.structs.replace(entry_of(name, description), sessions=sessions)
+    existing = {path: inside.read(root, path) for path in files}
+    is_untouched = all(existing[path] == text.encode("utf-8") for path, text in files.items())
+    if name in known.types and not (is_untouched and known.types[name] == entry):  # else an interrupted attempt
+        raise ConfigError(f"the type {name} already exists", kept="it is unchanged", hint="edit its files")
+    for path, text in files.items():
+        if existing[path] is None:
+            inside.write(root, path, text.encode("utf-8"))
+    known.types[name] = entry
+    save(root, known)
+    return list(files)
+
+
+def remove_type(root: str, name: str) -> list[str]:
+    """Remove a user's own type from the registry; return which of its files stay because they were edited.
+
+    Its conversations stay as they are.
+    """
+    known = load(root)
+    if name in BUILT_IN:
+        raise ConfigError(
+            f"{name} is built in",
+            kept="it is unchanged",
+            hint=f'set "sessions": false in its entry in {RELATIVE} to keep no sessions of it',
+        )
+    if name not in known.types:
+        own = ", ".join(sorted(set(known.types) - set(BUILT_IN)))
+        raise NotFound(f"unknown type {name}", hint=f"your own types: {own}" if own else "you have added none")
+    entry = known.types.pop(name)
+    save(root, known)
+    kept = []
+    for path, text in _first_files(name, entry.description).items():
+        existing = inside.read(root, path)
+        if existing == text.encode("utf-8"):
+            inside.remove(root, path)
+        elif existing is not None:
+            kept.append(path)
+    return kept
+
+
+def _first_files(name: str, description: str) -> dict[str, str]:
+    """Return the prompt and the template of a new type, for the user to edit."""
+    return {
+        f".workspace/commands/{name}.md": own_command_text(name, description),
+        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
+    }
+
+
+def entry_of(name: str, description: str) -> ConversationType:
+    """Return a type's registry entry, with its files at their usual paths."""
+    return ConversationType(
+        command=f"/workspace.{name}",
+        command_file=f".workspace/commands/{name}.md",
+        template=f".workspace/templates/{name}.md",
+        description=description,
+    )

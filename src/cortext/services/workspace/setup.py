@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cortext import __version__
-from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
+from cortext.errors import ConfigError, CortextError, UnsafePath
 from cortext.io import durable, inside, locks
 from cortext.model.ids import is_plain_name
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import Git, set_merge_driver, unset_merge_driver
 from cortext.services.workspace import installed_tools, numbering, registry
 from cortext.services.workspace.merge_driver import attributes
-from cortext.services.workspace.registry import ConversationType, Registry
+from cortext.services.workspace.registry import Registry
 from cortext.store.capabilities import MendsLineEnds
 from cortext.tools.base import CommandFile, Installer
 
@@ -174,7 +174,9 @@ class Setup:
         """Remove the registry if it contains only our own types; otherwise it stays with the user's."""
         if inside.read(self.root, registry.RELATIVE) is None:
             return
-        if registry.load(self.root).types != {name: _entry(name, text) for name, text in registry.BUILT_IN.items()}:
+        if registry.load(self.root).types != {
+            name: registry.entry_of(name, text) for name, text in registry.BUILT_IN.items()
+        }:
             self.report.kept.append(registry.RELATIVE)
             return
         self.report.removed.append(registry.RELATIVE)
@@ -314,68 +316,6 @@ def mend_line_ends(named_store: NamedStore, *, dry_run: bool = False) -> list[st
         except (CortextError, OSError):
             continue
     return mended
-
-
-def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
-    """Add a user's own conversation type: a prompt and a template to edit, and an entry in the registry."""
-    known = registry.load(root)
-    files = _first_files(name, description)
-    entry = msgspec.structs.replace(_entry(name, description), sessions=sessions)
-    existing = {path: inside.read(root, path) for path in files}
-    is_untouched = all(existing[path] == text.encode("utf-8") for path, text in files.items())
-    if name in known.types and not (is_untouched and known.types[name] == entry):  # else an interrupted attempt
-        raise ConfigError(f"the type {name} already exists", kept="it is unchanged", hint="edit its files")
-    for path, text in files.items():
-        if existing[path] is None:
-            inside.write(root, path, text.encode("utf-8"))
-    known.types[name] = entry
-    registry.save(root, known)
-    return list(files)
-
-
-def remove_type(root: str, name: str) -> list[str]:
-    """Remove a user's own type from the registry; return which of its files stay because they were edited.
-
-    Its conversations stay as they are.
-    """
-    known = registry.load(root)
-    if name in registry.BUILT_IN:
-        raise ConfigError(
-            f"{name} is built in",
-            kept="it is unchanged",
-            hint=f'set "sessions": false in its entry in {registry.RELATIVE} to keep no sessions of it',
-        )
-    if name not in known.types:
-        own = ", ".join(sorted(set(known.types) - set(registry.BUILT_IN)))
-        raise NotFound(f"unknown type {name}", hint=f"your own types: {own}" if own else "you have added none")
-    entry = known.types.pop(name)
-    registry.save(root, known)
-    kept = []
-    for path, text in _first_files(name, entry.description).items():
-        existing = inside.read(root, path)
-        if existing == text.encode("utf-8"):
-            inside.remove(root, path)
-        elif existing is not None:
-            kept.append(path)
-    return kept
-
-
-def _first_files(name: str, description: str) -> dict[str, str]:
-    """Return the prompt and the template of a new type, for the user to edit."""
-    return {
-        f".workspace/commands/{name}.md": registry.own_command_text(name, description),
-        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
-    }
-
-
-def _entry(name: str, description: str) -> ConversationType:
-    """Return a type's registry entry, with its files at their usual paths."""
-    return ConversationType(
-        command=f"/workspace.{name}",
-        command_file=f".workspace/commands/{name}.md",
-        template=f".workspace/templates/{name}.md",
-        description=description,
-    )
 
 
 def _hash(contents: bytes) -> str:

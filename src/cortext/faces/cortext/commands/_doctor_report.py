@@ -7,6 +7,7 @@ import sys
 import msgspec
 
 from cortext.errors import StoreUnreachable
+from cortext.faces.cortext.commands.rescue import offer
 from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import folded, paint
 from cortext.model.amounts import amount
@@ -63,8 +64,6 @@ def run_full(*, as_json: bool, full: bool = False) -> int:
         result = "A server does not answer; nothing else is damaged." if unreachable else result
         print("Something is damaged: run the commands above." if damaged else result)
         if rescue.work and sys.stdin.isatty() and sys.stdout.isatty():
-            from cortext.faces.cortext.commands.rescue import offer
-
             offer(rescue)
     if damaged or unreachable:
         return 3 if damaged else StoreUnreachable.exit_status

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import add_filters, filters_of
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, stores_for
+from cortext.faces.terminal.run import index_later
 from cortext.model.order import tag_name
 from cortext.model.query import AMONG, FILTERS, Query, several
+from cortext.wiring import tools
 
 if TYPE_CHECKING:
     from cortext.wiring.stores import Stores
@@ -50,9 +52,6 @@ def run(arguments: list[str]) -> int:
             "the browser needs a terminal", hint="without one, use `cortext search WORDS` or `cortext list`"
         )
     from cortext.faces.cortext.browse.screen import Browser
-    from cortext.faces.terminal.args import stores_for
-    from cortext.faces.terminal.run import index_later
-    from cortext.wiring import tools
 
     stores = stores_for()
     query = first_query(options, stores)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from argparse import Action, ArgumentParser
+from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.main import commands, other_commands
 from cortext.faces.terminal.run import Command, load_command
 from cortext.model.query import Query
 from cortext.safety import terminal
+
+if TYPE_CHECKING:
+    from cortext.services.library.listing import Listing
 
 _SCRIPTS = {
     "bash": """_cortext() {
@@ -103,19 +107,21 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
     return _sessions() if words[0] in _TAKES_SESSION else []
 
 
-def _sessions() -> list[str]:
+def _listing() -> Listing:
+    # Most words are completed without a list.
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring.stores import Stores
 
-    listing = fresh_listing(Stores(only_reads=True)).reachable()
+    return fresh_listing(Stores(only_reads=True)).reachable()
+
+
+def _sessions() -> list[str]:
+    listing = _listing()
     return [cells[0] for cells in listing.cells(("id",), Query(limit=listing.limit(NEWEST)))]
 
 
 def _tags() -> list[str]:
-    from cortext.faces.cortext.commands._listing import fresh_listing
-    from cortext.wiring.stores import Stores
-
-    listing = fresh_listing(Stores(only_reads=True)).reachable()
+    listing = _listing()
     rows = listing.rows(Query(limit=listing.limit(NEWEST)))
     return sorted({tag for row in rows for tag in row.tag_names})
 

@@ -17,6 +17,8 @@ from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
+from cortext.services.resume.moved import place_of
+from cortext.services.resume.planning import tool_to_continue_in
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
 
@@ -74,9 +76,6 @@ def run(arguments: list[str]) -> int:
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
-        from cortext.services.resume.moved import place_of
-        from cortext.services.resume.planning import tool_to_continue_in
-
         name = tool_to_continue_in(
             found.session,
             options.ai or "",

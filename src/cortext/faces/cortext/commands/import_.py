@@ -50,6 +50,7 @@ from cortext.services.capture.transcripts import (
     work_for,
 )
 from cortext.services.capture.watching import Watching
+from cortext.services.workspace import lifecycle
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -165,8 +166,6 @@ def save_grown(capture: Capture, reports: ImportReport) -> list[str]:
     """Save conversations of workspaces that grew while none of our hooks ran; return notes for the user."""
     if not reports.grown:
         return []
-    from cortext.services.workspace import lifecycle
-
     grown = [(named_store, name) for root, name in reports.grown if (named_store := capture.store_at(root)) is not None]
     return lifecycle.save_grown(grown, settings_of)
 

@@ -14,13 +14,14 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, query_of
 from cortext.faces.terminal.args import Help, Several, count_or_none, stores_for
-from cortext.faces.terminal.output import columns, folded, rows_of_screen
+from cortext.faces.terminal.output import columns, folded, print_json, report_missing, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
+from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Listing, Row, placed
 
 if TYPE_CHECKING:
@@ -166,8 +167,6 @@ def run(arguments: list[str]) -> int:
 
 def _report_missing(listing: Listing) -> int:
     """Say which servers did not answer, so that their sessions are missing; return the exit code."""
-    from cortext.faces.terminal.output import report_missing
-
     return report_missing(listing.away)
 
 
@@ -179,9 +178,6 @@ def _fitting(count: int) -> int:
 
 def print_rows(rows: list[Row]) -> None:
     """Print a JSON array of sessions."""
-    from cortext.faces.terminal.output import print_json
-    from cortext.services.library.json_views import session_json
-
     print_json([session_json(row) for row in rows])
 
 

@@ -14,6 +14,10 @@ from cortext.faces.terminal.output import folded, note, paint, print_json, repor
 from cortext.faces.terminal.run import Command
 from cortext.model import clock
 from cortext.safety import terminal
+from cortext.services.origin.history import line_of, locate
+from cortext.services.origin.session_edits import EditSource
+from cortext.services.origin.touched import touch_json, touched
+from cortext.services.origin.why import NOT_KNOWN, Why, commit_origins_json, file_json, line_json
 
 if TYPE_CHECKING:
     from cortext.services.origin.history import Commit
@@ -43,10 +47,6 @@ def run_why(arguments: list[str]) -> int:
     options = why_parser().parse_args(arguments)
     if bool(options.file) == bool(options.commit):
         raise UsageError("name either a file or a commit", hint="cortext why src/pond.py:42, or --commit HEAD")
-    from cortext.services.origin.history import line_of, locate
-    from cortext.services.origin.session_edits import EditSource
-    from cortext.services.origin.why import Why
-
     path, line = line_of(options.file or os.curdir)
     history, inside = locate(path)
     stores = stores_for()
@@ -63,8 +63,6 @@ def run_why(arguments: list[str]) -> int:
 
 
 def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
-    from cortext.services.origin.why import NOT_KNOWN, line_json
-
     answer = why.line(path, number)
     is_known = answer.origin.row is not None
     if as_json:
@@ -81,8 +79,6 @@ def _line(why: Why, path: str, number: int, *, as_json: bool) -> int:
 
 
 def _file(why: Why, path: str, *, as_json: bool) -> int:
-    from cortext.services.origin.why import NOT_KNOWN, file_json
-
     answer = why.file(path)
     if as_json:
         print_json(file_json(answer))
@@ -100,8 +96,6 @@ def _file(why: Why, path: str, *, as_json: bool) -> int:
 
 
 def _commit(why: Why, revision: str, *, as_json: bool) -> int:
-    from cortext.services.origin.why import NOT_KNOWN, commit_origins_json
-
     answer = why.commit(revision)
     if as_json:
         print_json(commit_origins_json(answer))
@@ -163,9 +157,6 @@ def touched_parser() -> ArgumentParser:
 def run_touched(arguments: list[str]) -> int:
     """Print the conversations."""
     options = touched_parser().parse_args(arguments)
-    from cortext.services.origin.session_edits import EditSource
-    from cortext.services.origin.touched import touch_json, touched
-
     stores = stores_for()
     search = stores.search().reachable()
     bring_up_to_date(search, exact=True)

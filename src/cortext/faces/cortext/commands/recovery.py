@@ -19,6 +19,7 @@ from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
+from cortext.services.resume.putting_back import COPY, THERE, put_back
 from cortext.services.workspace.left import bring_back
 from cortext.services.workspace.merge_driver import was_conflict
 from cortext.wiring import tools
@@ -111,8 +112,6 @@ def _put_back(stores: Stores, options: Namespace) -> int:
     """Put a conversation back into a tool's store, and print the receipt."""
     if options.session is None:
         raise UsageError("--into needs a conversation", hint=f"use: cortext restore --into {options.into} 014")
-    from cortext.services.resume.putting_back import COPY, THERE, put_back
-
     tool = tools.native_writer(options.into)
     conversation = stores.caught_up(which(stores, options.session, words=False))
     done = put_back(conversation, tool, stores.capture(), dry_run=options.dry_run)

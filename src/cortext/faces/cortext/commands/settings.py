@@ -19,7 +19,8 @@ from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.projects.workspaces import PROGRAM
 from cortext.services.workspace import registry
-from cortext.services.workspace.setup import Setup, add_type, load_manifest, remove_type
+from cortext.services.workspace.registry import add_type, remove_type
+from cortext.services.workspace.setup import Setup, load_manifest
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

@@ -1,0 +1,120 @@
+"""What a transcript adds to a session that exists: the messages that it lacks, and its metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.index.catalogue import Entry
+from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
+from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
+from cortext.model.status import ACTIVE
+from cortext.services.capture.first_reading import newest_of
+from cortext.store.base import Store
+from cortext.tools.base import About
+
+KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
+OWN_COMMANDS = ("/workspace.", "$workspace-")
+
+
+class FreshMessages:
+    """Finds the messages that a session does not have yet.
+
+    They are compared by id and, for a conversation that we wrote into another tool, in order by role and text, because
+    not every tool keeps our ids. If the session has messages after `follows`, the last one that the transcript
+    contains, the conversation continued elsewhere meanwhile: the transcript's next message starts a branch.
+    """
+
+    def __init__(self, store: Store, session_id: str, *, tail_only: bool, follows: str = "") -> None:
+        messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if tail_only else store.read(session_id))
+        self.last = messages[-1] if messages else None
+        self._ids = {message.id for message in messages}
+        self._stored: Iterator[Message] = iter(() if tail_only else thread(messages))
+        self._next = next(self._stored, None)
+        self._branch = follows if follows in self._ids and follows != newest_of(messages) else ""
+
+    def only(self, batch: list[Message]) -> list[Message]:
+        """Return the new messages of a batch, without parents that the session does not have."""
+        new = []
+        for message in batch:
+            if message.id in self._ids:
+                if self._next is not None and message.id == self._next.id:
+                    self._next = next(self._stored, None)
+                continue
+            if self._next is not None and _same_text(message, self._next):
+                self._next = next(self._stored, None)
+                continue
+            if self._next is not None and instructions_of(message):
+                continue  # earlier versions did not store them: at the end of the log, they would be out of order
+            self._next = None
+            if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
+                message = msgspec.structs.replace(message, parent="")
+            if self._branch and not message.aside:
+                message = msgspec.structs.replace(message, parent=message.parent or self._branch)
+                self._branch = ""
+            self._ids.add(message.id)
+            new.append(message)
+        return new
+
+
+def _same_text(one: Message, other: Message) -> bool:
+    return one.role == other.role and one.text.split() == other.text.split()
+
+
+def is_injected(message: Message) -> bool:
+    """Whether this is the context block that we injected at a resume, which the user did not write."""
+    return bool(message.extra and message.extra.get("resume_block"))
+
+
+def is_from_user(message: Message) -> bool:
+    """Whether the user wrote this, and it is not one of our commands."""
+    text = message.content.strip()
+    return message.role == USER and not message.aside and text != "" and not text.startswith(OWN_COMMANDS)
+
+
+def continue_in_tool(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:
+    """Add to the change that the session continues in the tool it was handed to.
+
+    Outside of workspaces it does not become active, because nothing would ever pause it again.
+    """
+    if (session.origin.tool, session.origin.session_id) != (entry.tool, entry.key):
+        change.origin = Origin(tool=entry.tool, session_id=entry.key)
+    if in_workspace and session.status != ACTIVE:
+        change.status, change.force = ACTIVE, True
+
+
+def changes_of(session: Session, about: About) -> Change:
+    """Return what a transcript's metadata adds to the session's."""
+    change = Change()
+    # A tool's title never replaces one that a person chose.
+    if about.title and about.title != session.title and not _is_titled_by_user(session):
+        change.title = about.title
+    if about.summary and about.summary != session.summary:
+        change.summary, change.summary_by = about.summary, session.origin.tool
+    if about.model and about.model != session.agent_config.model:
+        change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
+    return change
+
+
+def first_change(session: Session, entry: Entry, about: About) -> Change:
+    """Return what the end of a new transcript adds to its session's metadata."""
+    change = changes_of(session, about)
+    if (notes := notes_of(session, entry, about)) is not None:
+        change.extra = notes
+    return change
+
+
+def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any] | None:
+    """Return what to record about the texts that a tool itself gave to its model; None if that is known already."""
+    known = session.extra.get(TOOL_NOTES)
+    counts = dict(known) if isinstance(known, dict) else {}
+    name = f"{entry.tool} {entry.key}"
+    return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else None
+
+
+def _is_titled_by_user(session: Session) -> bool:
+    """Whether a person named this session, with `/workspace.X topic` or `cortext title`."""
+    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # older versions stored nothing else
+    return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
