@@ -12,7 +12,7 @@ from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part, 
 from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.support.claude_talk import ClaudeTalk
-from tests.support.cli import committed_workspace, cortext
+from tests.support.cli import committed_workspace, cortext, git
 
 NAME = "001-brainstorm-api-design"
 NOTICE = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
@@ -65,6 +65,39 @@ def test_commands_fillers_and_notices_are_kept_as_asides(workspace: Path) -> Non
     shown = cortext("show", NAME, "--no-pager", cwd=workspace).out
     assert "Saved again." not in shown and FILLER not in shown and "A hundred a minute." in shown
     assert "Saved again." in cortext("show", NAME, "--no-pager", "--tools", cwd=workspace).out
+
+
+@pytest.mark.req("SELF-05", "SESS-006a")
+def test_one_stop_is_one_commit(workspace: Path) -> None:
+    def commits() -> list[str]:
+        return git(workspace, "log", "--format=%s").splitlines()
+
+    talk = ClaudeTalk(workspace, real_time=True)
+    talk.say("/workspace.brainstorm API design", "What is the core problem?", "REST or GraphQL?", "REST.")
+    before = commits()
+    talk.prompt("/workspace.stop-conversation")
+    assert len(commits()) == len(before) + 1
+    stopped = commits()[0]
+    talk.answer("It is saved.")
+    talk.end()
+    assert commits() == [stopped, *before]
+    assert git(workspace, "status", "--porcelain", "--", "conversations") == ""
+    assert "It is saved." in git(workspace, "show", "HEAD")
+    # What somebody else has already, or added to, is not changed.
+    talk.say("And the cursors?", "Valid for an hour.")
+    talk.prompt("/workspace.stop-conversation")
+    git(workspace, "branch", "shared")
+    shared = git(workspace, "rev-parse", "HEAD")
+    talk.answer("Saved again.")
+    assert git(workspace, "rev-parse", "HEAD~1", "shared").split() == [shared.strip()] * 2
+    talk.say("And the limits?", "A hundred a minute.")
+    talk.prompt("/workspace.stop-conversation")
+    (workspace / "mine.txt").write_text("mine", encoding="utf-8")
+    git(workspace, "add", "mine.txt")
+    git(workspace, "commit", "-qm", "mine")
+    talk.answer("Saved once more.")
+    assert commits()[1] == "mine"
+    assert git(workspace, "status", "--porcelain", "--", "conversations") == ""
 
 
 def _said(role: str, text: str = "", *calls: str) -> Message:

@@ -13,7 +13,7 @@ from cortext.index.calls import ModelCall, calls_in
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
-from cortext.model.usage import CALL, Tokens, used
+from cortext.model.usage import CALL, Tokens, read_of, used
 from cortext.services.cost.carrying import Carrying, sentence
 from cortext.services.cost.prices import TABLE, Prices, canonical
 from cortext.services.cost.report import KINDS, Priced, money, report
@@ -82,6 +82,9 @@ RECORDS: tuple[tuple[dict[str, Any], Tokens, str, float | None], ...] = (
 def test_the_records_of_every_tool_are_understood(number: int) -> None:
     record, tokens, tool, cost = RECORDS[number]
     assert used(record) == (tokens, tool, cost)
+    kept = read_of({**record, "service_tier": "standard", "iterations": [{"input_tokens": 3}]})
+    assert used(kept) == (tokens, tool, cost)
+    assert kept is not None and not {"service_tier", "iterations"} & kept.keys(), "only what is read is stored"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Token usage: what one call of a model used, from the record that each tool keeps in its own words.
 
-A message keeps the record as it was received (`Message.usage`). The tools agree neither on names nor on what a number
-includes, so the shapes are listed here, each with the key by which it is recognised.
+A message keeps of that record what is read here (`Message.usage`, `read_of`). The tools agree neither on names nor on
+what a number includes, so the shapes are listed here, each with the key by which it is recognised.
 """
 
 from __future__ import annotations
@@ -119,6 +119,26 @@ _SHAPES = (
     _Shape("input_tokens", "", "input_tokens", "output_tokens"),
     _Shape("input", "", "input", "output", "cached", holds_cached=True),
 )  # fmt: skip
+
+
+def read_of(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the part of a record that `used` reads; one in no known shape as it is, for a later version."""
+    shape = next((shape for shape in _SHAPES if shape.mark in usage), None) if usage else None
+    if shape is None or usage is None:
+        return usage
+    return _part(usage, {shape.mark, *shape[2:12]})
+
+
+def _part(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """Return the keys of a record that are among the names, which have a dot for each level."""
+    kept: dict[str, Any] = {}
+    for key, value in record.items():
+        below = {name.removeprefix(f"{key}.") for name in names if name.startswith(f"{key}.")}
+        if below and isinstance(value, dict):
+            kept[key] = _part(value, below)
+        elif key in names:
+            kept[key] = value
+    return kept
 
 
 def used(usage: dict[str, Any] | None) -> Used | None:

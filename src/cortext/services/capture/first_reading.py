@@ -21,6 +21,7 @@ from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
 from cortext.services.projects.workspaces import types_not_stored
+from cortext.model.usage import read_of
 from cortext.store.files.lines import MAX_DEPTH, deeper_than
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading
 from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT
@@ -236,6 +237,7 @@ def storable(reading: TranscriptReading, before: Message | None = None, *, resum
         latest = message.timestamp or latest
         if message.tokens is not None or message.usage is not None:
             _count_in_range(message, counts)
+            message.usage = read_of(message.usage)
         if message.parts is not None:
             _flatten(message, counts)
         if not message.content.isascii() or message.parts is not None:

@@ -152,12 +152,12 @@ class ToolChat:
             change.status, change.force = ACTIVE, True
         found.store.update(found.session.id, change)
 
-    def save(self, found: Found, status: str = PAUSED) -> SaveResult:
-        """Save the conversation with this status, and commit it if it is in a workspace."""
+    def save(self, found: Found, status: str = PAUSED, *, amend: bool = False) -> SaveResult:
+        """Save the conversation with this status, and commit it if it is in a workspace (`amend`: see `Git.commit`)."""
         from cortext.services.workspace.lifecycle import save
 
         commit = found.named_store.kind == "workspace" and self.world.settings.workspace.commit
-        saved = save(found.named_store, found.session.id, status, commit=commit)
+        saved = save(found.named_store, found.session.id, status, commit=commit, amend=amend)
         if saved.commit.note:
             notices.add([saved.commit.note])
         return saved

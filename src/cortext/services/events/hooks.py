@@ -135,7 +135,7 @@ def _answered(chat: ToolChat, added: int, *, ended: bool) -> None:
         return
     if found.session.status != ACTIVE:
         if added and found.named_store.kind == "workspace":  # commit the answer to the command that stopped it too
-            chat.save(found, found.session.status)
+            chat.save(found, found.session.status, amend=True)
         return
     elsewhere = found.session.origin.tool and found.session.origin != chat.origin
     if (ended and not elsewhere) or found.session.extra.get("pause_after_answer"):

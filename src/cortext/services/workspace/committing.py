@@ -34,18 +34,20 @@ LARGEST_NOTES = 16 << 20
 _MASKED = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 
 
-def commit_session(named_store: NamedStore, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
-    """Commit one conversation, and those that could not be committed before.
+def commit_session(
+    named_store: NamedStore, session: Session, *, amend: bool = False
+) -> tuple[Session, CommitResult, dict[str, int]]:
+    """Commit one conversation, and those that could not be committed before; with `amend`, see `Git.commit`.
 
     Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
     kind.
     """
-    (session,), done, masked = commit_sessions(named_store, [session])
+    (session,), done, masked = commit_sessions(named_store, [session], amend=amend)
     return session, done, masked
 
 
 def commit_sessions(
-    named_store: NamedStore, sessions: Sequence[Session]
+    named_store: NamedStore, sessions: Sequence[Session], *, amend: bool = False
 ) -> tuple[list[Session], CommitResult, dict[str, int]]:
     """Do the same for several conversations, with one commit."""
     git = Git(named_store.root)
@@ -65,7 +67,7 @@ def commit_sessions(
             _record(named_store.root, session.id, busy)
         return list(sessions), busy, {}
     with lock:
-        committed, done, masked = _commit(named_store, git, sessions)
+        committed, done, masked = _commit(named_store, git, sessions, amend=amend)
         names = {session.id for session in committed}
         for session_id in uncommitted(named_store.root):
             if session_id not in names:
@@ -74,7 +76,7 @@ def commit_sessions(
 
 
 def _commit(
-    named_store: NamedStore, git: Git, sessions: Sequence[Session]
+    named_store: NamedStore, git: Git, sessions: Sequence[Session], *, amend: bool = False
 ) -> tuple[list[Session], CommitResult, dict[str, int]]:
     """Commit conversations: their folders and nothing else, after a final check for secrets."""
     sessions = [mask_stored(named_store.store, session) for session in sessions]
@@ -109,7 +111,7 @@ def _commit(
                 durable.replace_file(target, [contents])
 
     ours = [os.path.join(folder, SESSION) for folder in folders]
-    done = git.commit(folders, git_subject(mask(message).text), ours=ours, restore=restore, without=secret)
+    done = git.commit(folders, git_subject(mask(message).text), ours=ours, restore=restore, without=secret, amend=amend)
     if secret and not done.problem:
         kept = "; ".join(f"{mask(path).text} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"

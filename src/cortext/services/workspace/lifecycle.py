@@ -150,9 +150,15 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
 
 
 def save(
-    named_store: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False
+    named_store: NamedStore,
+    session_id: str,
+    status: str,
+    *,
+    commit: bool = True,
+    amend: bool = False,
+    force: bool = False,
 ) -> SaveResult:
-    """Set the status (paused or completed), bring title and summary up to date, and commit.
+    """Set the status (paused or completed), bring title and summary up to date, and commit (`amend`: see `Git.commit`).
 
     Raises DamagedData if Git LFS has not fetched the conversation.
     """
@@ -164,7 +170,7 @@ def save(
     session = named_store.store.update(session_id, change)
     done, notes = CommitResult(nothing_new=True), dict[str, int]()
     if commit:
-        session, done, notes = committing.commit_session(named_store, session)
+        session, done, notes = committing.commit_session(named_store, session, amend=amend)
     masked = count_masked(named_store.store.read(session_id)) if commit else {}
     return SaveResult(
         session=session,
