@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part, only_asks, thread, with_asides
+from cortext.model.asides import only_asks, with_asides
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part, thread
 from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.support.claude_talk import ClaudeTalk
@@ -57,6 +58,9 @@ def test_commands_fillers_and_notices_are_kept_as_asides(workspace: Path) -> Non
     for aside in (NOTICE, FILLER, "/workspace.stop-conversation", "Saved again.", "So it is."):
         assert aside in kept, "nothing is lost"
     assert next(message.role for message in log if message.content == NOTICE) == SYSTEM
+    assert _row(workspace)["message_count"] == len(talk)
+    fields = json.loads(next(workspace.glob("conversations/*/*/.session/session.json")).read_text(encoding="utf-8"))
+    assert (fields["message_count"], fields["aside_count"]) == (len(talk), len(log) - len(talk))
     printed = cortext("resume", NAME, "--print", cwd=workspace).out
     assert "A hundred a minute." in printed
     for text in ("It is saved;", "So it is.", "Saved again.", "task-notification", FILLER):

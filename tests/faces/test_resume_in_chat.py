@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cortext.model.branches import branches
 from cortext.model.message import Message, thread
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
@@ -208,7 +209,7 @@ def test_the_shell_says_that_a_conversation_is_active_in_a_tool(
     assert f"note       {expected}" in started.err
 
 
-@pytest.mark.req("FLOW-01", "FLOW-03")
+@pytest.mark.req("FLOW-01", "FLOW-03", "SELF-04")
 def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
     one, two = _chat(workspace), _chat(workspace)
     one.resume(FIRST)
@@ -216,19 +217,31 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
     answer = two.resume(FIRST)
     assert "it is active in Claude Code, last active just now" in answer
     two.say("Two asks", "Two is answered")
-    one.say("One asks again", "One is answered again")
-    two.say("Two asks again", "Two is answered again")
+    told = one.prompt("One asks again").out
+    assert "2 messages were added to this conversation" in told and "- user: Two asks" in told
+    one.answer("One is answered again")
+    told = two.prompt("Two asks again").out
+    assert "One asks again" in told and "Two asks" not in told
+    two.answer("Two is answered again")
+    assert "added to this conversation" not in two.prompt("And again").out, "what was told is not repeated"
+    two.answer("Again")
 
     messages = _log(workspace, FIRST)
     assert {text for text in _words(workspace, FIRST) if " asks" in text} == {
         "One asks", "One asks again", "Two asks", "Two asks again",
     }  # fmt: skip
-    way = [message.content for message in thread(messages)]
-    assert way[-4:] == ["Two asks", "Two is answered", "Two asks again", "Two is answered again"]
+    first, second = branches(messages)
+    way = [message.content for message in thread(messages, first.head)]
+    assert way[-6:] == ["Two asks", "Two is answered", "Two asks again", "Two is answered again", "And again", "Again"]
     assert "One is answered" in way and "One asks again" not in way
-    until = next(place for place, message in enumerate(messages) if message.content == "One is answered again")
-    other = [message.content for message in thread(messages[: until + 1])]
+    other = [message.content for message in thread(messages, second.head)]
     assert "One asks again" in other and "Two asks" not in other
+    assert (first.tool, second.tool) == ("Claude Code", "Claude Code")
+    together = [message.content for message in thread(messages)]
+    assert "One asks again" in together and "Two asks again" in together
+    assert "2 branches" in cortext("list", cwd=workspace).out
+    shown = cortext("show", FIRST, "--no-pager", cwd=workspace).out
+    assert shown.count("── A branch:") == 2 and "in Claude Code, after message" in shown
     # The end of one chat does not pause the other.
     one.end()
     assert _row(workspace, FIRST)["status"] == "active"

@@ -258,6 +258,117 @@ def _continue(machine: Machine, *turns: str) -> None:
     talk.say(*turns)
 
 
+def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
+    """Have both machines continue a conversation, and merge; return the chat on the desk."""
+    talk = _begin(desk)
+    assert desk.cortext("stop").code == 0
+    desk.git("push", "-q")
+    laptop.switch_to()
+    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    assert laptop.cortext("list").code == 0
+    _continue(laptop, *LAPTOP)
+    assert laptop.cortext("stop", "001").code == 0
+    laptop.git("push", "-q")
+    desk.switch_to()
+    talk.say("Desk asks.", "Desk is answered.")
+    talk.end()
+    pulled = run(["git", "-C", str(desk.workspace), "pull", "-q", "--no-rebase", "--no-edit"])
+    assert pulled.code == 0, pulled.out + pulled.err
+    return talk
+
+
+def _history(machine: Machine, *words: str) -> str:
+    """Return the history of the first conversation that a resume would carry."""
+    return machine.cortext("resume", "001", "--print", *words).out.partition("[END RESUMED CONTEXT]")[2]
+
+
+@pytest.mark.req("SELF-04")
+def test_what_two_machines_said_is_two_branches(desk: Machine, laptop: Machine, tmp_path: Path) -> None:
+    _split(desk, laptop, tmp_path)
+    assert "paused, 2 branches" in desk.cortext("list").out
+    row = desk.cortext("list", "--json").json[0]
+    assert (row["branch_count"], row["message_count"]) == (2, 10)
+    shown = desk.cortext("show", "001", "--no-pager").out
+    assert "2 branches" in shown
+    assert "branch 1: 2 messages after message 3" in shown and "branch 2: 4 messages after message 3" in shown
+    seam = shown.index("── A branch:")
+    assert shown.index("Desk is answered.") < seam < shown.index("Laptop asks.")
+
+    printed = desk.cortext("resume", "001", "--print").out
+    assert "Branches: 2, joined" in printed
+    parts = ("Desk is answered.", "[A branch: this conversation went on in two places at once.", *LAPTOP)
+    places = [printed.rindex(part) for part in parts]
+    assert places == sorted(places)
+    assert "elsewhere, after message 3" in printed
+    dry = desk.cortext("resume", "001", "--dry-run", "--ai", "claude").out
+    assert "carried    10 of 10 messages" in dry and "branches   2, joined" in dry
+
+    assert "Branches: 1 of 2" in desk.cortext("resume", "001", "--print", "--branch", "1").out
+    only = _history(desk, "--branch", "1")
+    assert "Desk is answered." in only and "Laptop asks." not in only and "A branch:" not in only
+    dry = desk.cortext("resume", "001", "--dry-run", "--ai", "claude", "--branch", "2").out
+    assert "carried    8 of 10 messages" in dry and "left out   2 × message on another branch" in dry
+    assert "branches   2 of 2: 4 messages after message 3" in dry
+    refused = desk.cortext("resume", "001", "--print", "--branch", "3")
+    assert refused.code == 1 and "has no branch 3: it has 2" in refused.err
+
+
+@pytest.mark.req("SELF-04")
+def test_a_resume_joins_branches_or_continues_the_one_that_is_named(
+    desk: Machine, laptop: Machine, tmp_path: Path
+) -> None:
+    open_window = _split(desk, laptop, tmp_path)
+    chat = ClaudeTalk(desk.workspace, real_time=True)
+    assert "has no branch 7" in chat.resume("001 --branch 7")
+    assert "Laptop asks." in chat.resume("001 --branch 2")
+    chat.say("On the laptop's way.", "Yes.")
+    assert desk.cortext("list", "--json").json[0]["branch_count"] == 2
+    only = _history(desk, "--branch", "2")
+    assert "On the laptop's way." in only and "Desk asks." not in only
+    chat.end()
+
+    joined = ClaudeTalk(desk.workspace, real_time=True)
+    answer = joined.resume("001")
+    assert "Desk asks." in answer and "Laptop asks." in answer and "[A branch:" in answer
+    joined.say("From both.", "Both.")
+    assert "branch_count" not in desk.cortext("list", "--json").json[0], "one way goes on from both"
+    printed = desk.cortext("resume", "001", "--print").out
+    for text in ("Desk asks.", *LAPTOP, "On the laptop's way.", "From both."):
+        assert text in printed
+    # A window that was open all the time goes on where it was.
+    open_window.prompt("Still at the desk?")
+    open_window.answer("Yes.")
+    assert desk.cortext("list", "--json").json[0]["branch_count"] == 2
+    only = _history(desk, "--branch", "2")
+    assert "Still at the desk?" in only and "Laptop asks." not in only and "From both." not in only
+
+
+@pytest.mark.req("SELF-04")
+def test_the_tool_that_is_opened_gets_the_seam(
+    desk: Machine, laptop: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _split(desk, laptop, tmp_path)
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 2.1.0\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    sessions = desk.home / ".claude" / "projects"
+    before = set(sessions.rglob("*.jsonl"))
+    started = desk.cortext("resume", "001", "--ai", "claude")
+    assert started.code == 0, started.err
+    assert "carried    10 of 10 messages" in started.err and "branches   2, joined" in started.err
+    (written,) = set(sessions.rglob("*.jsonl")) - before
+    text = written.read_text(encoding="utf-8")
+    assert text.index("Desk is answered.") < text.index("[A branch: this conversation") < text.index("Laptop asks.")
+    talk = ClaudeTalk(desk.workspace, written.stem, real_time=True)
+    talk.say("From both.", "Both.")
+    said = desk.said()
+    assert said[-2:] == ["From both.", "Both."] and len(said) == len(set(said)) == 12
+    assert "A branch:" not in "".join(said), "the seam is never stored"
+    assert "branch_count" not in desk.cortext("list", "--json").json[0]
+
+
 @pytest.mark.req("FLOW-05")
 def test_a_clone_with_only_the_conversations_says_what_is_missing(desk: Machine) -> None:
     desk.cortext("new", "plan", "Move to Postgres")

@@ -9,7 +9,7 @@ import stat
 from cortext.errors import WriteFailed
 from cortext.io import durable
 
-SCHEMA = 14
+SCHEMA = 15
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -25,13 +25,15 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
 -- `asked` is 1 for a chat that only ran our own commands (`model.message`); `project` is the folder it was held in,
 -- and `repository` what is known of that as JSON, or empty; `tags` are separated by blanks; `starred` and `archived`
--- are 0 or 1; `parent` is the id of the session that it was forked from, or empty.
+-- are 0 or 1; `parent` is the id of the session that it was forked from, or empty; `message_count` is without the
+-- asides, which `aside_count` counts; `branch_count` is the number of branches in which it goes on.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
     straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
     project TEXT DEFAULT '', repository TEXT DEFAULT '',
     tags TEXT DEFAULT '', starred INTEGER DEFAULT 0, archived INTEGER DEFAULT 0, parent TEXT DEFAULT '',
+    aside_count INTEGER DEFAULT 0, branch_count INTEGER DEFAULT 1,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -191,7 +193,7 @@ def _open(path: str) -> Database:
     connection = open_database(path)
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version in (8, 9, 10, 12, 13):
+        if version in (8, 9, 10, 12, 13, 14):
             version = _migrate(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("unsupported schema version")
@@ -241,6 +243,12 @@ def _migrate(connection: Database) -> int:
         version = 13
     if version == 13:
         connection.execute("CREATE INDEX session_damaged ON session (root) WHERE damage > 0")
+        version = 14
+    if version == 14:
+        connection.execute("ALTER TABLE session ADD COLUMN aside_count INTEGER DEFAULT 0")
+        connection.execute("ALTER TABLE session ADD COLUMN branch_count INTEGER DEFAULT 1")
+        connection.execute("UPDATE session SET signs = ''")
+        connection.execute("UPDATE store SET scanned = 0")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA
     connection.execute("COMMIT")

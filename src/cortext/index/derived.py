@@ -124,4 +124,4 @@ class Derived(Generic[Result]):
 
 def _fingerprint(row: Row) -> str:
     """Return what changes with the log of a session, in a store of any kind."""
-    return f"{row.message_count} {row.token_count} {row.last_active} {row.path}"
+    return f"{row.line_count} {row.token_count} {row.last_active} {row.path}"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from cortext.errors import CortextError, UnsafePath
 from cortext.io import durable
 from cortext.io.inside import inside
+from cortext.model.asides import ASKING_COMMANDS, LONGEST_ASKING, only_asks
 from cortext.model.ids import is_id
-from cortext.model.message import ASKING_COMMANDS, LONGEST_ASKING, only_asks
 from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
@@ -219,7 +219,7 @@ class Refresh:
                     derived = (self._only_asks(session), *derived_fields(root, kind, session))
                     rows.append((*_row(root, kind, session), *derived))
                 except (UnsafePath, OSError):
-                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0, ""))
+                    rows.append((*_unreadable(root, kind, session_id), 0, "", "", "", 0, 0, "", 0, 1))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
@@ -251,7 +251,7 @@ class Refresh:
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
         self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
         self.database.executemany(
-            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 25)})",
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 27)})",
             ((*row[:_READ], changed, *row[_READ:]) for row in rows),
         )
 
@@ -319,8 +319,8 @@ def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
 
 
-def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, str, int, int, str]:
-    """Return the last columns of a row: project, repository, tags, starred, archived, parent.
+def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, str, int, int, str, int, int]:
+    """Return the last columns of a row: project, repository, tags, starred, archived, parent, asides, branches.
 
     The project is the folder that a session was held in, which for a workspace is that itself.
     """
@@ -331,7 +331,16 @@ def derived_fields(root: str, kind: str, session: Session) -> tuple[str, str, st
     forked = session.extra.get("forked_from")
     parent = forked.get("session") if isinstance(forked, dict) else None
     tags, parent = " ".join(order.tags), parent if isinstance(parent, str) and is_id(parent) else ""
-    return _text(folder), recorded, tags, int(order.starred), int(order.archived), parent
+    return (
+        _text(folder),
+        recorded,
+        tags,
+        int(order.starred),
+        int(order.archived),
+        parent,
+        session.aside_count,
+        session.branch_count,
+    )
 
 
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:

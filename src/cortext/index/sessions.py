@@ -24,7 +24,8 @@ IN_USE = ("status", "active")
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
-    "straight", "project", "repository", "tags", "starred", "archived", "parent", "place",
+    "straight", "project", "repository", "tags", "starred", "archived", "parent", "aside_count", "branch_count",
+    "place",
 )  # fmt: skip
 
 # What a table shows if the column is empty; the properties of `Row` do the same for one session.
@@ -58,6 +59,8 @@ class _Fields(NamedTuple):
     starred: int = 0
     archived: int = 0
     parent: str = ""  # the session that it was forked from
+    aside_count: int = 0
+    branch_count: int = 1
     place: str = ""  # where git has a session that left its work tree; filled by `listing.placed`
 
 
@@ -65,6 +68,11 @@ class Row(_Fields):
     """A session as lists show it."""
 
     __slots__ = ()
+
+    @property
+    def line_count(self) -> int:
+        """How many messages its log has, asides included."""
+        return self.message_count + self.aside_count
 
     @property
     def tag_names(self) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -33,26 +32,13 @@ QUOTES = "quotes"  # the beginning of the message that it replies to
 INSTRUCTIONS = "instructions"
 
 REPLACES = "replaces"  # in the `extra` of a user's message: the id of an earlier one, which the user edited into it
+# In the `extra` of a message that was said without knowledge of the one before it in the log, because the conversation
+# went on in two places at once: the id of the message that it follows, and the tool that it was said in, if known.
+FORKED_FROM, FORKED_IN = "forked_from", "forked_in"
+JOINS = "joins"  # in the `extra` of a message that follows all branches: whether
+SEAM = "seam"  # in the `extra` of a message for a model, never stored: what it follows, in words (see `seams`)
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
-
-OWN_COMMANDS = ("resume", "stop-conversation", "related")  # of commands that are not conversation types
-ASKING_COMMANDS = tuple(f"/workspace.{name}" for name in OWN_COMMANDS)
-LONGEST_ASKING = 40  # messages; a chat that only asks is never longer
-# Key in the `extra` of an aside: the command of ours that it is, or is the answer to; or NOTICE.
-ASIDE_OF = "aside_of"
-_RESUME, _STOP, _ = OWN_COMMANDS
-_COMMAND = re.compile(rf"[/$](?:skill:)?workspace[.-]({'|'.join(OWN_COMMANDS)})(?=\s|$)")  # as each tool spells it
-# A call with which a model carries out one of our commands, in its name or its input.
-OWN_CALL = re.compile(
-    rf"mcp_+cortext|\bcortext_|workspace[.-](?:{'|'.join(OWN_COMMANDS)})\b"
-    r"|(?:^|[\s/'\"])cortext (?:stop|resume|list|show|search)\b"
-)
-_CHOICE = re.compile(r"#?\d{1,3}[.)]?")  # an answer to a list of conversations
-# What programs write by themselves, as words of the user or of the model.
-_FILLERS = frozenset(("No response requested.",))
-_NOTIFICATION = "<task-notification>"
-NOTICE = "notice"
 
 
 class Part(msgspec.Struct, omit_defaults=True):
@@ -164,6 +150,23 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
         replaced = self.extra.get(REPLACES) if self.extra is not None else None
         return replaced if isinstance(replaced, str) else ""
 
+    @property
+    def forked_from(self) -> str:
+        """The id of the message that this one follows in a branch of its own; empty for most."""
+        before = self.extra.get(FORKED_FROM) if self.extra is not None else None
+        return before if isinstance(before, str) else ""
+
+    @property
+    def forked_in(self) -> str:
+        """The tool that this branch was said in, if known."""
+        tool = self.extra.get(FORKED_IN) if self.extra is not None else None
+        return tool if isinstance(tool, str) else ""
+
+    @property
+    def joins(self) -> bool:
+        """Whether it follows all branches that there are before it."""
+        return self.extra is not None and self.extra.get(JOINS) is True
+
     def parts_of(self, kind: str) -> list[Part]:
         """Return the parts of one type, in order."""
         return [part for part in self.parts or () if part.type == kind]
@@ -190,6 +193,12 @@ class Outline(Protocol):
     def aside(self) -> bool: ...
     @property
     def replaces(self) -> str: ...
+    @property
+    def forked_from(self) -> str: ...
+    @property
+    def forked_in(self) -> str: ...
+    @property
+    def joins(self) -> bool: ...
 
 
 Placed = TypeVar("Placed", bound=Outline)
@@ -222,7 +231,7 @@ def remarks(message: Message) -> str:
     """Return what these fields say about a message, in words for a model; empty for most messages."""
     extra = message.extra or {}
     attached, quotes = extra.get(ATTACHED), extra.get(QUOTES)
-    said = []
+    said = [_inside_brackets(str(extra[SEAM]))] if SEAM in extra else []
     if isinstance(quotes, str):
         said.append(f"It replies to this message: “{_inside_brackets(quotes)}”")
     if extra.get(FORWARDED) is True:
@@ -269,13 +278,19 @@ def plain(message: Message) -> Message:
     )
 
 
-def thread(messages: Iterable[Placed]) -> list[Placed]:
+def thread(messages: Iterable[Placed], head: str = "") -> list[Placed]:
     """Return the current thread: from the last message back by `parent`, without interrupted replies and asides.
 
-    A message that the user edited later is left out with what answered it: the edited one stands where it was sent.
+    Branches in which the conversation goes on are all in it, each in its order, unless `head` names the last message of
+    the one that is wanted. A message that the user edited later is left out with what answered it: the edited one
+    stands where it was sent.
     """
     kept = [message for message in messages if not message.aside]
-    if any(message.parent for message in kept):
+    if is_branched(kept):
+        follows, heads = followed(kept)
+        wanted = up_to(follows, *([index for index, each in enumerate(kept) if head == each.id] or heads))
+        kept = [message for index, message in enumerate(kept) if index in wanted]
+    elif any(message.parent for message in kept):
         index_by_id = {message.id: index for index, message in enumerate(kept)}
         path: list[Placed] = []
         index = len(kept) - 1
@@ -289,6 +304,45 @@ def thread(messages: Iterable[Placed]) -> list[Placed]:
     kept = [message for message in kept if not message.partial]
     replaced = replaced_in(kept)
     return [message for message in kept if message.id not in replaced]
+
+
+def is_branched(messages: Iterable[Outline]) -> bool:
+    """Whether the conversation ever went on in several places at once."""
+    return any(message.forked_from or message.joins for message in messages)
+
+
+def followed(messages: Sequence[Outline]) -> tuple[list[list[int]], list[int]]:
+    """Return which messages each one follows, and the last message of each branch that goes on, by their indexes.
+
+    The messages are without asides.
+    """
+    index_of: dict[str, int] = {}
+    follows: list[list[int]] = []
+    heads: list[int] = []
+    for index, message in enumerate(messages):
+        tip = index_of.get(message.forked_from, index - 1)  # never a later one: a file may say anything
+        before = -1 if message.parent == BEGINNING else index_of.get(message.parent, tip)
+        follows.append([*heads] if message.joins else [before] if before >= 0 else [])
+        if message.joins:
+            heads = [index]
+        elif tip in heads:
+            heads[heads.index(tip)] = index
+        else:
+            heads.append(index)
+        index_of[message.id] = index
+    return follows, heads
+
+
+def up_to(follows: Sequence[Sequence[int]], *heads: int) -> set[int]:
+    """Return these messages and all that they follow, by their indexes."""
+    found: set[int] = set()
+    todo = [*heads]
+    while todo:
+        index = todo.pop()
+        if index not in found:
+            found.add(index)
+            todo += follows[index]
+    return found
 
 
 def replaced_in(messages: Iterable[Outline]) -> set[str]:
@@ -339,60 +393,3 @@ def batches(messages: Iterable[Message], *, most: int, characters: int) -> Itera
         yield batch
     if failure is not None:
         raise failure
-
-
-def with_asides(
-    messages: Iterable[Message], before: Message | None = None, *, resumed: bool = False
-) -> Iterator[Message]:
-    """Yield the messages; those that are not part of the talk are marked as asides. Nothing else decides that.
-
-    They are our own commands with their answers, and what a program writes by itself. `before` is the message that
-    these follow; `resumed`: they follow one of our commands that continued the conversation here.
-    """
-    kind = (before.extra or {}).get(ASIDE_OF) if before is not None else ""
-    command = kind if kind in OWN_COMMANDS else _RESUME if resumed else ""
-    for message in messages:
-        if not message.aside:
-            kind = NOTICE if _is_notice(message) else _command_at(message, command)
-            if kind == NOTICE:
-                message.role = SYSTEM
-            else:
-                command = kind
-            if kind:
-                message.aside, message.extra = True, {**(message.extra or {}), ASIDE_OF: kind}
-        yield message
-
-
-def is_beside(message: Message) -> bool:
-    """Whether `with_asides` has marked this message."""
-    return message.aside and ASIDE_OF in (message.extra or {})
-
-
-def _is_notice(message: Message) -> bool:
-    """Whether a program wrote this, and neither the user nor the model."""
-    text = message.content
-    return text.startswith(_NOTIFICATION) or (len(text) < 100 and text.strip() in _FILLERS)
-
-
-def _command_at(message: Message, command: str) -> str:
-    """Return the command of ours that a message is, or is the answer to; `command` is that of the one before."""
-    if message.role == USER:
-        text = message.content.lstrip()
-        if found := _COMMAND.match(text):
-            return found[1]
-        return command if command == _RESUME and _CHOICE.fullmatch(text.rstrip()) else ""
-    # A model that goes on to work after a resume is in the talk again; after a stop it only writes the notes.
-    calls = message.parts_of(TOOL_CALL) if command and command != _STOP else []
-    is_own = all(OWN_CALL.search(f"{part.name} {str(part.input)[:2000]}") for part in calls)
-    return command if is_own else ""
-
-
-def only_asks(messages: Iterable[Message]) -> bool:
-    """Whether everything that the user said is a command that asks for a conversation or stops one."""
-    asked = False
-    for message in messages:
-        if message.role == USER and (not message.aside or is_beside(message)):
-            if not message.aside and not _COMMAND.match(message.content):
-                return False
-            asked = True
-    return asked

@@ -75,7 +75,10 @@ def details_of(extra: dict[str, Any]) -> Details:
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """A session as every face sees it. Counts, `last_active` and `damage` come from the log itself."""
+    """A session as every face sees it. Counts, `last_active` and `damage` come from the log itself.
+
+    `message_count` is the number of messages without asides, of which there are `aside_count`.
+    """
 
     id: str
     type: str = ""
@@ -85,6 +88,8 @@ class Session(msgspec.Struct, kw_only=True):
     last_active: str = ""
     message_count: int = 0
     token_count: int = 0
+    aside_count: int = 0
+    branch_count: int = 1  # the branches in which it goes on (model.message.branches)
     summary: str = ""
     # How far the summary reaches (the number after the last message it covers) and who wrote it.
     summary_covers: int = 0
@@ -101,6 +106,12 @@ class Session(msgspec.Struct, kw_only=True):
     # Whether the thread is the whole log, numbered from 0 without gaps, so that parts of it can be read directly.
     is_linear: bool = False
     leased: bool | None = None
+    branch: int = 0  # the branch to continue, from 1; 0: all of them, joined
+
+    @property
+    def line_count(self) -> int:
+        """How many messages the log has, asides included: the next one gets this number."""
+        return self.message_count + self.aside_count
 
     @property
     def shown_status(self) -> str:

@@ -56,7 +56,7 @@ class _Digest:
 
 def total(source: Store) -> int:
     """Return how many messages there are to copy, for a progress bar."""
-    return sum(session.message_count for session in source.sessions())
+    return sum(session.line_count for session in source.sessions())
 
 
 def copy_store(source: Store, target: Store, progress: Progress | None = None) -> CopyReport:
@@ -173,6 +173,6 @@ def _copy_archived(source: Store, target: Store, session_id: str) -> None:
     if not isinstance(source, KeepsWorking) or not isinstance(target, KeepsWorking) or not isinstance(target, Compacts):
         return
     working = sum(1 for _ in source.working(session_id))
-    count = target.get(session_id).message_count
+    count = target.get(session_id).line_count
     if working < count:
         target.compact(session_id, count - working)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cortext.model.amounts import amount
-from cortext.model.message import Message
+from cortext.model.message import Message, is_branched
 from cortext.model.session import Change, Session
 from cortext.server import search
 from cortext.server.connection import Connections
@@ -62,7 +62,7 @@ class AppendBatch:
         self._lease, self._seconds, self._claim = lease, seconds, claim
         self._messages = _distinct([complete(message, 0) for message in messages])
         self._rows = [to_row(message) for message in self._messages]
-        self._is_linear = not any(
+        self._is_linear = not is_branched(self._messages) and not any(
             message.parent or message.partial or message.aside or message.replaces for message in self._messages
         )
 

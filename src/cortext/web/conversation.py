@@ -193,10 +193,11 @@ def _branches(row: Row, windows: Windows, branch: int) -> list[dict[str, Any]]:
     if len(found) < 2:
         return []
     newest = found[-1].leaf
-    current = branch if branch >= 0 else newest
+    joined = row.branch_count > 1  # without a branch in its address, the page shows all that go on
+    current = branch if branch >= 0 or joined else newest
     entries: dict[int, dict[str, Any]] = {
         each.leaf: {
-            "link": address(row, branch=each.leaf if each.leaf != newest else "", at=max(0, each.after)),
+            "link": address(row, branch=each.leaf if joined or each.leaf != newest else "", at=max(0, each.after)),
             "current": each.leaf == current,
             "newest": each.leaf == newest,
             "after": each.after,

@@ -46,7 +46,7 @@ def get_session(context: Context, given: GetSession) -> ToolAnswer:
     shown = without_secrets(row)
     if row.damage and (problem := problem_of(context.listing.found(row))) is not None:
         context.problem = f"This session is damaged: {problem.text}."
-    start = max(0, row.message_count + given.start) if given.start < 0 else given.start
+    start = max(0, row.line_count + given.start) if given.start < 0 else given.start
     if start or _head_size(shown) > context.budget // 4:
         shown = without_summary(shown) or shown
     room = context.budget - FRAME - _head_size(shown)
@@ -81,7 +81,7 @@ def get_session(context: Context, given: GetSession) -> ToolAnswer:
     if next_start >= 0:
         more = f", offset={next_offset}" if next_offset else ""
         below = f'It continues: get_session(id="{row.id}", start={next_start}{more}).'
-    last = row.message_count - 1
+    last = row.line_count - 1
     between = f"Messages {page[0]['seq']} to {page[-1]['seq']}, of 0 to {last}, oldest first:"
     return ToolAnswer(fenced(between, [head, *lines], below), data)
 

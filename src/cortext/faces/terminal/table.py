@@ -126,8 +126,11 @@ def map_values(function: Callable[[Value], str], values: Sequence[Value]) -> lis
     return list(map(texts.__getitem__, values))
 
 
-def shown_statuses(statuses: Sequence[str], damage: Sequence[int]) -> Sequence[str]:
-    """Return the statuses of sessions for a table: damage is marked."""
+def shown_statuses(statuses: Sequence[str], damage: Sequence[int], branches: Sequence[int] = ()) -> Sequence[str]:
+    """Return the statuses of sessions for a table: damage is marked, and several branches are."""
+    if any(count > 1 for count in branches):
+        pairs = zip(statuses, branches, strict=True)
+        statuses = [f"{status}, {count} branches" if count > 1 else status for status, count in pairs]
     if not any(damage):
         return statuses
     return [f"{status} (damaged)".lstrip() if bad else status for status, bad in zip(statuses, damage, strict=True)]

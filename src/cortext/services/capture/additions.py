@@ -8,13 +8,27 @@ from typing import Any
 import msgspec
 
 from cortext.index.catalogue import Entry
-from cortext.model.message import BEGINNING, USER, Message, instructions_of, thread
+from cortext.model.branches import branches
+from cortext.model.message import (
+    BEGINNING,
+    FORKED_FROM,
+    FORKED_IN,
+    JOINS,
+    USER,
+    Message,
+    instructions_of,
+    is_branched,
+    thread,
+)
 from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
 from cortext.model.status import ACTIVE
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
+from cortext.store.capabilities import Outlines
+from cortext.tools import registry
 from cortext.tools.base import About
 
+JOINED = "*"  # in place of the id of a message: a transcript contains all branches of its session
 KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
 OWN_COMMANDS = ("/workspace.", "$workspace-")
 
@@ -24,16 +38,23 @@ class FreshMessages:
 
     They are compared by id and, for a conversation that we wrote into another tool, in order by role and text, because
     not every tool keeps our ids. If the session has messages after `follows`, the last one that the transcript
-    contains, the conversation continued elsewhere meanwhile: the transcript's next message starts a branch.
+    contains, the conversation went on elsewhere meanwhile: the transcript's next message begins a branch, or goes on in
+    its own. If that is JOINED, it follows all branches.
     """
 
-    def __init__(self, store: Store, session_id: str, *, tail_only: bool, follows: str = "") -> None:
+    def __init__(self, store: Store, entry: Entry, *, tail_only: bool) -> None:
+        session_id, follows = entry.session_id, entry.last
         messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if tail_only else store.read(session_id))
         self.last = messages[-1] if messages else None
         self._ids = {message.id for message in messages}
-        self._stored: Iterator[Message] = iter(() if tail_only else thread(messages))
+        own = follows if is_branched(messages) else ""  # what the transcript has of several branches
+        self._stored: Iterator[Message] = iter(() if tail_only else thread(messages, own))
         self._next = next(self._stored, None)
-        self._branch = follows if follows in self._ids and follows != newest_of(messages) else ""
+        self._branch: dict[str, Any] = {}
+        if follows == JOINED:
+            self._branch = {JOINS: True}
+        elif follows in self._ids and follows != newest_of(messages):
+            self._branch = {FORKED_FROM: follows, FORKED_IN: registry.title_of(entry.tool)}
 
     def only(self, batch: list[Message]) -> list[Message]:
         """Return the new messages of a batch, without parents that the session does not have."""
@@ -52,11 +73,19 @@ class FreshMessages:
             if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
                 message = msgspec.structs.replace(message, parent="")
             if self._branch and not message.aside:
-                message = msgspec.structs.replace(message, parent=message.parent or self._branch)
-                self._branch = ""
+                message = msgspec.structs.replace(message, extra={**(message.extra or {}), **self._branch})
+                self._branch = {}
             self._ids.add(message.id)
             new.append(message)
         return new
+
+
+def end_of(store: Store, session_id: str, branch: int | None) -> str:
+    """Return the id of the message after which a session goes on, or one of its branches; JOINED for all (0)."""
+    if branch is None:
+        return newest_of(store.tail(session_id, KNOWN_TAIL))
+    outlines = list(store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id))
+    return branches(outlines)[branch - 1].head if branch else JOINED
 
 
 def _same_text(one: Message, other: Message) -> bool:

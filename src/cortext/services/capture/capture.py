@@ -29,6 +29,7 @@ from cortext.services.capture.additions import (
     FreshMessages,
     changes_of,
     continue_in_tool,
+    end_of,
     first_change,
     is_from_user,
     is_injected,
@@ -136,15 +137,24 @@ class Capture:
         if entry is not None and entry.changed != HANDED_OVER:
             self.remember([entry._replace(cursor=None, size=-1)])
 
-    def attach(self, named_store: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
+    def attach(
+        self,
+        named_store: NamedStore,
+        session_id: str,
+        tool: str,
+        key: str,
+        *,
+        from_now: bool = False,
+        branch: int | None = None,
+    ) -> None:
         """Record that a tool's session continues one of ours: its messages go there, from now on or from its start.
 
-        The tool's session is taken to contain everything that ours holds now, but nothing that others append later.
+        The tool's session is taken to contain everything that ours holds now, but nothing that others append later; of
+        several branches the one that is named, or all (0).
         """
         self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key) if from_now else None
-        known = named_store.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, named_store.root, session_id, last=newest_of(known))
+        entry = Entry(tool, key, named_store.root, session_id, last=end_of(named_store.store, session_id, branch))
         if before is not None:
             entry = entry._replace(cursor=before.cursor, since=self._until(before))
         self.catalogue.put(entry)
@@ -160,16 +170,18 @@ class Capture:
         # Timestamps from a clock that is ahead must not hide new messages.
         return newest if newest <= clock.now() else ""
 
-    def hand_over(self, named_store: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
+    def hand_over(
+        self, named_store: NamedStore, session_id: str, tool: str, key: str, *, branch: int | None = None
+    ) -> Entry | None:
         """Record that a session of ours is about to be opened as this session of a tool; return the previous entry.
 
-        Nothing else changes: the session becomes active, and moves to that tool, when the tool has started or the
-        user has written there.
+        `branch` is as in `attach`. Nothing else changes: the session becomes active, and moves to that tool, when the
+        tool has started or the user has written there.
         """
         self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key)
-        known = named_store.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, named_store.root, session_id, changed=HANDED_OVER, last=newest_of(known))
+        last = end_of(named_store.store, session_id, branch)
+        entry = Entry(tool, key, named_store.root, session_id, changed=HANDED_OVER, last=last)
         if before is not None and (before.root, before.session_id) == (named_store.root, session_id):
             entry = entry._replace(cursor=before.cursor, since=before.since)
         self.catalogue.put(entry)
@@ -335,7 +347,7 @@ class Capture:
             with self._copied(tool, transcript, entry, session, withheld):
                 # A tool whose format changed may have had a cursor before, and is now read from the start each time.
                 is_whole = entry.cursor is None or getattr(reading, "is_whole", False)
-                fresh = FreshMessages(store, entry.session_id, tail_only=not is_whole, follows=entry.last)
+                fresh = FreshMessages(store, entry, tail_only=not is_whole)
                 for batch in batches_of(self._messages(reading, entry, withheld, fresh.last)):
                     new = fresh.only(batch)
                     if new:

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cortext.index.catalogue import Entry
+from cortext.model.asides import OWN_COMMANDS, with_asides
 from cortext.model.clock import normalise
-from cortext.model.message import OWN_COMMANDS, ROLES, TOOL_CALL, USER, Message, batches, is_empty_message, with_asides
+from cortext.model.message import ROLES, TOOL_CALL, USER, Message, batches, is_empty_message
 from cortext.model.session import AgentConfig, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
-from cortext.services.projects.workspaces import types_not_stored
 from cortext.model.usage import read_of
+from cortext.services.projects.workspaces import types_not_stored
 from cortext.store.files.lines import MAX_DEPTH, deeper_than
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading
 from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT

@@ -107,17 +107,18 @@ class Hook:
 
 
 def _prompted(chat: ToolChat) -> str:
-    """Activate the conversation that the user goes on with; return what the model is to know of a goodbye."""
+    """Activate the conversation that the user goes on with; return what the model is to know."""
     found = chat.current()
     if found is None:
         return ""
     from cortext.services.workspace import pausing
 
+    added = chat.said_elsewhere(found)
     chat.activate(found)
     reaction = pausing.react_to_prompt(chat.event.text, found.session, chat.world.settings)
     if reaction.change is not None:
         found.store.update(found.session.id, reaction.change)
-    return reaction.context
+    return "\n\n".join(filter(None, (added, reaction.context)))
 
 
 def _started(chat: ToolChat) -> None:

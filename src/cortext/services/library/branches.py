@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cortext.model.message import BEGINNING, Outline
+from cortext.model.message import Outline, followed, up_to
 from cortext.services.library.listing import Listing, Row
 
 MOST = 60  # conversations of a tree; the first ones are those before this one, then its own forks
@@ -32,33 +32,28 @@ class Branch(NamedTuple):
 
 
 class Threads:
-    """The threads of one conversation, by the numbers of their messages. The current one ends in the last message."""
+    """The threads of one conversation, by the numbers of their messages. The current one is `model.message.thread`."""
 
     def __init__(self, outlines: Sequence[Outline]) -> None:
         self._outlines = outlines
-        self._parents: list[int] = []  # of each message, by index; -1 if it follows none
+        self._follows: list[list[int]] = [[] for _ in outlines]  # the indexes of the messages that each one follows
         self._asides: dict[int, list[int]] = {}  # the messages beside the thread, by the index of the one before
-        index_of: dict[str, int] = {}
         before = -1
+        places: list[int] = []  # the indexes of the messages that are not asides
         for index, message in enumerate(outlines):
             if message.aside:
                 self._asides.setdefault(before, []).append(index)
-                self._parents.append(-1)
-                continue
-            parent = before
-            if message.parent == BEGINNING:
-                parent = -1
-            elif message.parent:
-                # A parent is always earlier: a file that says otherwise must not send us into a loop.
-                parent = index_of.get(message.parent, before)
-            self._parents.append(parent)
-            index_of[message.id] = before = index
-        self._last = before
+            else:
+                places.append(before := index)
+        follows, heads = followed([outlines[index] for index in places])
+        for place, earlier in zip(places, follows, strict=True):
+            self._follows[place] = [places[each] for each in earlier]
+        self._heads = [places[each] for each in heads]
 
     def branches(self) -> list[Branch]:
         """Return every branch, the current one last."""
-        followed = set(self._parents)
-        leaves = [i for i, message in enumerate(self._outlines) if not message.aside and i not in followed]
+        inner = {each for earlier in self._follows for each in earlier}
+        leaves = [i for i, message in enumerate(self._outlines) if not message.aside and i not in inner]
         taken: dict[int, int] = {}  # the leaf of the branch that each message is of
         found = []
         for leaf in leaves:
@@ -67,24 +62,20 @@ class Threads:
             while index >= 0 and index not in taken:
                 taken[index] = message.seq
                 own += 1
-                index = self._parents[index]
+                index = next(iter(self._follows[index]), -1)
             after = self._outlines[index].seq if index >= 0 else -1
             found.append(Branch(message.seq, after, own, message.timestamp, taken.get(index, -1)))
         return found
 
     def path(self, leaf: int = -1) -> list[int]:
-        """Return the numbers of the messages of the branch that ends in `leaf` (default: the current one), in order.
+        """Return the numbers of the messages of the branch that ends in `leaf`, in order; without one, of the thread.
 
         Interrupted replies are included, and messages beside the thread follow the one they were beside.
         """
         numbers = {message.seq: index for index, message in enumerate(self._outlines) if not message.aside}
-        index = numbers.get(leaf, self._last) if leaf >= 0 else self._last
-        path = []
-        while index >= 0:
-            path.append(index)
-            index = self._parents[index]
-        path.append(-1)  # what was beside the thread before its first message
-        together = [each for index in reversed(path) for each in ([index, *self._asides.get(index, ())])]
+        heads = [numbers[leaf]] if leaf in numbers else self._heads
+        path = [-1, *sorted(up_to(self._follows, *heads))]  # -1: what was beside the thread before its first message
+        together = [each for index in path for each in ([index, *self._asides.get(index, ())])]
         return [self._outlines[index].seq for index in together if index >= 0]
 
 

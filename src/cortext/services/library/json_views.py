@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def session_json(row: Row) -> Json:
-    """Return a session as JSON; `damage` only if there is any, `place` only if it left the work tree."""
+    """Return a session as JSON; with `damage`, `branch_count` and `place` (outside the work tree) only if needed."""
     fields: Json = {
         "id": row.id,
         "type": row.type,
@@ -38,6 +38,7 @@ def session_json(row: Row) -> Json:
         "starred": bool(row.starred),
         "archived": bool(row.archived),
     }
+    fields |= {"branch_count": row.branch_count} if row.branch_count > 1 else {}
     fields |= {"place": row.place} if row.place else {}
     return {**fields, "damage": row.damage} if row.damage else fields
 

@@ -269,6 +269,7 @@ class Listing:
         session = named_store.store.peek(row.id)  # without reading the log: the counts are in the row
         session.message_count, session.token_count = row.message_count, row.token_count
         session.last_active = row.last_active
+        session.aside_count, session.branch_count = row.aside_count, row.branch_count
         session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(named_store, session)
 

@@ -130,8 +130,8 @@ class Recall:
 
     def _around(self, row: Row, matched: Sequence[int]) -> Iterator[Message]:
         """Yield the messages to search for decisions: all of a short session, else those near a match."""
-        if row.message_count <= SHORT_SESSION:
-            yield from self._read(row, 0, row.message_count)
+        if row.line_count <= SHORT_SESSION:
+            yield from self._read(row, 0, row.line_count)
             return
         done = 0
         for seq in matched:

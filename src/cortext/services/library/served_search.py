@@ -167,7 +167,7 @@ class ServedSearch:
         claims = store.claims()
         finished = claims.finished(topic, [session.id for session in recent])
         for session in recent:
-            count = session.message_count
+            count = session.line_count
             due = count > finished.get(session.id, 0)
             claim = claims.claim(topic, session.id, CLAIM_SECONDS, version=count) if due else None
             if claim is not None:

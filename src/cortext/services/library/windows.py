@@ -64,7 +64,7 @@ class Windows:
             return None
         new = list(self._store.read(self._id, self._path.stop))
         path = range(self._path.start, self._path.stop + len(new))
-        if len(path) != row.message_count or [each.seq for each in new] != list(path[self.total :]):
+        if len(path) != row.line_count or [each.seq for each in new] != list(path[self.total :]):
             return None
         made = copy(self)  # other readers still use this one
         made._row, made._path, made._asks = row, path, None

@@ -25,7 +25,6 @@ from cortext.services.projects.repository import top_of
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
 RELEASES_TIMEOUT = 2.0  # seconds for the tags of a repository
 MOST_TAGS = 1_000  # tags that are looked at, the newest first
-AMENDED = 3_600.0  # seconds after a commit in which it may be amended
 LOCK_TIMEOUT = 10.0  # seconds to wait for another git process
 MERGE_DRIVER = "merge.cortext"  # the section of our merge driver in the settings of git
 STASHED = "refs/stash^3"  # untracked files are in the stash's third parent
@@ -100,8 +99,6 @@ class Git:
     ) -> CommitResult:
         """Commit these paths as they are in the work tree, and only them; those in `without` are left out.
 
-        With `amend`, they are added to the last commit if that is one of these paths alone which nobody has yet.
-
         What is below the folders `ours` is committed as it is now, whatever a hook makes of it; `restore` is called
         with the path and the original content of each such file that a hook rewrote.
         """
@@ -111,8 +108,7 @@ class Git:
         below = tuple(f"{folder}/" for folder in ours)
         guarded = [path for path in wanted if path.startswith(below) and self._is_file(path)]
         written = self._blobs(guarded, keep=True)
-        earlier = self._message_to_amend(paths) if amend else ""
-        done = self._commit_only(wanted, earlier or message, *(("--amend",) if earlier else ()))
+        done = self._commit_only(wanted, message, *(("--amend",) if amend else ()))
         rewritten = [path for path, blob in self._blobs(guarded).items() if blob != written[path]]
         for path in rewritten:
             contents = self._run("cat-file", "blob", written[path]).stdout
@@ -150,18 +146,6 @@ class Git:
                 self._run_when_unlocked("reset", "--quiet", "--", *new)
             return _explain(done)
         return CommitResult(commit=self.head("--short"))
-
-    def _message_to_amend(self, paths: Sequence[str]) -> str:
-        """Return the message of the last commit; empty if it is not of these paths alone, old, or on another branch."""
-        refs = self._run("for-each-ref", "--contains", "HEAD", "--format=%(refname)").stdout.split()
-        if len(refs) > 1 or not all(ref.startswith(b"refs/heads/") for ref in refs):
-            return ""
-        prefix = self._run("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").strip()
-        inside = tuple(f"{prefix}{path}/" for path in paths)
-        names = _names(self._run("diff-tree", "-r", "-z", "--root", "--no-commit-id", "--name-only", "HEAD").stdout)
-        made, _, message = self._run("log", "-1", "--format=%ct%n%B").stdout.decode("utf-8", "replace").partition("\n")
-        is_new = made.isdigit() and time.time() - int(made) < AMENDED
-        return message if names and is_new and all(name.startswith(inside) for name in names) else ""
 
     def _is_file(self, path: str) -> bool:
         return os.path.isfile(os.path.join(self.folder, path))

@@ -15,16 +15,8 @@ import msgspec
 from cortext.errors import CortextError, DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
-from cortext.model.message import (
-    THINKING,
-    TOOL_CALL,
-    Message,
-    attachments_in,
-    instructions_of,
-    plain,
-    thread,
-    with_asides,
-)
+from cortext.model.asides import with_asides
+from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
@@ -39,7 +31,7 @@ from cortext.services.resume.from_copy import put_back, refusal_of
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import REPLACED, Receipt, begun_block, context_block, count_notes
+from cortext.services.resume.packet import REPLACED, Receipt, begun_block, context_block, count_branches, count_notes
 from cortext.services.resume.pictures import TOKENS, with_pictures
 from cortext.services.text.message_masking import disarm, disarm_control, mask_messages
 from cortext.services.text.render import SHORTENED, body
@@ -101,12 +93,6 @@ def make_plan(
     carried = [disarm(message) for message in masked]
     is_whole = not earlier and not shortened
     before = "" if is_whole else facts(history, earlier, MOST, known="\n".join(map(body, carried)))
-    if carried:
-        block = context_block(session, messages=len(history), before=before, native=True)
-    else:
-        block = begun_block(session)
-    block, _ = control_disarmed(block, tool.name)
-    prompt = _first_prompt(command, block)
     receipt = Receipt(
         session=session.id,
         target=tool.name,
@@ -114,8 +100,15 @@ def make_plan(
         of_messages=len(history) + history.replaced,
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         attachments=attachments_in(carried),
-        tokens=_size(carried) + tokens.estimate(prompt),
     )
+    count_branches(receipt, history, session.branch)
+    if carried:
+        block = context_block(session, messages=len(history), before=before, native=True, branches=receipt.branches)
+    else:
+        block = begun_block(session)
+    block, _ = control_disarmed(block, tool.name)
+    prompt = _first_prompt(command, block)
+    receipt.tokens = _size(carried) + tokens.estimate(prompt)
     if history.replaced:
         receipt.left_out[REPLACED] = history.replaced
     for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
@@ -249,7 +242,8 @@ def carry_out(
             # A session that we wrote contains what describes the conversation; the tool's own needs nothing more.
             prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
-        plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key)
+        branch = plan.session.branch if plan.session.branch_count > 1 else None
+        plan.before = capture.hand_over(found.named_store, plan.session.id, tool.name, plan.key, branch=branch)
         _remember(plan, found, tool)
     except BaseException:
         _discard(plan, tool)

@@ -9,7 +9,19 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cortext.model import tokens
-from cortext.model.message import TOOL, TOOL_RESULT, Message, Outline, Part, characters_in, replaced_in, thread
+from cortext.model.branches import OpenBranch, branches, seams
+from cortext.model.message import (
+    SEAM,
+    TOOL,
+    TOOL_RESULT,
+    Message,
+    Outline,
+    Part,
+    characters_in,
+    is_branched,
+    replaced_in,
+    thread,
+)
 from cortext.model.session import Session
 from cortext.services.text.render import body, shorten
 from cortext.store.base import Store
@@ -23,7 +35,7 @@ HEAD, TAIL = 8_000, 4_000  # characters that are kept of it
 
 
 class History:
-    """The current thread of a session; messages are addressed by their index in it.
+    """The current thread of a session (of its `branch`, if one is chosen); messages are addressed by their index in it.
 
     A session known to be linear is not scanned at all; for any other, an outline is read first. Each message is passed
     through `change`. Memory is bounded by the largest message, not by their number or their size in all.
@@ -36,6 +48,8 @@ class History:
         self._outline: Sequence[Outline] | None = None
         self._newest: list[Message] = []  # the messages that are kept, the newest first
         self._room = KEPT_CHARACTERS
+        self.branches: list[OpenBranch] = []  # if it was ever in several places
+        self._seams: dict[int, str] = {}
         self.replaced = 0  # messages that the user edited later, and what answered them: not in the thread
         self._tokens_each = session.token_count // (session.message_count or 1)
         last = store.tail(self._id, 1) if session.is_linear else []
@@ -44,7 +58,12 @@ class History:
         else:
             outline = store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id)
             outlines = [message for message in outline if not message.aside]
-            self._outline = thread(outlines)
+            head = ""
+            if is_branched(outlines):
+                self.branches = branches(outlines)
+                head = self.branches[session.branch - 1].head if session.branch else ""
+            self._outline = thread(outlines, head)
+            self._seams = seams(self._outline)
             self.replaced = len(replaced_in(message for message in outlines if not message.partial))
             self._count = len(self._outline)
 
@@ -121,7 +140,12 @@ class History:
             if message.seq > last:
                 break
             if wanted is None or message.seq in wanted:
-                yield self._change(message)
+                yield self._change(self._with_seam(message))
+
+    def _with_seam(self, message: Message) -> Message:
+        """Return the message with what the model is told of the branch that it begins, if it begins one."""
+        seam = self._seams.get(message.seq)
+        return replace(message, extra={**(message.extra or {}), SEAM: seam}) if seam is not None else message
 
 
 class Fitting(NamedTuple):

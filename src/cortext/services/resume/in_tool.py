@@ -7,6 +7,7 @@ What is said in the chat from then on is stored in the conversation's own log, a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import islice
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound, StoreUnreachable
 from cortext.index.sessions import Row
 from cortext.model import clock, tokens
-from cortext.model.message import LONGEST_ASKING, only_asks
+from cortext.model.asides import LONGEST_ASKING, only_asks
 from cortext.model.query import Query
 from cortext.model.session import LONGEST_SHOWN, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
@@ -27,7 +28,7 @@ from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
-from cortext.services.resume.notes import notes_on, up_to_date
+from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace import running_chats
 from cortext.services.workspace.lifecycle import session_to_continue
@@ -39,6 +40,7 @@ LARGEST = 9_500
 PRICE = 300  # characters for the note on the price
 LISTED = 12
 FORCE = "--force"
+_BRANCH = re.compile(r"(?:^|\s)--branch[ =](\d{1,4})(?=\s|$)")
 
 
 class Reply(NamedTuple):
@@ -149,12 +151,14 @@ class ChatResumer:
 
     def answer(self, wanted: str, largest: int = LARGEST, size: Callable[[str], int] = len) -> Reply:
         """Return a numbered list if nothing is named, else the packet of the conversation that continues here."""
+        branch, wanted = _branch_in(wanted)
         words = [word for word in wanted.split() if word != FORCE]
         force = FORCE in wanted.split()
         if not words:
             return Reply("", list_text(self.numbered_list(), len(self.resumable())))
         try:
             chosen = self.load(self.choose(" ".join(words)))
+            choose_branch(chosen, branch)
         except (AmbiguousId, DamagedData, NotFound) as error:
             problem = disarmed(mask(f"{error.message}. {error.hint}.").text)
             return Reply("", f"{problem}\n\n{list_text(self.numbered_list(), len(self.resumable()))}")
@@ -188,7 +192,8 @@ class ChatResumer:
         if before is not None and before.session.status == ACTIVE and self._save is not None:
             self._save(before)
             notes.append(f"{before.session.id}, which was held here until now, is saved and paused.")
-        self.capture.attach(chosen.named_store, session.id, chat.tool, chat.key, from_now=True)
+        branch = session.branch if session.branch_count > 1 else None
+        self.capture.attach(chosen.named_store, session.id, chat.tool, chat.key, from_now=True, branch=branch)
         change = Change(origin=Origin(tool=chat.tool, session_id=chat.key), last_active=clock.now())
         if session.status != ACTIVE:
             change.status, change.force = ACTIVE, force
@@ -198,6 +203,12 @@ class ChatResumer:
             "kept there. /workspace.stop-conversation saves and pauses it."
         )
         return [done, *notes]
+
+
+def _branch_in(wanted: str) -> tuple[int, str]:
+    """Return the branch that `--branch N` names (0: none), and the words without it."""
+    found = _BRANCH.search(wanted)
+    return (int(found[1]), _BRANCH.sub(" ", wanted)) if found else (0, wanted)
 
 
 def _notes(chosen: Found, chat: Chat | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cortext.errors import NotFound
 from cortext.model import clock
 from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
@@ -46,6 +47,18 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
         where, when = field(registry.title_of(origin.tool)), field(clock.ago(session.last_active))
         notes.append(
             f"it is active in {where}, last active {when}; "
-            "if it continues there as well, both are kept as branches: neither sees what is said in the other"
+            "if it continues there as well, both are kept as branches, and the next prompt in each is told of the other"
         )
     return notes
+
+
+def choose_branch(found: Found, number: int) -> None:
+    """Have a resume continue one branch of the conversation, from 1; 0: all of them. NotFound if there is none."""
+    count = found.session.branch_count
+    if number > count:
+        raise NotFound(
+            f"{found.session.id} has no branch {number}: it has {count}",
+            kept="it is unchanged",
+            hint=f"`cortext show {found.session.id}` shows them",
+        )
+    found.session.branch = number if count > 1 else 0

@@ -47,6 +47,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
     moved: dict[str, str] = {}  # the folders that paths were mapped from, each with the one that is named now
+    branches: str = ""  # which of several branches it is, or that they are joined
     price: str = ""  # what carrying it costs, in the target and in other tools
 
     def lines(self) -> list[str]:
@@ -57,6 +58,7 @@ class Receipt(msgspec.Struct, kw_only=True):
         if self.images:
             counts += f", {amount(self.images, 'image')}"
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
+        out += [f"branches   {self.branches}"] if self.branches else []
         out += [f"price      {self.price}"] if self.price else []
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
         out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]
@@ -86,7 +88,13 @@ class Packet(msgspec.Struct, kw_only=True):
 
 
 def context_block(
-    session: Session, *, messages: int, before: str = "", native: bool = False, nameless: bool = False
+    session: Session,
+    *,
+    messages: int,
+    before: str = "",
+    native: bool = False,
+    nameless: bool = False,
+    branches: str = "",
 ) -> str:
     """Return the block between the markers: what this is, where it stood, and what is expected now.
 
@@ -100,6 +108,7 @@ def context_block(
         *([] if nameless else [f"Conversation: {_named(session)}"]),
         f"Last active: {field(clock.ago(session.last_active))}",
         f"Messages: {messages}",
+        *([f"Branches: {field(branches)}"] if branches else []),
         *([] if nameless else [_summary(session), *_details(session)]),
     ]
     if before:
@@ -196,13 +205,29 @@ def build(
     if summary.endswith("…") and not session.summary.endswith("…"):
         receipt.changed["summary shortened"] = 1
     session = replace(session, summary=summary)
-    context = context_block(session, messages=len(history), before=before)
+    count_branches(receipt, history, session.branch)
+    context = context_block(session, messages=len(history), before=before, branches=receipt.branches)
     text = _history(session, fitting, len(history), context, draw) if carried else ""
     (context, of_context), (text, of_text) = control_disarmed(context), control_disarmed(text)
     if of_context + of_text:
         receipt.changed[Change.CONTROL] = of_context + of_text
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
     return Packet(command=command, context=context, history=text, receipt=receipt)
+
+
+def count_branches(receipt: Receipt, history: History, chosen: int) -> None:
+    """Add to the receipt which branch of the conversation it is, or that several are joined."""
+    found = history.branches
+    if len(found) < 2:
+        return
+    if chosen:
+        others = len({seq for branch in found for seq in branch.own} - {*found[chosen - 1].own})
+        receipt.branches = f"{chosen} of {len(found)}: {found[chosen - 1].words}"
+        receipt.of_messages += others
+        receipt.left_out[Change.BRANCH.removesuffix(" left out")] = others
+    else:
+        words = "; ".join(f"{number}. {branch.words}" for number, branch in enumerate(found, 1))
+        receipt.branches = f"{len(found)}, joined, with a line in brackets where one begins or goes on: {words}"
 
 
 def count_notes(receipt: Receipt, session: Session) -> None:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, USER, Message, only_asks, thread
+from cortext.model.asides import only_asks
+from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.tokens import clip
 from cortext.services.text.decisions import DECIDING, chooses, may_decide, sounds_decided, states_decision
 from cortext.services.text.sentences import COMMAND, GREETING, MARKUP, NOTICE, is_cjk, sentences, terms, text_of

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import ASSISTANT, OWN_CALL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, is_beside
+from cortext.model.asides import OWN_CALL, is_beside
+from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import BY_AGENT, DETAILS, Change, Details
 from cortext.services.text.decisions import ASKS_USER
 from cortext.services.text.sentences import sentences, terms, text_of
@@ -96,7 +97,7 @@ def describe(store: Store, session_id: str, summary: str, details: Details) -> l
     checked = check_summary(summary, details, StoredThread(store, session_id, whole=True))
     change = Change()
     if checked.summary:
-        change.summary, change.summary_by, change.summary_covers = checked.summary, BY_AGENT, session.message_count
+        change.summary, change.summary_by, change.summary_covers = checked.summary, BY_AGENT, session.line_count
     if any(checked.details.by_name().values()) and (checked.summary or session.summary_by == BY_AGENT):
         change.extra = {DETAILS: msgspec.to_builtins(checked.details)}
     if change != Change():

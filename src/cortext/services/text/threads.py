@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cortext.model.message import BEGINNING, Message, Outline, replaced_in
+from cortext.model.message import BEGINNING, Message, Outline, replaced_in, thread
 from cortext.store.base import Store
 from cortext.store.capabilities import Outlines, Skims
 
@@ -38,14 +38,18 @@ def _in_thread(outline: Callable[[], Iterable[Outline]]) -> bytearray:
     branches: dict[int, str] = {}
     before = ""
     has_edits = False
+    is_split = False
     for index, message in enumerate(outline()):
         has_edits |= bool(message.replaces)
+        is_split |= bool(message.forked_from) or message.joins
         kinds.append(_ASIDE if message.aside else _PARTIAL if message.partial else _COMPLETE)
         if message.aside:
             continue
         if message.parent and message.parent != before:
             branches[index] = message.parent
         before = message.id
+    if is_split:
+        return _of_branches(len(kinds), outline)
     parents = set(branches.values()) - {BEGINNING}
     index_of: dict[str, int] = {}
     if parents:
@@ -69,3 +73,10 @@ def _in_thread(outline: Callable[[], Iterable[Outline]]) -> bytearray:
         for index, message in kept.items():
             in_thread[index] = message.id not in replaced
     return in_thread
+
+
+def _of_branches(count: int, outline: Callable[[], Iterable[Outline]]) -> bytearray:
+    """Return the same for a conversation that went on in several places: all of its outlines are held in memory."""
+    placed = [message for _, message in zip(range(count), outline(), strict=False)]
+    kept = {id(message) for message in thread(placed)}
+    return bytearray(id(message) in kept for message in placed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 
 from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
@@ -26,6 +27,7 @@ from cortext.store.capabilities import Rewrites
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
 from cortext.store.files.merge import restore_log
 
+AMENDED = 3_600.0  # seconds after a commit in which the answer to a stop is added to it
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
 _LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
 
@@ -37,7 +39,7 @@ _MASKED = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 def commit_session(
     named_store: NamedStore, session: Session, *, amend: bool = False
 ) -> tuple[Session, CommitResult, dict[str, int]]:
-    """Commit one conversation, and those that could not be committed before; with `amend`, see `Git.commit`.
+    """Commit one conversation, and those that could not be committed before; with `amend`, see `message_to_amend`.
 
     Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
     kind.
@@ -111,7 +113,15 @@ def _commit(
                 durable.replace_file(target, [contents])
 
     ours = [os.path.join(folder, SESSION) for folder in folders]
-    done = git.commit(folders, git_subject(mask(message).text), ours=ours, restore=restore, without=secret, amend=amend)
+    earlier = message_to_amend(git, folders) if amend else ""
+    done = git.commit(
+        folders,
+        earlier or git_subject(mask(message).text),
+        ours=ours,
+        restore=restore,
+        without=secret,
+        amend=bool(earlier),
+    )
     if secret and not done.problem:
         kept = "; ".join(f"{mask(path).text} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
@@ -119,6 +129,20 @@ def _commit(
     for session in sessions:
         _record(named_store.root, session.id, done)
     return sessions, done, masked
+
+
+def message_to_amend(git: Git, folders: Sequence[str]) -> str:
+    """Return the message of the last commit, if it is new, of these folders alone, and on no other branch or remote."""
+    refs = (git.reading("for-each-ref", "--contains", "HEAD", "--format=%(refname)") or b"").split()
+    if len(refs) > 1 or not all(ref.startswith(b"refs/heads/") for ref in refs):
+        return ""
+    prefix = (git.reading("rev-parse", "--show-prefix") or b"").strip()
+    inside = tuple(prefix + os.fsencode(folder) + b"/" for folder in folders)
+    names = git.reading("diff-tree", "-r", "-z", "--root", "--no-commit-id", "--name-only", "HEAD") or b""
+    made, _, message = (git.reading("log", "-1", "--format=%ct%n%B") or b"").partition(b"\n")
+    is_new = made.isdigit() and time.time() - int(made) < AMENDED
+    is_own = bool(names) and all(name.startswith(inside) for name in names.rstrip(b"\0").split(b"\0"))
+    return message.decode("utf-8", "replace") if is_new and is_own else ""
 
 
 def finish_commits(named_store: NamedStore) -> list[tuple[Session, CommitResult]]:

@@ -12,7 +12,8 @@ from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.io import durable
 from cortext.model import clock, ids
-from cortext.model.message import USER, only_asks, thread
+from cortext.model.asides import only_asks
+from cortext.model.message import USER, thread
 from cortext.model.order import ORDER
 from cortext.model.query import Query
 from cortext.model.session import (
@@ -150,15 +151,10 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
 
 
 def save(
-    named_store: NamedStore,
-    session_id: str,
-    status: str,
-    *,
-    commit: bool = True,
-    amend: bool = False,
-    force: bool = False,
-) -> SaveResult:
-    """Set the status (paused or completed), bring title and summary up to date, and commit (`amend`: see `Git.commit`).
+    named_store: NamedStore, session_id: str, status: str, *,
+    commit: bool = True, amend: bool = False, force: bool = False,
+) -> SaveResult:  # fmt: skip
+    """Set the status (paused or completed), bring title and summary up to date, and commit (`amend`: see `committing`).
 
     Raises DamagedData if Git LFS has not fetched the conversation.
     """
@@ -195,10 +191,10 @@ def refresh(change: Change, session: Session, store: Store) -> None:
     by, covers = session.summary_by, session.summary_covers
     if session.summary and not by:
         # Another program wrote it: it stands for what was said until then.
-        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or session.message_count
+        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or session.line_count
     if not session.summary or by == BY_TEXT or _asked_since(store, session.id, covers):
         change.summary, change.summary_by = summarise(messages, leave_out=pausing.wants_to_pause), BY_TEXT
-        change.summary_covers = session.message_count
+        change.summary_covers = session.line_count
         if session.extra.get(DETAILS):  # those of an agent, which are as old as its summary was
             change.extra = {**(change.extra or {}), DETAILS: {}}
 
@@ -298,6 +294,7 @@ def fork(
         created_at=clock.now(),
         last_active="",
         message_count=0,
+        aside_count=0,
         token_count=0,
         summary="",
         summary_by="",

@@ -143,7 +143,7 @@ def react_to_prompt(text: str, session: Session, settings: Settings) -> Reaction
         )
     if session.extra.get("save_offered") and not session.extra.get("save_declined") and _NO.match(text):
         return Reaction(change=Change(extra={"save_declined": True}))
-    unsaved = session.message_count - int(session.extra.get("saved_messages", 0) or 0)
+    unsaved = session.line_count - int(session.extra.get("saved_messages", 0) or 0)
     if unsaved >= settings.workspace.offer_after and not session.extra.get("save_offered"):
         return Reaction(
             "This conversation has grown long without being committed. After your answer, ask the user once, in a "
@@ -167,4 +167,4 @@ def ask_for_summary(session: Session) -> str:
 def saved(session: Session) -> Change:
     """Return what to record with a save: the offer may be repeated once as much has been said again."""
     notes = dict.fromkeys((name for name in _NOTES if name in session.extra), False)
-    return Change(extra={**notes, "saved_messages": session.message_count})
+    return Change(extra={**notes, "saved_messages": session.line_count})

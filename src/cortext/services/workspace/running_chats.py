@@ -33,6 +33,7 @@ class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
     answered_by: str = ""  # the kind of event that answered the command of this turn: a tool may report it twice
     compacted: bool = False  # the tool has compacted the chat, and the model has not got back what that dropped
     restored: str = ""  # the id of the newest message when the model got that back
+    seen: str = ""  # the id of the newest message of the conversation at the last prompt
     owed: str = ""  # what the model is to receive at the end of its answer, where that is the only way
 
 

@@ -36,6 +36,7 @@ class NewLog:
 
     def __init__(self) -> None:
         self.count = 0
+        self.asides = 0
         self.tokens = 0
         self.last = ""  # the latest timestamp of a message
         self._previous: Message | None = None
@@ -49,6 +50,7 @@ class NewLog:
             stored = self._previous = complete(message, self.count)
             lines.append(encode_message(stored))
             self.count += 1
+            self.asides += stored.aside
             self.tokens += stored.tokens or 0
             self.last = max(self.last, stored.timestamp)
         return b"".join(lines)
@@ -78,7 +80,8 @@ class FileDraft:
                 session,
                 created_at=self.created,
                 last_active=max(clock.normalise(session.last_active) or self.created, self._log.last),
-                message_count=self._log.count,
+                message_count=self._log.count - self._log.asides,
+                aside_count=self._log.asides,
                 token_count=self._log.tokens,
             )
         )

@@ -36,6 +36,7 @@ CODEC = MetadataCodec(
         "status": "status",
     },
     optional={
+        "aside_count": "aside_count",
         "title": "title",
         "token_count": "token_count",
         "agent": "agent",
@@ -95,7 +96,7 @@ class ChatStore(FileStore):
     def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
         archived_count = sum(len(batch) for batch in JournalReading(files.archive).batches())
         self._save_summary(files.summary, session)
-        current_count = session.message_count - archived_count
+        current_count = session.line_count - archived_count
         new_fields = CODEC.encode(session, fields, current_count=current_count, archive_count=archived_count)
         save_fields(files.metadata, new_fields, aside=self.control)
 
@@ -112,7 +113,7 @@ class ChatStore(FileStore):
             "summary_text": session.summary,
             # The embedding of another text would be wrong.
             "embedding": old.get("embedding") if text_field(old, "summary_text") == session.summary else None,
-            "message_count": session.message_count,
+            "message_count": session.line_count,
             "created_at": text_field(old, "created_at", now),
             "last_summarized": now,
             "covers": session.summary_covers,

@@ -17,6 +17,7 @@ from cortext.errors import not_fetched, session_not_found
 from cortext.io import durable, locks
 from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock
+from cortext.model.branches import branches
 from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
@@ -47,8 +48,10 @@ class OpenedPaths(NamedTuple):
 class Survey(msgspec.Struct, frozen=True):
     """The result of reading the whole log."""
 
-    messages: int
+    messages: int  # with asides
+    asides: int
     tokens: int
+    branches: int
     first: str
     last: str
     is_linear: bool
@@ -164,7 +167,9 @@ class FileLayout:
         created = session.created_at or survey.first or clock.from_epoch(os.stat(files.path).st_mtime)
         return msgspec.structs.replace(
             session,
-            message_count=survey.messages,
+            message_count=survey.messages - survey.asides,
+            aside_count=survey.asides,
+            branch_count=survey.branches,
             summary_covers=min(session.summary_covers, survey.messages),
             token_count=survey.tokens,
             is_linear=survey.is_linear,
@@ -186,20 +191,24 @@ class FileLayout:
     def survey(self, files: SessionFiles) -> Survey:
         """Read the whole log: its counts, its timestamps and its damage."""
         reading = self.reading(files, 0, outline=True)
-        count, tokens, first, last, is_linear = 0, 0, "", "", True
+        count, asides, tokens, first, last, is_linear, is_split = 0, 0, 0, "", "", True, False
         for message in reading:
             count += 1
+            asides += message.aside
             tokens += message.tokens or 0
             if message.timestamp > last:
                 last = message.timestamp
             first = first or message.timestamp
-            is_plain = not (message.parent or message.partial or message.aside or message.replaces)
+            is_split |= bool(message.forked_from) or message.joins
+            is_plain = not (message.parent or message.partial or message.aside or message.replaces or is_split)
             if not is_plain or message.seq != count - 1:
                 is_linear = False
         if last and not clock.normalise(last):  # an invalid timestamp must not hide the valid ones
             timestamps = (clock.normalise(message.timestamp) for message in self.reading(files, 0, outline=True))
             last = max(timestamps, default="")
-        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), is_linear, reading.damage)
+        split = len(branches(self.reading(files, 0, outline=True))) if is_split else 1
+        times = clock.normalise(first), clock.normalise(last)
+        return Survey(count, asides, tokens, split, *times, is_linear, reading.damage)
 
     def is_held(self, files: SessionFiles) -> bool:
         """Whether a process holds the session's lock."""

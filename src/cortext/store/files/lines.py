@@ -51,6 +51,9 @@ class OutlineExtra(msgspec.Struct):
     """What an outline needs of a message's `extra`."""
 
     replaces: str = ""
+    forked_from: str = ""
+    forked_in: str = ""
+    joins: bool = False
 
 
 class StoredOutline(msgspec.Struct, kw_only=True):
@@ -71,6 +74,21 @@ class StoredOutline(msgspec.Struct, kw_only=True):
     def replaces(self) -> str:
         """See Message."""
         return self.extra.replaces if self.extra is not None else ""
+
+    @property
+    def forked_from(self) -> str:
+        """See Message."""
+        return self.extra.forked_from if self.extra is not None else ""
+
+    @property
+    def forked_in(self) -> str:
+        """See Message."""
+        return self.extra.forked_in if self.extra is not None else ""
+
+    @property
+    def joins(self) -> bool:
+        """See Message."""
+        return self.extra is not None and self.extra.joins
 
 
 class BadLine(ValueError):

@@ -27,7 +27,7 @@ _LARGEST_POINTER = 1024
 CONFLICT_BEGIN = b"<<<<<<< "
 _OURS, _BASE, _THEIRS, _END = CONFLICT_BEGIN, b"||||||| ", b"=======", b">>>>>>> "
 
-_COUNTS = ("message_count", "token_count", "current_count", "archive_count")
+_COUNTS = ("message_count", "aside_count", "token_count", "current_count", "archive_count")
 _INDIVISIBLE = ("continuation",)  # one side's tool with the other side's session id would be wrong
 
 

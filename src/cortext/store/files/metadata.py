@@ -27,7 +27,7 @@ from cortext.store.files.lines import BadLine, decode_value, encode_pretty
 from cortext.store.files.merge import merge_fields, sides_of
 
 MAX_METADATA = 16 << 20
-COUNTS = ("message_count", "token_count", "summary_covers", "current_count", "archive_count")
+COUNTS = ("message_count", "aside_count", "token_count", "summary_covers", "current_count", "archive_count")
 _BOM = b"\xef\xbb\xbf"
 
 

@@ -65,6 +65,7 @@ class FileStore(FileLayout):
             created_at=created,
             last_active=clock.normalise(session.last_active) or created,
             message_count=0,
+            aside_count=0,
             token_count=0,
         )
         with self.locked(session.id, new=True):
@@ -217,17 +218,21 @@ class FileStore(FileLayout):
             if metadata.damage or not last:
                 return
             fields = metadata.fields
-            count, active = number_field(fields, "message_count"), metadata.session.last_active
+            asides, active = number_field(fields, "aside_count"), metadata.session.last_active
+            count = number_field(fields, "message_count") + asides
             if count == last[0].seq + 1 and active >= last[0].timestamp:
                 return
             tokens = number_field(fields, "token_count")
             if os.stat(files.log).st_size < SHORT_LOG or not 0 < count <= last[0].seq:
-                count = tokens = 0
+                count = asides = tokens = 0
             for message in FromSequence(self.reading(files, count, outline=True), count):
                 count += 1
+                asides += message.aside
                 tokens += message.tokens or 0
                 active = max(active, clock.normalise(message.timestamp))
-            counts = {"message_count": count, "token_count": tokens, "last_active": active}
+            counts = {"message_count": count - asides, "token_count": tokens, "last_active": active}
+            if asides or "aside_count" in fields:
+                counts["aside_count"] = asides
             if metadata.session.summary_covers:  # of another program's summary: until now, the count said how far
                 counts["summary_covers"] = metadata.session.summary_covers
             if "archive_count" in fields:

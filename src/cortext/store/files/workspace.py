@@ -47,6 +47,7 @@ CODEC = MetadataCodec(
         "context_summary": "summary",
     },
     optional={
+        "aside_count": "aside_count",
         "summary_covers": "summary_covers",
         "summary_by": "summary_by",
         "agent": "agent",

@@ -19,6 +19,7 @@ from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import paint, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model import clock
+from cortext.model.branches import branches
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
@@ -31,7 +32,7 @@ from cortext.services.library.stores import Found
 from cortext.services.resume import environment
 from cortext.services.resume.handover import OWN, PUT_BACK, Plan, take_back
 from cortext.services.resume.moved import place_of
-from cortext.services.resume.notes import up_to_date
+from cortext.services.resume.notes import choose_branch, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
@@ -45,11 +46,15 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     """Print, plan or resume the conversation that the options name; return the exit code."""
     wanted = " ".join(options.what)
     if options.in_tool:
-        return _answer_in_tool(stores, listing, wanted, force=options.force)
+        words = f"{wanted} --branch {options.branch}" if options.branch else wanted
+        return _answer_in_tool(stores, listing, words, force=options.force)
     row = _choose(stores, listing, rows, wanted if options.what else None, options)
     if row is None:
         return 130
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
+    choose_branch(chosen, options.branch or 0)
+    if not (options.branch or options.print_packet or options.dry_run):
+        _ask_for_branch(chosen)
     if options.print_packet:
         command = command_text(chosen.root, chosen.session.type, chosen.session.title)
         budget = options.tokens or stores.settings.resume.tokens
@@ -57,7 +62,9 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if not options.dry_run:
         from cortext.services.workspace.lifecycle import session_to_continue
 
+        branch = chosen.session.branch
         chosen = session_to_continue(chosen, stores.home_store())
+        chosen.session.branch = branch
     # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.planning import carry_out_or_rewrite, plan_for, tool_to_continue_in
     from cortext.services.workspace.installed_tools import untested
@@ -203,6 +210,21 @@ def _confirm_reopening(chosen: Found) -> bool:
     raise TransitionRefused(
         "the session was completed", kept="it is unchanged", hint="use --force to reopen it without asking"
     )
+
+
+def _ask_for_branch(chosen: Found) -> None:
+    """Ask at a terminal which branch is to be continued; without one, they are joined."""
+    session = chosen.session
+    if session.branch_count < 2 or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    print(f"It went on in {session.branch_count} places at once:", file=sys.stderr)
+    for number, branch in enumerate(branches(chosen.store.read(session.id)), 1):
+        print(terminal.line(f"  {number}. {branch.words}"), file=sys.stderr)
+    while answer := input("Continue which branch? (Enter: all, joined) ").strip():
+        if answer.isdigit() and 0 < int(answer) <= session.branch_count:
+            session.branch = int(answer)
+            return
+        print(terminal.line(f"there is no branch {answer!r}"), file=sys.stderr)
 
 
 def _at_the_end(tool: str, key: str) -> list[str]:

@@ -118,7 +118,7 @@ def run_stop(arguments: list[str], name: str = "stop") -> int:
         written = Change(
             summary=" ".join(options.summary.split()),
             summary_by="user",
-            summary_covers=conversation.session.message_count,
+            summary_covers=conversation.session.line_count,
             extra={DETAILS: msgspec.to_builtins(details)},
         )
         conversation.store.update(conversation.session.id, written)

@@ -52,7 +52,7 @@ KNOWN = 2_000  # sessions among which a short id is unique, if some are on a ser
 # Fields of a session that the table shows.
 SHOWN = (
     "id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "tags", "starred",
-    "root",
+    "branch_count", "root",
 )  # fmt: skip
 NO_SESSIONS = "No sessions yet. Try `cortext import` or `cortext demo`."
 LONGEST_PLACE = 30  # columns of the place of a session that left its work tree
@@ -195,12 +195,12 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
     screen = columns()
     if screen:
         return _screen_table(found, listing, here, screen)
-    ids, types, tools, statuses, times, counts, titles, damage, *_ = zip(*found, strict=True)
+    ids, types, tools, statuses, times, counts, titles, damage, *_, branches, _ = zip(*found, strict=True)
     cells = (
         ids,
         types,
         map_values(lambda tool: tool or "-", tools),
-        shown_statuses(statuses, damage),
+        shown_statuses(statuses, damage, branches),
         clock.Ago().of_all(times),
         map_values(str, counts),
         titles,
@@ -211,7 +211,9 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
 
 def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, screen: int) -> str:
     """Return a table of number, title and short id, with as many other columns as fit."""
-    ids, types, tools, statuses, times, counts, titles, damage, tags, starred, roots = zip(*found, strict=True)
+    ids, types, tools, statuses, times, counts, titles, damage, tags, starred, branches, roots = zip(
+        *found, strict=True
+    )
     short = _short_ids(ids, roots, listing, here)
     names = [
         f"★ {title or name}" if star else title or name for title, name, star in zip(titles, ids, starred, strict=True)
@@ -222,7 +224,7 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
         Column("ID", short, style="cyan"),
         Column("TYPE", types, rank=5),
         Column("TOOL", map_values(lambda tool: tool or "-", tools), rank=4),
-        Column("STATUS", shown_statuses(statuses, damage), rank=2),
+        Column("STATUS", shown_statuses(statuses, damage, branches), rank=2),
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
         Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]

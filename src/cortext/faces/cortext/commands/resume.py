@@ -46,6 +46,9 @@ def parser() -> ArgumentParser:
     )
     about = "write the tool's session and print the receipt and the command line, but do not start the tool"
     made.add_argument("--no-start", action="store_true", help=about)
+    made.add_argument(
+        "--branch", type=count, metavar="N", help="of a conversation that went on in several places, only branch N"
+    )
     made.add_argument("--force", action="store_true", help="resume a completed conversation anyway")
     made.add_argument(
         "--rewrite",

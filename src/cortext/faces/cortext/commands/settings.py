@@ -14,7 +14,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
-from cortext.model.message import OWN_COMMANDS
+from cortext.model.asides import OWN_COMMANDS
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.projects.workspaces import PROGRAM

@@ -15,7 +15,9 @@ from cortext.faces.terminal.output import coloured, columns, paint
 from cortext.faces.terminal.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, is_beside, marks_of
+from cortext.model.asides import is_beside
+from cortext.model.branches import branches, seams
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of, thread
 from cortext.model.order import order_of
 from cortext.model.session import details_of, first_turn_of
 from cortext.safety import terminal
@@ -75,6 +77,7 @@ def run(arguments: list[str]) -> int:
             session.shown_status,
             placed([row_of(session, conversation.root, conversation.named_store.kind)])[0].place,
             amount(session.message_count, "message"),
+            f"{session.branch_count} branches" if session.branch_count > 1 else "",
             f"last active {clock.ago(session.last_active)}",
         ]
         checked = first_turn_of(session.extra)
@@ -95,8 +98,15 @@ def run(arguments: list[str]) -> int:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for label, text in details_of(session.extra).labelled():
             pager.write(_folded(f"{label}: {text}", "dim"))
+        outlines = [] if session.is_linear else [message for message in store.read(session.id) if not message.aside]
+        found = branches(outlines) if session.branch_count > 1 else []
+        for number, branch in enumerate(found, 1):
+            pager.write(_folded(f"branch {number}: {branch.words}", "yellow"))
+        marks = seams(thread(outlines))
         for message in messages:
-            if is_beside(message) and not options.tools:
+            if message.seq in marks:
+                pager.write(f"\n{_folded(f'── {marks[message.seq]} ──', 'yellow')}")
+            if is_beside(message) and session.message_count and not options.tools:
                 continue
             body = _body(message, complete=options.tools)
             if body.strip():  # skip messages of blanks, or of thinking without --tools
