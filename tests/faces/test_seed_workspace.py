@@ -6,12 +6,14 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.claude_talk import ClaudeTalk
-from tests.support.cli import Ran, committed_workspace, cortext, git
+from tests.support.cli import SCRIPTS, Ran, committed_workspace, cortext, git, run
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -339,6 +341,47 @@ def test_a_quiet_conversation_is_paused_and_reported_next_time(workspace: Path) 
     listed = cortext("list", "--here", cwd=workspace)
     assert '"API design" was saved and paused after 0 quiet minutes' in listed.err
     assert "was saved" not in cortext("list", "--here", cwd=workspace).err, "reported once"
+
+
+@pytest.mark.req("SESS-005b")
+@pytest.mark.parametrize("program", [("watch", "--json"), ("web", "--json", "--no-open")])
+def test_what_runs_anyway_pauses_and_the_next_prompt_says_so(
+    workspace: Path, home: Path, program: tuple[str, ...]
+) -> None:
+    talk = _brainstorm(workspace)
+    environ = {**os.environ, "CORTEXT_WORKSPACE_PAUSE_MINUTES": "0"}
+    command = [str(SCRIPTS / "cortext"), *program]
+    with subprocess.Popen(command, cwd=workspace, env=environ, stdout=subprocess.PIPE) as process:
+        try:
+            wait_until((home / ".local/share/cortext/notices").exists, why="the conversation is paused")
+        finally:
+            process.terminate()
+    said = json.loads(talk.prompt("And pagination?").out)["systemMessage"]
+    expected = "this conversation was saved and paused after 0 quiet minutes; it is active again."
+    assert said == f"cortext: {expected}"
+    assert _metadata(workspace)["status"] == "active"
+    talk.answer("By cursor.")
+    assert "quiet minutes" not in talk.prompt("And limits?").out, "told once"
+    assert '"API design" was saved and paused after 0 quiet minutes' in cortext("list", cwd=workspace).err
+
+
+@pytest.mark.req("SESS-005b", "STORE-12")
+def test_a_pause_is_committed_by_the_machine_that_it_was_said_on(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = ClaudeTalk(workspace, real_time=True)
+    talk.say("/workspace.brainstorm API design", "What is the core problem?")
+    git(workspace, "add", ".")
+    git(workspace, "commit", "-qm", "in the middle")
+    run(["git", "clone", "-q", str(workspace), str(tmp_path / "clone")])
+    monkeypatch.setenv("CORTEXT_WORKSPACE_PAUSE_MINUTES", "0")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("HOME", str(tmp_path / "elsewhere"))
+        assert "quiet minutes" not in cortext("list", cwd=tmp_path / "clone").err
+        assert _metadata(tmp_path / "clone")["status"] == "active"
+        assert git(tmp_path / "clone", "status", "--short") == ""
+    assert "was saved and paused after 0 quiet minutes" in cortext("list", cwd=workspace).err
+    assert _metadata(workspace)["status"] == "paused"
 
 
 @pytest.mark.req("SESS-005b")

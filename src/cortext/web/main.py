@@ -18,6 +18,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any, ClassVar
 
@@ -25,12 +26,15 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cortext.config import folders
+from cortext.config.load import settings_of
 from cortext.errors import CortextError, UsageError
 from cortext.io import durable
+from cortext.services.workspace.lifecycle import keep_pausing
 from cortext.web.app import application
 from cortext.web.html import bounded
 from cortext.web.library import PageLibrary
 from cortext.web.security import Access, cookie_of
+from cortext.wiring.stores import Stores
 
 STRANGER_SECONDS = 10.0  # for a request without the cookie, from the connection or the answer before to its own answer
 MOST_STRANGERS = 256  # connections without it at the same time,
@@ -133,12 +137,16 @@ def serve(
     url = f"http://{EVERYWHERE.get(host, shown) or LOOPBACK}:{number}/"
     address = url if password else f"{url}?token={access.token}"
     library = PageLibrary(later, remote=bool(password))
+    stop = threading.Event()
+    pausing = partial(keep_pausing, lambda: Stores(library.folder).listing(), settings_of, stop)
+    threading.Thread(target=pausing, daemon=True, name="pausing").start()
     private = os.path.join(folders.state(), "web", f"{secrets.token_hex(8)}.html")
     try:
         asyncio.run(
             _run(listening, access, library, lambda: _announce(address, private if opening else "", as_json=as_json))
         )
     finally:
+        stop.set()
         library.close()
         listening.close()
         with contextlib.suppress(CortextError, OSError):

@@ -108,8 +108,12 @@ class ToolChat:
         self._alarms += [done.alarm] if done.alarm else []
         return done.added
 
+    def tell(self, text: str) -> None:
+        """Show the user a line in the tool, with the answer to this event."""
+        self._alarms.append(text)
+
     def alarms(self) -> str:
-        """Return what the tool has lost of what was handed over to it, as the captures of this event showed."""
+        """Return what the user is to be told: first of all what the tool has lost of what was handed over to it."""
         return "\n".join(self._alarms)
 
     def entry(self) -> Entry | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.model.status import ACTIVE, COMPLETED
+from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services.capture import uncaptured
 from cortext.services.capture.intake import reason_of
 from cortext.services.events.chat import ToolChat, World, safe_text
@@ -114,11 +114,26 @@ def _prompted(chat: ToolChat) -> str:
     from cortext.services.workspace import pausing
 
     added = chat.said_elsewhere(found)
+    paused = _paused_meanwhile(chat) if found.session.status == PAUSED else ""
     chat.activate(found)
     reaction = pausing.react_to_prompt(chat.event.text, found.session, chat.world.settings)
     if reaction.change is not None:
         found.store.update(found.session.id, reaction.change)
-    return "\n\n".join(filter(None, (added, reaction.context)))
+    return "\n\n".join(filter(None, (added, paused, reaction.context)))
+
+
+def _paused_meanwhile(chat: ToolChat) -> str:
+    """Tell the user that the conversation was paused while it was quiet; return what the model is to say of it."""
+    minutes = chat.record().paused_after
+    if minutes is None:
+        return ""
+    with chat.changed_record() as record:
+        record.paused_after = None
+    said = f"this conversation was saved and paused after {minutes:g} quiet minutes; it is active again."
+    if isinstance(chat.tool, ShowsNotes):
+        chat.tell(said)
+        return ""
+    return f"cortext: {said} Tell the user so, in a sentence."
 
 
 def _started(chat: ToolChat) -> None:

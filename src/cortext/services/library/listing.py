@@ -254,6 +254,13 @@ class Listing:
         """Yield (store, id) of sessions without messages that no process holds, in spawn stores."""
         return self._in_files(list(roots)).abandoned(roots)
 
+    def last_written_here(self, root: str, session_id: str) -> float:
+        """Return when this machine last wrote to a session, in seconds since 1970; 0 if it never has."""
+        try:
+            return os.stat(lock_file(self.sources[root].control, session_id)).st_mtime
+        except OSError:
+            return 0.0
+
     def holder_died(self, root: str, session_id: str) -> bool:
         """Whether the process that held this session last was killed."""
         return locks.holder_died(lock_file(self.sources[root].control, session_id))

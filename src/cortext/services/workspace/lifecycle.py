@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sqlite3
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -36,7 +39,7 @@ from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
-from cortext.services.workspace import committing, pausing, registry
+from cortext.services.workspace import committing, notices, pausing, registry, running_chats
 from cortext.services.workspace.committing import count_masked
 from cortext.services.workspace.numbering import last_number, reserve_number
 from cortext.store.base import Store
@@ -50,6 +53,9 @@ OWN_TOOLS = (
     "search_workspace", "get_context", "get_decision_history", "list_sessions", "get_session", "search_sessions",
     "why_line", "touched_file", "save_session", "resume_session",
 )  # fmt: skip
+
+ELSEWHERE = 24 * 60  # more quiet minutes, of a conversation that another machine will pause
+LOOK_S = 60.0  # between two looks for quiet conversations
 
 
 class SaveResult(msgspec.Struct, kw_only=True):
@@ -210,8 +216,9 @@ def sweep(
 ) -> list[str]:
     """Save and pause the conversations of workspaces that were quiet for too long; return notes for the user.
 
-    Each workspace uses its own settings; with `only`, just this one is swept. A conversation that cannot be paused now
-    (it is being written, or the disk is full) does not affect the others.
+    Each workspace uses its own settings; with `only`, just this one is swept. What was said last on another machine is
+    left to that one for a day: both would commit the same pause. A conversation that cannot be paused now (it is being
+    written, or the disk is full) does not affect the others.
     """
     notes = []
     workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
@@ -225,7 +232,12 @@ def sweep(
             idle = settings.workspace.pause_minutes if minutes is None else minutes
             if not pausing.is_quiet(row.last_active, idle):
                 continue
-            saved = save(listing.named_store(row.root), row.id, PAUSED, commit=settings.workspace.commit)
+            said_here = listing.last_written_here(row.root, row.id) + 60 > (clock.to_epoch(row.last_active) or 0)
+            if minutes is None and not said_here and not pausing.is_quiet(row.last_active, idle + ELSEWHERE):
+                continue
+            named_store = listing.named_store(row.root)
+            running_chats.note_pause(named_store.store.peek(row.id).origin, row.root, idle)
+            saved = save(named_store, row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:
             if os.access(row.root, os.W_OK):  # in a read-only checkout nothing else is to be expected
                 notes.append(f'"{row.name}" could not be paused: {error}')
@@ -233,6 +245,21 @@ def sweep(
         notes.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
         notes += [saved.commit.note] if saved.commit.note else []
     return notes
+
+
+def keep_pausing(
+    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], stop: threading.Event
+) -> None:
+    """Pause quiet conversations once a minute until told to stop; the next command, and the tool itself, say so."""
+    while True:
+        pause = LOOK_S
+        with contextlib.suppress(CortextError, OSError, sqlite3.Error):  # the next round tries again
+            pause = min(pause, max(1.0, settings_of("").workspace.pause_minutes * 12))
+            listing = listing_of()
+            listing.refresh()
+            notices.add(sweep(listing, settings_of))
+        if stop.wait(pause):
+            return
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:

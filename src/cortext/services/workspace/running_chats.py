@@ -16,6 +16,7 @@ import msgspec
 
 from cortext.config import folders
 from cortext.io import durable
+from cortext.model.session import Origin
 from cortext.tools.base import Hooks
 
 KEPT = 30 * 86_400.0  # seconds that a chat's file is kept after its last change
@@ -34,6 +35,7 @@ class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
     compacted: bool = False  # the tool has compacted the chat, and the model has not got back what that dropped
     restored: str = ""  # the id of the newest message when the model got that back
     seen: str = ""  # the id of the newest message of the conversation at the last prompt
+    paused_after: float | None = None  # quiet minutes after which its conversation was paused, until the user is told
     owed: str = ""  # what the model is to receive at the end of its answer, where that is the only way
 
 
@@ -97,6 +99,14 @@ def remember_list(chat: Chat | None, workspace: str, numbers: Sequence[tuple[str
         if shown is not None:
             shown.numbers = list(numbers)
             save(shown)
+
+
+def note_pause(origin: Origin, workspace: str, minutes: float) -> None:
+    """Note that the conversation of a chat was paused after so many quiet minutes: its next prompt says so."""
+    if origin.tool:
+        chat = load(origin.tool, origin.session_id, workspace)
+        chat.paused_after = minutes
+        save(chat)
 
 
 def numbers_of(chat: Chat | None, workspace: str) -> list[tuple[str, str]]:

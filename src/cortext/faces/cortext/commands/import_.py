@@ -221,9 +221,9 @@ def watch_parser() -> ArgumentParser:
     """Return the parser."""
     command = ArgumentParser(
         prog="cortext watch",
-        description="Import what changes in your AI tools' own stores as soon as it changes, until Ctrl-C. Hooks and "
-        "imports may run at the same time. With --install it runs in the background, now and after every login; "
-        "--uninstall undoes that.",
+        description="Import what changes in your AI tools' own stores as soon as it changes, and pause quiet "
+        "conversations, until Ctrl-C. Hooks and imports may run at the same time. With --install it runs in the "
+        "background, now and after every login; --uninstall undoes that.",
         epilog="example:  cortext watch --install",
     )
     action = command.add_mutually_exclusive_group()
@@ -252,6 +252,8 @@ def run_watch(arguments: list[str]) -> int:
     watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
     if options.once:
         return 3 if any(item.failed for item in watch.check_all().tools.values()) else 0
+    pausing = partial(lifecycle.keep_pausing, lambda: Stores().listing(), settings_of, stop)
+    threading.Thread(target=pausing, daemon=True, name="pausing").start()
     watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
     return 0
 
