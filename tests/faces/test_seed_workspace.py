@@ -350,10 +350,10 @@ def test_what_runs_anyway_pauses_and_the_next_prompt_says_so(
 ) -> None:
     talk = _brainstorm(workspace)
     environ = {**os.environ, "CORTEXT_WORKSPACE_PAUSE_MINUTES": "0"}
-    command = [str(SCRIPTS / "cortext"), *program]
+    command, notices = [str(SCRIPTS / "cortext"), *program], home / ".local/share/cortext/notices"
     with subprocess.Popen(command, cwd=workspace, env=environ, stdout=subprocess.PIPE) as process:
         try:
-            wait_until((home / ".local/share/cortext/notices").exists, why="the conversation is paused")
+            wait_until(lambda: notices.exists() and notices.read_text().endswith("\n"), why="it is paused")
         finally:
             process.terminate()
     said = json.loads(talk.prompt("And pagination?").out)["systemMessage"]

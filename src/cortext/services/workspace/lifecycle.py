@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sqlite3
-import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -39,7 +36,7 @@ from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
-from cortext.services.workspace import committing, notices, pausing, registry, running_chats
+from cortext.services.workspace import committing, pausing, registry, running_chats
 from cortext.services.workspace.committing import count_masked
 from cortext.services.workspace.numbering import last_number, reserve_number
 from cortext.store.base import Store
@@ -55,7 +52,6 @@ OWN_TOOLS = (
 )  # fmt: skip
 
 ELSEWHERE = 24 * 60  # more quiet minutes, of a conversation that another machine will pause
-LOOK_S = 60.0  # between two looks for quiet conversations
 
 
 class SaveResult(msgspec.Struct, kw_only=True):
@@ -245,21 +241,6 @@ def sweep(
         notes.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
         notes += [saved.commit.note] if saved.commit.note else []
     return notes
-
-
-def keep_pausing(
-    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], stop: threading.Event
-) -> None:
-    """Pause quiet conversations once a minute until told to stop; the next command, and the tool itself, say so."""
-    while True:
-        pause = LOOK_S
-        with contextlib.suppress(CortextError, OSError, sqlite3.Error):  # the next round tries again
-            pause = min(pause, max(1.0, settings_of("").workspace.pause_minutes * 12))
-            listing = listing_of()
-            listing.refresh()
-            notices.add(sweep(listing, settings_of))
-        if stop.wait(pause):
-            return
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:
