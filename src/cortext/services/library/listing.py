@@ -14,6 +14,7 @@ from cortext.errors import SessionNotFound, StoreUnreachable
 from cortext.index.refresh import StoreSource
 from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
+from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
@@ -30,6 +31,7 @@ __all__ = ["Listing", "Query", "Row"]
 
 Result = TypeVar("Result")
 EVERYTHING = Query()
+_SKEW_S = 60.0  # by which a tool's clock may be ahead
 NEWEST = 1000  # sessions of a server among which a name is looked up with typing errors
 
 
@@ -254,12 +256,13 @@ class Listing:
         """Yield (store, id) of sessions without messages that no process holds, in spawn stores."""
         return self._in_files(list(roots)).abandoned(roots)
 
-    def last_written_here(self, root: str, session_id: str) -> float:
-        """Return when this machine last wrote to a session, in seconds since 1970; 0 if it never has."""
+    def was_said_here(self, row: Row) -> bool:
+        """Whether the last of a session in files was written by this machine, and did not come with a pull."""
         try:
-            return os.stat(lock_file(self.sources[root].control, session_id)).st_mtime
+            written = os.stat(lock_file(self.sources[row.root].control, row.id)).st_mtime
         except OSError:
-            return 0.0
+            return False  # it has never written to it
+        return written + _SKEW_S > (clock.to_epoch(row.last_active) or 0.0)
 
     def holder_died(self, root: str, session_id: str) -> bool:
         """Whether the process that held this session last was killed."""

@@ -51,8 +51,6 @@ OWN_TOOLS = (
     "why_line", "touched_file", "save_session", "resume_session",
 )  # fmt: skip
 
-ELSEWHERE = 24 * 60  # more quiet minutes, of a conversation that another machine will pause
-
 
 class SaveResult(msgspec.Struct, kw_only=True):
     """The result of a stop or a completion."""
@@ -226,10 +224,8 @@ def sweep(
                 continue  # git took it out of the work tree: nothing is written there behind the user's back
             settings = settings_of(row.root)
             idle = settings.workspace.pause_minutes if minutes is None else minutes
-            if not pausing.is_quiet(row.last_active, idle):
-                continue
-            said_here = listing.last_written_here(row.root, row.id) + 60 > (clock.to_epoch(row.last_active) or 0)
-            if minutes is None and not said_here and not pausing.is_quiet(row.last_active, idle + ELSEWHERE):
+            waits = 0.0 if minutes is not None or listing.was_said_here(row) else pausing.ELSEWHERE
+            if not pausing.is_quiet(row.last_active, idle + waits):
                 continue
             named_store = listing.named_store(row.root)
             running_chats.note_pause(named_store.store.peek(row.id).origin, row.root, idle)

@@ -27,6 +27,7 @@ from cortext.model.session import Change, Session
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
 
+ELSEWHERE = 24 * 60.0  # more quiet minutes, of a conversation that another machine will pause
 LOOK_S = 60.0  # at most, between two looks for quiet conversations
 LONGEST_CLAUSE = 60  # characters of a clause that can be a phrase
 _PHRASES = os.path.join(os.path.dirname(__file__), "pause_phrases.json")
