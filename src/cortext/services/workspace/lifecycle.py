@@ -215,8 +215,7 @@ def sweep(
     written, or the disk is full) does not affect the others.
     """
     notes = []
-    workspaces = [source.root for source in listing.sources.values() if source.kind == "workspace"]
-    roots = [root for root in workspaces if only in ("", root)]
+    roots = [one.root for one in listing.sources.values() if one.kind == "workspace" and only in ("", one.root)]
     for row in listing.rows(Query(filters={"status": ACTIVE}, roots=roots)):
         try:
             copies = listing.sources[row.root].copies
