@@ -566,3 +566,22 @@ def test_a_repositorys_settings_are_limited_until_trusted(workspace: Path) -> No
     config.write_text(config.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     talk.say(f"once more {KEY}z", "fine, the last one")
     assert f"{KEY}z" not in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.req("SESS-006b")
+def test_sessions_that_are_ignored_later_say_once_how_to_take_them_out_of_git(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    talk.end()
+    (workspace / ".gitignore").write_text(".session/\n", encoding="utf-8")
+    (workspace / ".workspace/config.toml").write_text("[workspace]\npause_minutes = 600\n", encoding="utf-8")
+    said = []
+    for question in ("And pagination?", "And limits?"):
+        talk.prompt(question)
+        talk.answer("Later.")
+        said.append(cortext("stop", cwd=workspace).out)
+    session = _metadata(workspace)["conversation_id"]
+    folder = next(workspace.glob(f"conversations/*/{session}/.session")).relative_to(workspace)
+    told = f"`git rm -r --cached -- {folder}` takes them out, and they stay here"
+    assert [told in " ".join(text.split()) for text in said] == [True, False], said
+    git(workspace, "rm", "-qr", "--cached", "--", str(folder))
+    assert (workspace / folder / "messages.jsonl").exists()

@@ -16,7 +16,7 @@ from cortext.agents.assistant.context import HEADINGS, headline, missing_heading
 from cortext.agents.assistant.worker import ChatWorker
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
-from cortext.services.library.backfill import EMBEDDING, without_vector
+from cortext.services.library.backfill import EMBEDDING, embed, without_vector
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save
 from cortext.wiring.stores import embedder
@@ -104,6 +104,19 @@ def test_an_idle_session_says_so_in_its_file_and_every_list_until_the_next_messa
         assert "It is idle: it has a summary" in alfred(env, "/session").out
         if question:
             assert alfred(env, question).out.startswith(f"Answer to {question}")
+
+
+@pytest.mark.req("CHAT-05")
+def test_a_vector_that_a_turn_and_the_worker_computed_is_written_once(desk: Desk) -> None:
+    desk.fill("sess_a", 6)
+    store, model = desk.assistant.store, embedder()
+    missing = without_vector(store, "sess_a", model.name)  # both have seen the same messages without one
+    assert len(missing) == 6
+    for _ in ("the turn", "the worker"):
+        embed(store, "sess_a", model, missing)
+    lines = lines_of(desk.folder("sess_a") / "current.jsonl")
+    vectors = [line["message_id"] for line in lines if line.get("type") == EMBEDDING]
+    assert sorted(vectors) == sorted(message.id for message in missing)
 
 
 @pytest.mark.req("CHAT-08")

@@ -17,7 +17,7 @@ from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.safety.languages import git_subject
+from cortext.safety.languages import git_subject, typed
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import TIMEOUT, CommitResult, Git
@@ -29,6 +29,7 @@ from cortext.store.files.merge import restore_log
 
 AMENDED = 3_600.0  # seconds after a commit in which the answer to a stop is added to it
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
+TOLD = os.path.join(STATE, "ignored-told")
 _LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
 
 _UNFINISHED = CommitResult(problem="its commit was not finished", hint="it is committed with the next save")
@@ -126,9 +127,25 @@ def _commit(
         kept = "; ".join(f"{mask(path).text} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
         done.note = f"{done.note}. {note}" if done.note else note
+    if told := _still_tracked(named_store.root, git):
+        done.note = f"{done.note}. {told}" if done.note else told
     for session in sessions:
         _record(named_store.root, session.id, done)
     return sessions, done, masked
+
+
+def _still_tracked(root: str, git: Git) -> str:
+    """Say, once, how to take out of git what was ignored after it had been committed."""
+    tracked, told = git.tracked_although_ignored("conversations"), inside.read(root, TOLD) is not None
+    if told != bool(tracked):
+        inside.write(root, TOLD, b"") if tracked else inside.remove(root, TOLD)
+    if told or not tracked:
+        return ""
+    files = amount(len(tracked), "file")
+    command = typed(["git", "rm", "-r", "--cached", "--", os.path.commonpath(tracked)])
+    return (
+        f".gitignore names {files} of conversations that git still has: `{command}` takes them out, and they stay here"
+    )
 
 
 def message_to_amend(git: Git, folders: Sequence[str]) -> str:

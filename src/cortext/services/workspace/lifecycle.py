@@ -332,10 +332,7 @@ def session_to_continue(found: Found, home: NamedStore) -> Found:
 
 def _inherited(extra: dict[str, Any]) -> dict[str, Any]:
     """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat, nor tags and star."""
-    not_inherited = (
-        "begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from", ORDER,
-        DETAILS,
-    )  # fmt: skip
+    not_inherited = ("begun_by", *pausing.NOTES, "saved_messages", "forked_from", ORDER, DETAILS)
     return {name: value for name, value in extra.items() if name not in not_inherited}
 
 

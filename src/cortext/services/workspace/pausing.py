@@ -40,7 +40,7 @@ _NO = re.compile(
     re.IGNORECASE,
 )
 LONGEST = 400
-_NOTES = ("pause_after_answer", "save_offered", "save_declined")
+NOTES = ("pause_after_answer", "save_offered", "save_declined")
 
 
 class Reaction(NamedTuple):
@@ -187,5 +187,5 @@ def ask_for_summary(session: Session) -> str:
 
 def saved(session: Session) -> Change:
     """Return what to record with a save: the offer may be repeated once as much has been said again."""
-    notes = dict.fromkeys((name for name in _NOTES if name in session.extra), False)
+    notes = dict.fromkeys((name for name in NOTES if name in session.extra), False)
     return Change(extra={**notes, "saved_messages": session.line_count})

@@ -29,7 +29,9 @@ MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
 # What a store keeps in .workspace/state, all of it derived.
-_DERIVED = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.NUMBER_FILE, numbering.LOCK})
+_DERIVED = frozenset(
+    {"locks", "changes", "uncommitted", "ignored-told", ".gitignore", numbering.NUMBER_FILE, numbering.LOCK}
+)
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -147,10 +147,14 @@ class ChatStore(FileStore):
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
         """See capabilities.Annotates."""
-        lines = [encode_annotation(record) for record in records]
         with self.open(session_id) as writer:
             assert isinstance(writer, FileSessionWriter)
-            writer.append_raw(lines)
+            has_vectors = any(record.get("model") for record in records)  # a turn and the worker may both have made one
+            known = set(map(_subject, self.annotations(session_id))) if has_vectors else set()
+            new = [record for record in records if not record.get("model") or _subject(record) not in known]
+            lines = [encode_annotation(record) for record in new]
+            if lines:
+                writer.append_raw(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
         """See capabilities.Annotates."""
@@ -167,6 +171,11 @@ class ChatStore(FileStore):
 def _covers(summary: dict[str, Any]) -> int:
     """Return how many messages a summary covers; without `covers` it was made of all messages of its time."""
     return number_field(summary, "covers") if "covers" in summary else number_field(summary, "message_count")
+
+
+def _subject(record: dict[str, object]) -> tuple[object, ...]:
+    """Return what a record about a message says, and by which model: it is stored once."""
+    return record.get("type"), record.get("message_id"), record.get("model")
 
 
 def _digest(raw: bytes) -> bytes:
