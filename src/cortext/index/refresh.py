@@ -13,7 +13,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from cortext.errors import CortextError, UnsafePath
 from cortext.io import durable
@@ -24,10 +23,7 @@ from cortext.model.order import order_of
 from cortext.model.session import Session
 from cortext.store.base import Store
 from cortext.store.files import layout_paths
-from cortext.store.files.layout_paths import Folders
-
-if TYPE_CHECKING:
-    from cortext.store.files.safety_copies import SafetyCopies
+from cortext.store.files.layout_paths import CopiesView, Folders
 
 FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
 MANY = 1_000  # sessions, the newest, whose files are looked at each time; those of the others by a full scan
@@ -42,7 +38,7 @@ class StoreSource:
     """A store as the index sees it: where it is, and how to open it when something must be read."""
 
     def __init__(
-        self, root: str, kind: str, control: str, opened: Callable[[], Store], copies: SafetyCopies | None = None
+        self, root: str, kind: str, control: str, opened: Callable[[], Store], copies: CopiesView | None = None
     ) -> None:
         self.root, self.kind, self.control, self._opened = root, kind, control, opened
         self.copies = copies

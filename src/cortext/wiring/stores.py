@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # imported in the functions, so that a command that needs no 
     from cortext.services.library.backfill import Embedder
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
+    from cortext.services.projects.safety_copies import Copied
     from cortext.store.files.safety_copies import SafetyCopies
     from cortext.store.server_capabilities import ServerStore
 
@@ -132,18 +133,25 @@ class Stores:
 
     def copies(self, location: Location) -> SafetyCopies | None:
         """Return the safety copies of a workspace in git; None for any other store."""
+        found = self._copied(location)
+        return self._safety_copies(found) if found is not None else None
+
+    def _copied(self, location: Location) -> Copied | None:
+        """Return where the safety copies of a workspace are, with those that only another branch had; else None."""
         if location.kind != WORKSPACE:
             return None
         from cortext.services.projects.safety_copies import adopt_from_branches, copied
+
+        found = copied(location.root)
+        if found is not None:
+            adopt_from_branches(found, partial(self._safety_copies, found))
+        return found
+
+    def _safety_copies(self, found: Copied) -> SafetyCopies:
         from cortext.services.workspace.left import note_stashed
         from cortext.store.files.safety_copies import SafetyCopies
 
-        found = copied(location.root)
-        if found is None:
-            return None
-        copies = SafetyCopies(found.folder, found.root, found.trees, found.record, partial(note_stashed, found.root))
-        adopt_from_branches(found, copies)
-        return copies
+        return SafetyCopies(found.folder, found.root, found.trees, found.record, partial(note_stashed, found.root))
 
     def server(self, location: Location, timeout: float | None = None) -> ServerStore:
         """Return the store on a server, whose kind its address names. Each is created once, for its connections."""
@@ -182,6 +190,7 @@ class Stores:
         """Return the list of all sessions, or of those in stores of one kind."""
         from cortext.index.refresh import StoreSource
         from cortext.services.library.listing import Listing
+        from cortext.store.files.layout_paths import CopiesView
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
         sources = [
@@ -190,7 +199,7 @@ class Stores:
                 location.kind,
                 location.control,
                 partial(self.open, location),
-                self.copies(location),
+                CopiesView(found.folder, found.root, found.trees) if (found := self._copied(location)) else None,
             )
             for location in locations
             if not location.address

@@ -14,6 +14,7 @@ import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,7 +25,9 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import FirstTurn
 from cortext.store.files.layout_paths import NATIVE
-from cortext.tools.base import NativeWriter, Rewinds, Transcript, TranscriptSource
+
+if TYPE_CHECKING:
+    from cortext.tools.base import Transcript, TranscriptSource
 
 MOST = 200  # records: an older one is of a session that nobody continued
 _RECORD = "record.json"
@@ -239,10 +242,14 @@ def _says_why(tool: TranscriptSource, transcript: Transcript, rewinds: int) -> b
     """Whether the tool's own records say that the session was shortened since, by a rewind or a compaction."""
     if _rewinds(tool, transcript) > rewinds:
         return True
+    from cortext.tools.base import NativeWriter  # every list imports this module
+
     return isinstance(tool, NativeWriter) and tool.withheld(transcript) is None
 
 
 def _rewinds(tool: TranscriptSource, transcript: Transcript) -> int:
+    from cortext.tools.base import Rewinds
+
     return tool.rewinds(transcript) if isinstance(tool, Rewinds) else 0
 
 
@@ -340,6 +347,11 @@ def _names() -> list[str]:
         return os.listdir(_top())
     except OSError:
         return []
+
+
+def are_any() -> bool:
+    """Whether anything was handed over lately."""
+    return bool(_names())
 
 
 def _all() -> Iterator[Record]:

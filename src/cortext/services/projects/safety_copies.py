@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
@@ -115,7 +115,7 @@ def workspaces_with_copies(known: Iterable[str]) -> Iterator[str]:
             yield existing[0]
 
 
-def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
+def adopt_from_branches(found: Copied, copies: Callable[[], SafetyCopies]) -> None:
     """Keep copies of sessions that only other branches have: held before there were copies, or fetched from elsewhere.
 
     Git is asked only when a branch or what is checked out has changed. A session that the branch in the work tree once
@@ -135,7 +135,7 @@ def adopt_from_branches(found: Copied, copies: SafetyCopies) -> None:
         added = (
             git.added_in(new, [head, *known] if head else known, CONVERSATIONS, _MOST_SECONDS) if head and new else []
         )
-        _adopt(copies, git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
+        _adopt(copies(), git, {match[1] for path in added if (match := _LOG.fullmatch(path))})
         durable.ensure_folder(found.folder)
         stamp = _BranchRecord(fingerprint=now, head=head, tips=[tip for tip in tips if tip != head])
         durable.replace_file(os.path.join(found.folder, _BranchRecord.NAME), [msgspec.json.encode(stamp)])

@@ -23,7 +23,6 @@ from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
-from cortext.wiring import tools
 from cortext.wiring.stores import HOME, WORKSPACE, Stores
 
 SERVED = 200  # sessions that are listed if some are on a server, where there may be millions
@@ -106,6 +105,10 @@ def _not_captured() -> list[str]:
 
 def _shortened() -> list[str]:
     """Return a note about conversations that a tool no longer holds as they were handed over."""
+    if not first_turns.are_any():
+        return []
+    from cortext.wiring import tools
+
     first_turns.judge_smaller(tools.tool)
     found = first_turns.shortened()
     if len(found) > 1:
