@@ -11,12 +11,80 @@ from tests import structure
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
     "files": 428,
-    "under 80 lines": 47,
-    "over 400 lines": 15,
     "imports inside functions": 146,
     "class names twice outside adapters": 4,
 }
 LONGEST = 600
+# A file has 80 to 400 lines, or a reason.
+LEAST_LINES, MOST_LINES, MOST_REASONS = 80, 400, 30
+REASONS = {
+    "agents/llm/base.py": "a contract",
+    "agents/talk/slash.py": "one table for three programs",
+    "agents/telegram/logs.py": "nothing is logged past it, so that no token is",
+    "agents/telegram/main.py": "reads the options before the library may be imported",
+    "config/folders.py": "where our files are",
+    "embedding/build.py": "a script",
+    "faces/cortext/commands/browse.py": "a command whose screen is elsewhere",
+    "faces/cortext/commands/hook.py": "programs call it, and it must never fail",
+    "faces/cortext/commands/merge_driver.py": "git calls it for each file",
+    "faces/mcp/main.py": "an entry point that works without the SDK",
+    "index/search/arrays.py": "must be imported before numpy is",
+    "io/durable.py": "the only module that writes",
+    "io/http.py": "where a key may be sent",
+    "model/turns.py": "the one normal form of a conversation",
+    "safety/secrets/rules.py": "a table",
+    "safety/terminal.py": "every output passes it",
+    "server/schema.py": "statements in their order",
+    "server/store.py": "a protocol in one class",
+    "services/capture/capture.py": "the one way into a session, for import, sync and hooks",
+    "services/events/compaction.py": "is loaded only if a tool compacts",
+    "services/workspace/merge_driver.py": "what git calls, with the attributes that make it call",
+    "services/workspace/notices.py": "one file on disk",
+    "testing/table.py": "a test of a table, for the tests of other packages too",
+    "tools/base.py": "a contract",
+    "tools/claude_code/messages.py": "a record kind each",
+    "tools/codex/messages.py": "a record kind each",
+    "tools/codex/records.py": "a record kind each",
+    "tools/codex/write.py": "a record kind each",
+    "tools/gemini_cli/messages.py": "a record kind each",
+    "tools/opencode/write.py": "a table of the database each",
+}
+# These are still to join a neighbour or to be divided: whoever does it removes the name, and none is added.
+STILL_ODD = frozenset(
+    {
+        "agents/telegram/bot.py",
+        "index/background_jobs.py",
+        "model/amounts.py",
+        "model/branches.py",
+        "model/status.py",
+        "model/tokens.py",
+        "services/capture/copies.py",
+        "services/library/damage.py",
+        "services/library/json_views.py",
+        "services/resume/facts.py",
+        "services/resume/from_copy.py",
+        "services/resume/notes.py",
+        "services/resume/pictures.py",
+        "services/resume/planning.py",
+        "services/text/render.py",
+        "services/workspace/left.py",
+        "services/workspace/numbering.py",
+        "tools/codex/headless.py",
+        "tools/copilot/settings.py",
+        "tools/opencode/headless.py",
+        "tools/pi/settings.py",
+        "tools/proven.py",
+        "tools/qwen_code/adapter.py",
+        "tools/qwen_code/settings.py",
+        "tools/shared/headless.py",
+        "tools/shared/sqlite.py",
+        "tools/shared/verify.py",
+        "tools/shared/vscode.py",
+        "tools/vibe/adapter.py",
+        "tools/vibe/settings.py",
+        "web/html/templates.py",
+    }
+)
 
 
 @pytest.mark.parametrize("name", MOST)
@@ -29,6 +97,14 @@ def test_a_figure_of_the_structure_does_not_rise(name: str) -> None:
 def test_no_file_is_longer_than_allowed() -> None:
     long = {module.name: module.lines for module in structure.modules() if module.lines > LONGEST}
     assert long == {}
+
+
+def test_a_file_has_80_to_400_lines_or_a_reason() -> None:
+    counted = [module for module in structure.modules() if not module.is_init]
+    odd = {module.name for module in counted if not LEAST_LINES <= module.lines <= MOST_LINES}
+    assert odd - REASONS.keys() - STILL_ODD == set(), "merge or divide it; if its size has a reason, write that down"
+    assert (REASONS.keys() | STILL_ODD) - odd == set(), "its size is no longer odd: remove its name"
+    assert len(REASONS) <= MOST_REASONS
 
 
 def test_a_service_gives_its_result_as_a_value() -> None:
