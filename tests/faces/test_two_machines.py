@@ -16,6 +16,7 @@ from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, git, run
+from tests.support.screen import Screen
 
 SECRET = "ghp_" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3hJ6"
 LAPTOP = ["Laptop asks.", "Laptop is answered.", "Laptop asks again.", "Laptop is answered again."]
@@ -329,6 +330,7 @@ def test_a_resume_joins_branches_or_continues_the_one_that_is_named(
 
     joined = ClaudeTalk(desk.workspace, real_time=True)
     answer = joined.resume("001")
+    assert "it went on in 2 places at once, and all of them are joined here" in answer
     assert "Desk asks." in answer and "Laptop asks." in answer and "[A branch:" in answer
     joined.say("From both.", "Both.")
     assert "branch_count" not in desk.cortext("list", "--json").json[0], "one way goes on from both"
@@ -353,6 +355,16 @@ def test_the_tool_that_is_opened_gets_the_seam(
     program.write_text("#!/bin/sh\necho 2.1.0\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    # At a terminal it asks which branch; elsewhere they are joined.
+    command = [str(SCRIPTS / "cortext"), "resume", "001", "--ai", "claude"]
+    with Screen(tmp_path, command, dict(os.environ), desk.workspace) as screen:
+        screen.wait_for("It went on in 2 places at once:", "2. 4 messages after message 3", "Continue which branch?")
+        screen.type("3")
+        screen.press("Enter")
+        screen.wait_for("there is no branch '3'")
+        screen.type("2")
+        screen.press("Enter")
+        screen.wait_for("carried    8 of 10 messages", "branches   2 of 2")
     sessions = desk.home / ".claude" / "projects"
     before = set(sessions.rglob("*.jsonl"))
     started = desk.cortext("resume", "001", "--ai", "claude")

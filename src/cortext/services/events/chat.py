@@ -14,7 +14,7 @@ from cortext.index.catalogue import Entry
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
-from cortext.model.message import followed, up_to
+from cortext.model.message import followed, is_branched, up_to
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.model.tokens import clip
@@ -22,6 +22,7 @@ from cortext.safety.framing import disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture
+from cortext.services.capture.first_reading import newest_of
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace import notices, running_chats
@@ -156,27 +157,28 @@ class ToolChat:
     def said_elsewhere(self, found: Found) -> str:
         """Return what was added to the conversation in another place since the last prompt here; usually nothing."""
         entry = self.entry()
+        newest = found.store.tail(found.session.id, TAIL)
+        if entry is None or (newest_of(newest) in ("", entry.last) and not is_branched(newest)):
+            return ""
         tail = [message for message in found.store.tail(found.session.id, NOTICED) if not message.aside]
         places = {message.id: place for place, message in enumerate(tail)}
-        with self.changed_record() as record:
-            seen, record.seen = record.seen, tail[-1].id if tail else ""
-        if entry is None or entry.last not in places or (tail[-1].id == entry.last and seen in ("", entry.last)):
+        if entry.last not in places:
             return ""
+        with self.changed_record() as record:
+            seen, record.seen = record.seen, tail[-1].id
         own = up_to(followed(tail)[0], places[entry.last])
         since = places.get(seen, places[entry.last])
         added = [message for place, message in enumerate(tail) if place > since and place not in own]
         if not added:
             return ""
         origin = found.session.origin
-        where = next((message.forked_in for message in added if message.forked_in), "")
-        where = where or ("elsewhere" if origin in (Origin(), self.origin) else title_of(origin.tool))
+        named = [message.forked_in for message in added if message.forked_in]
+        named += [] if origin in (Origin(), self.origin) else [title_of(origin.tool)]
+        where = f"in {named[0]}" if named else "elsewhere"
         text = (
-            (
-                f"cortext: since your last message {amount(len(added), 'message')} were added to this conversation in "
-                f"{where}, by the same user in another window. The MCP tool get_session has them in full."
-            )
-            .replace("1 message were", "1 message was")
-            .replace("in elsewhere", "elsewhere")
+            f"cortext: since your last message {amount(len(added), 'message')} {'was' if len(added) == 1 else 'were'} "
+            f"added to this conversation {where}, by the user, in another window or on another machine. The MCP "
+            "tool get_session has them in full."
         )
         if self.tool.records_after_answer:  # what was said must not get the authority of a developer's instruction
             return text

@@ -214,8 +214,14 @@ def _branch_in(wanted: str) -> tuple[int, str]:
 def _notes(chosen: Found, chat: Chat | None) -> list[str]:
     """Return what the user should know before continuing in this chat."""
     here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
-    completed = ["it was marked as completed"] if chosen.session.status == COMPLETED else []
-    return [f"Note: {note}." for note in (*notes_on(chosen, here), *completed)]
+    session = chosen.session
+    known = ["it was marked as completed"] if session.status == COMPLETED else []
+    if session.branch_count > 1 and not session.branch:
+        known.append(
+            f"it went on in {session.branch_count} places at once, and all of them are joined here; "
+            f"/workspace.resume {session.id} --branch N continues one"
+        )
+    return [f"Note: {note}." for note in (*notes_on(chosen, here), *known)]
 
 
 def completed_text(chosen: Found) -> str:
