@@ -155,5 +155,6 @@ PROMISES: dict[str, str] = {
     "TEAM-05": "The table of engines says what was run, with version and date, and what was only read.",
     "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
     # What a conversation says of itself
+    "SELF-02": "One title everywhere: the user's, the heading of the notes, the agent's or the tool's, the first words.",
     "SELF-01": "The summary says where the talk stopped, who decided what, what is open; it covers all up to the last stop.",
 }

@@ -141,6 +141,64 @@ def test_a_summary_covers_everything_up_to_the_last_stop(workspace: Path) -> Non
     assert _metadata(workspace)["context_summary"] == summary, "our own command is not part of the talk"
 
 
+def _titles(workspace: Path, name: str) -> set[str]:
+    """Return the title that each face shows."""
+    listed = cortext("list", "--json", cwd=workspace).json[0]["title"]
+    picker = re.search(r"1\. \[brainstorm\] (.*)", cortext("resume", cwd=workspace).out)
+    in_tool = re.search(r"1\. \[brainstorm\] (.*)", cortext("resume", "--in-tool", cwd=workspace).out)
+    packet = re.search(r"Conversation: brainstorm / (.*)", cortext("resume", name, "--print", cwd=workspace).out)
+    assert picker and in_tool and packet
+    assert listed in cortext("list", cwd=workspace).out
+    return {str(listed), picker[1], in_tool[1], packet[1]}
+
+
+@pytest.mark.req("SELF-02")
+def test_a_conversation_in_the_seed_format_has_one_title_everywhere(workspace: Path) -> None:
+    folder = workspace / "conversations" / "2025-11-22" / "001-brainstorm-api-design"
+    (folder / ".session").mkdir(parents=True)
+    (folder / "brainstorm.md").write_text("# API Design Discussion\n\nREST or GraphQL.\n", encoding="utf-8")
+    fields = {
+        "version": "1.0",
+        "conversation_id": folder.name,
+        "conversation_type": "brainstorm",
+        "status": "paused",
+        "created_at": "2025-11-22T10:30:00Z",
+        "last_active": "2025-11-22T11:45:00Z",
+        "message_count": 2,
+        "agent_config": {"command": "/workspace.brainstorm"},
+        "context_summary": "Discussing REST vs GraphQL for internal APIs, leaning toward REST for simplicity",
+    }
+    (folder / ".session" / "session.json").write_text(json.dumps(fields), encoding="utf-8")
+    said = [
+        {"role": "user", "content": "Brainstorm API design", "timestamp": "2025-11-22T10:30:00Z"},
+        {"role": "assistant", "content": "Great! What is the core problem?", "timestamp": "2025-11-22T10:30:15Z"},
+    ]
+    (folder / ".session" / "messages.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in said), encoding="utf-8"
+    )
+    assert _titles(workspace, folder.name) == {"API Design Discussion"}
+    assert 'Conversation "API Design Discussion" has been paused.' in cortext("stop", "001", cwd=workspace).out
+    assert _metadata(workspace)["title"] == "API Design Discussion"
+    assert _metadata(workspace)["context_summary"] == fields["context_summary"]
+    assert (folder / "brainstorm.md").read_text(encoding="utf-8") == "# API Design Discussion\n\nREST or GraphQL.\n"
+    cortext("title", "001", "Inner services", cwd=workspace)
+    assert _titles(workspace, folder.name) == {"Inner services"}, "the user's own comes first"
+
+
+@pytest.mark.req("SELF-02")
+def test_without_a_topic_the_heading_of_the_notes_is_the_title_else_the_first_words(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    talk.say("/workspace.brainstorm", "About what?", "Which queue do the orders need?", "An outbox in Postgres.")
+    cortext("stop", cwd=workspace)
+    (name,) = [path.name for path in workspace.glob("conversations/*/*")]
+    assert _titles(workspace, name) == {"Which queue do the orders need?"}
+    (notes,) = workspace.glob("conversations/*/*/brainstorm.md")
+    notes.write_text("# Queues for orders\n", encoding="utf-8")
+    talk.say("Who reads it?", "The shipping service.")
+    cortext("stop", cwd=workspace)
+    assert _titles(workspace, name) == {"Queues for orders"}
+
+
 @pytest.mark.req("SELF-01")
 def test_a_summary_of_another_program_counts_as_of_its_time(workspace: Path) -> None:
     talk = _brainstorm(workspace)

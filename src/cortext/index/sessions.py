@@ -32,7 +32,7 @@ COLUMNS = (
 _SHOWN = {
     "place": "''",  # git knows it: see `listing.placed`
     "shown_type": "CASE type WHEN '' THEN kind ELSE type END",
-    "shown_title": "CASE title WHEN '' THEN summary ELSE title END",
+    "shown_title": "CASE title WHEN '' THEN id ELSE title END",
 }
 
 
@@ -91,8 +91,8 @@ class Row(_Fields):
 
     @property
     def shown_title(self) -> str:
-        """Its title, or its summary if it has none."""
-        return self.title or self.summary
+        """Its title, or its id if it has none."""
+        return self.name
 
 
 class SessionIndex:

@@ -20,7 +20,7 @@ from cortext.model.message import (
     is_branched,
     thread,
 )
-from cortext.model.session import TITLED_BY_USER, TOOL_NOTES, Change, Origin, Session
+from cortext.model.session import TOOL_NOTES, Change, Origin, Session, best_title, is_titled_by_user
 from cortext.model.status import ACTIVE
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
@@ -118,8 +118,8 @@ def changes_of(session: Session, about: About) -> Change:
     """Return what a transcript's metadata adds to the session's."""
     change = Change()
     # A tool's title never replaces one that a person chose.
-    if about.title and about.title != session.title and not _is_titled_by_user(session):
-        change.title = about.title
+    if about.title not in ("", session.title) and not is_titled_by_user(session):
+        change.title = best_title(about.title, session.title)
     if about.summary and about.summary != session.summary:
         change.summary, change.summary_by = about.summary, session.origin.tool
     if about.model and about.model != session.agent_config.model:
@@ -141,9 +141,3 @@ def notes_of(session: Session, entry: Entry, about: About) -> dict[str, Any] | N
     counts = dict(known) if isinstance(known, dict) else {}
     name = f"{entry.tool} {entry.key}"
     return {TOOL_NOTES: counts | {name: about.notes}} if about.notes and counts.get(name) != about.notes else None
-
-
-def _is_titled_by_user(session: Session) -> bool:
-    """Whether a person named this session, with `/workspace.X topic` or `cortext title`."""
-    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # older versions stored nothing else
-    return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))

@@ -18,7 +18,7 @@ from cortext.index.catalogue import Entry
 from cortext.model.asides import OWN_COMMANDS, with_asides
 from cortext.model.clock import normalise
 from cortext.model.message import ROLES, TOOL_CALL, USER, Message, batches, is_empty_message
-from cortext.model.session import AgentConfig, Origin, Session
+from cortext.model.session import AgentConfig, Origin, Session, is_poor_title
 from cortext.model.status import PAUSED
 from cortext.model.tokens import MOST, counted
 from cortext.model.usage import read_of
@@ -148,7 +148,8 @@ class FirstReading:
 
     def _find_title(self, batch: Sequence[Message]) -> None:
         if not self._title:
-            self._title = self.about.title or title_of(batch)
+            self._title = "" if is_poor_title(self.about.title) else self.about.title
+            self._title = self._title or title_of(batch)
 
     def captured(self) -> CaptureResult:
         """Return the result, once all batches are stored."""
@@ -172,7 +173,7 @@ def new_session(
     return Session(
         id=entry.session_id,
         type=_type_of(about),
-        title=about.title or title or title_of(first),
+        title=title or (title_of(first) if is_poor_title(about.title) else about.title) or about.title,
         status=PAUSED,
         created_at=created,
         last_active=created,

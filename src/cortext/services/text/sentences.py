@@ -18,6 +18,7 @@ GREETING = re.compile(
 )
 # What tools write in the user's name when the user wrote nothing.
 NOTICE = re.compile(r"\[Request interrupted|Operation stopped|\[RESUMED CONVERSATION\]|Caveat: ")
+_HEADING = re.compile(r"^#{1,3} +(?:plan: *)?(.{3,120}?)[.:]*$", re.IGNORECASE | re.MULTILINE)
 _BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|\[[ xX]\])\s+(?:\[[ xX]\]\s+)?")
 _NOT_PROSE = re.compile(
     r"\||[$#%] |#{1,6}\s|>>> |\.\.\. |@@ |[+-]{3} |diff --git |[├└│┌]|[-=_*~]{3,}$|\s*at \S+\(|Traceback |File \"|</?\w"
@@ -68,6 +69,11 @@ def sentences(text: str, most: int = 8_000) -> list[str]:
     if "</" in text:
         text = MARKUP.sub("\n", text)
     return [sentence for paragraph in _paragraphs(text) for sentence in _split(paragraph)]
+
+
+def with_heading(text: str) -> str:
+    """Return a prompt in which the heading of what was pasted, as of a plan, is a sentence like others."""
+    return _HEADING.sub(r"\1.", text, count=1)
 
 
 def terms(text: str) -> frozenset[str]:

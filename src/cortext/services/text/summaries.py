@@ -19,12 +19,21 @@ from cortext.model.asides import only_asks
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.tokens import clip
 from cortext.services.text.decisions import DECIDING, chooses, may_decide, sounds_decided, states_decision
-from cortext.services.text.sentences import COMMAND, GREETING, MARKUP, NOTICE, is_cjk, sentences, terms, text_of
+from cortext.services.text.sentences import (
+    COMMAND,
+    GREETING,
+    MARKUP,
+    NOTICE,
+    is_cjk,
+    sentences,
+    terms,
+    text_of,
+    with_heading,
+)
 
 _TEXT = 100_000  # characters that are read, shared among the messages
 _MESSAGES = 400  # messages that are read: the first, the newest, those with decisions, and some between
 _LONGEST_END = 16_000  # characters of either end of a message that are held, more than are ever read
-_HEADING = re.compile(r"^#{1,3} +(?:plan: *)?(.{3,120}?)[.:]*$", re.IGNORECASE | re.MULTILINE)
 _SHORTEST_ASK = 40  # characters of a prompt that is no sentence, such as a number that was chosen
 _ASKED, _NARRATED = 1.8, 0.4  # factors for what the user asks, and for an agent that says what it does
 _NARRATES = re.compile(
@@ -244,7 +253,7 @@ def _asked_in(text: str) -> str:
     text = COMMAND.sub("", text)
     if NOTICE.match(text):
         return ""
-    text = _HEADING.sub(r"\1.", text, count=1)
+    text = with_heading(text)
     short = " ".join(MARKUP.sub(" ", text).split())
     return text if sentences(text) or (0 < len(short) <= _SHORTEST_ASK and short[0] not in "[<{`") else ""
 

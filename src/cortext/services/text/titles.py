@@ -12,7 +12,19 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from cortext.model.message import USER, Message
-from cortext.services.text.sentences import COMMAND, GREETING, is_cjk, sentences, terms, text_of
+from cortext.model.session import best_title, is_poor_title
+from cortext.model.tokens import clip
+from cortext.services.text.sentences import (
+    COMMAND,
+    GREETING,
+    LONGEST,
+    NOTICE,
+    is_cjk,
+    sentences,
+    terms,
+    text_of,
+    with_heading,
+)
 
 MESSAGES_FOR_TITLE = 400  # messages that are read
 LONGEST_PROMPT = 16_000  # characters of each
@@ -31,19 +43,21 @@ _ASKS = re.compile(
 
 
 def title(messages: Iterable[Message]) -> str:
-    """Return what the user first asked for, in a dozen words at most."""
+    """Return what the user first asked for: a clause, or a whole sentence."""
     asked = [message for message in islice(messages, MESSAGES_FOR_TITLE) if message.role == USER and not message.aside]
-    prompts = [text[:LONGEST_PROMPT] for message in asked if (text := text_of(message))]
-    fallback = ""
+    prompts = [text[:LONGEST_PROMPT] for message in asked if (text := text_of(message)) and not NOTICE.match(text)]
+    candidates: list[str] = []
     for prompt in prompts[:20]:
         prompt, commands = COMMAND.subn("", prompt[:4000].strip())
-        found = sentences(prompt)[:6]
+        said = [one for one in sentences(with_heading(prompt)) if not is_poor_title(one)][:6]
         if commands and prompt and "\n" not in prompt and len(prompt) <= 80:
-            return _short(prompt)
-        fallback = fallback or _short(found[0] if found else prompt)
-        if found and not GREETING.fullmatch(" ".join(found)) and len(terms(" ".join(found))) >= 2:
-            return _short(_most_relevant(found, prompts))
-    return fallback or (_short(prompts[0]) if prompts else "")  # a command without arguments
+            candidates.append(_short(prompt))
+        elif not GREETING.fullmatch(" ".join(said)) and len(terms(" ".join(said))) >= 2:
+            candidates.append(_short(_most_relevant(said, prompts)))
+        if candidates and not is_poor_title(candidates[-1]):
+            break
+    first = next((short for prompt in prompts if (short := _short(COMMAND.sub("", prompt)))), "")
+    return best_title(*reversed(candidates), first, *map(_short, prompts[:1]))  # at last a command without arguments
 
 
 def _most_relevant(found: Sequence[str], prompts: Sequence[str]) -> str:
@@ -63,20 +77,14 @@ def _most_relevant(found: Sequence[str], prompts: Sequence[str]) -> str:
 
 
 def _short(text: str, words: int = 12, longest: int = 72) -> str:
-    """Return the text shortened to a title, at the end of a clause if there is one, else after so many words."""
-    text = " ".join(text.split())
+    """Return the text as a title: of a long sentence its first clause. Only what is no sentence is cut."""
+    text = clip(text, LONGEST)
     rest = _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
     text = rest if len(rest) >= 8 else text
     text = text[:1].upper() + text[1:] if text[:1].islower() and " " in text and "_" not in text.split()[0] else text
     if is_cjk(text):
-        return text[: longest // 3].rstrip("。！？、，")
-    kept = text.split(" ")
-    if len(kept) > words or len(text) > longest:
+        return text.rstrip("。！？、，")
+    if len(text.split(" ")) > words or len(text) > longest:
         clause = re.match(r"[^,;:(–—]{16,}?(?=[,;:(–—] ?)", text)
-        if clause and len(clause[0]) <= longest:
-            text = clause[0]
-        else:
-            while kept and (len(kept) > words or len(" ".join(kept)) > longest - 1):
-                kept.pop()
-            text = (" ".join(kept) or text[: longest - 1]).rstrip(",;:(") + "…"
+        text = clause[0] if clause and len(clause[0]) <= longest else text
     return text.strip().rstrip(".!:,")

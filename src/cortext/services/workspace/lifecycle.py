@@ -25,6 +25,9 @@ from cortext.model.session import (
     Change,
     Origin,
     Session,
+    best_title,
+    is_poor_title,
+    is_titled_by_user,
 )
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
@@ -186,8 +189,8 @@ def refresh(change: Change, session: Session, store: Store) -> None:
     if not session.message_count:
         return
     messages = StoredThread(store, session.id)
-    if not session.title:
-        change.title = title(messages)
+    if not session.title or (is_poor_title(session.title) and not is_titled_by_user(session)):
+        change.title = best_title(session.title, title(messages))
     by, covers = session.summary_by, session.summary_covers
     if session.summary and not by:
         # Another program wrote it: it stands for what was said until then.

@@ -11,12 +11,14 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cortext.errors import CortextError, session_exists
+import msgspec
+
+from cortext.errors import CortextError, UnsafePath, session_exists
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message, plain
-from cortext.model.session import Change, Session
+from cortext.model.session import Change, Session, best_title, is_titled_by_user
 from cortext.store.capabilities import Bulk, Left
 from cortext.store.files.layout import LOCK_TIMEOUT
 from cortext.store.files.layout_paths import (
@@ -31,6 +33,7 @@ from cortext.store.files.repair import Transform
 from cortext.store.files.safety_copies import SafetyCopies
 from cortext.store.files.store import FileStore
 
+NOTES_HEAD = 4_096  # bytes of the notes in which their heading is looked for
 SEARCHES_BEFORE_SCAN = 16  # so many single searches for sessions suggest that the caller wants all of them
 CODEC = MetadataCodec(
     constants={"version": "1.0"},
@@ -189,10 +192,12 @@ class WorkspaceStore(FileStore):
         fields, damage = load_fields(files.metadata)
         session = CODEC.decode(files.session_id, fields)
         session.created_at = session.created_at or _date_of(files)
+        session.title = _title_of(files, session)
         return Metadata(session, fields, [*damage, *impossible_counts(files.metadata, fields)])
 
     def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
-        save_fields(files.metadata, CODEC.encode(session, fields), aside=self.control)
+        titled = msgspec.structs.replace(session, title=_title_of(files, session))
+        save_fields(files.metadata, CODEC.encode(titled, fields), aside=self.control)
 
     def opened_files(self, session_id: str, lock: str) -> SessionFiles:
         new = session_id not in self.opened_paths
@@ -232,6 +237,27 @@ class WorkspaceStore(FileStore):
     def may_restore_to(self, session_id: str, path: str) -> bool:
         day, name = os.path.split(path)
         return name == session_id and os.path.dirname(day) == self._conversations
+
+
+def _title_of(files: SessionFiles, session: Session) -> str:
+    """Return the title that every face shows: the user's, else the heading of the notes, else what is stored."""
+    if not session.type or is_titled_by_user(session):
+        return session.title
+    return best_title(_heading_of_notes(files, session), session.title)
+
+
+def _heading_of_notes(files: SessionFiles, session: Session) -> str:
+    """Return the heading of a conversation's notes, unless it is only its id."""
+    try:
+        descriptor = durable.open_file(os.path.join(files.path, f"{session.type}.md"), os.O_RDONLY)
+    except (OSError, UnsafePath):
+        return ""
+    try:
+        text = os.pread(descriptor, NOTES_HEAD, 0).decode("utf-8", "replace")
+    finally:
+        os.close(descriptor)
+    heading = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
+    return heading if heading not in (session.id, session.type, "{title}") else ""
 
 
 def _date_of(files: SessionFiles) -> str:

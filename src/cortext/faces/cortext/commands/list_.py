@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COST, CALLS = "cost", "calls"
 _PLAIN: dict[str, Callable[[Row], str]] = {
     "id": lambda row: row.id,
-    "title": lambda row: row.shown_title or row.id,
+    "title": lambda row: row.shown_title,
     "type": lambda row: row.shown_type,
     "tool": lambda row: row.tool or "-",
     "agent": lambda row: row.agent or "-",
