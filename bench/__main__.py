@@ -20,7 +20,7 @@ SUBJECTS = {
     "train_ranker": ("train_ranker",),
     "watch": ("watch", "noticing"),
     "web": ("web", "web_live", "web_parts"),
-    "why": ("why",),
+    "why": ("why", "things"),
     "agents": ("alfred", "aur"),
     "postgres": ("postgres",),
 }

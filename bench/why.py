@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from bench.common import at_home, home_environment, parser_of, print_table, spread, work_folder
 from cortext.errors import CortextError
+from cortext.index.search.words import searchable, words_of
+from cortext.model.query import Query
+from cortext.services.library.search import Search
 from cortext.services.origin.history import GitHistory, is_distinctive
 from cortext.services.origin.session_edits import EditSource
 from cortext.services.origin.why import HIGH, LOW, MEDIUM, LineOrigin, Why
@@ -102,16 +105,65 @@ def run_why() -> None:
     given = options.parse_args()
     with kept_folder(given.keep) as folder:
         home, clone = os.path.join(folder, "home"), os.path.join(folder, "clone")
-        published = publish(given.repository, os.path.join(folder, "transcripts"))
-        if not os.path.isdir(home):
-            os.makedirs(home)
-            program = [os.path.join(os.path.dirname(sys.executable), "cortext")]
-            for words in (["import", os.path.join(folder, "transcripts")], ["search", "--exact", "anything"]):
-                subprocess.run([*program, *words], env=home_environment(home), capture_output=True, check=False)
+        published = imported(given.repository, folder, home)
         subprocess.run(["rm", "-rf", clone], check=True)
         git(folder, "clone", "-q", "--shared", given.repository, clone)
         with at_home(home):
             measure(clone, published, given.files, given.commits, given.people)
+
+
+def imported(repository: str, folder: str, home: str) -> Published:
+    """Import the published transcripts into a home, unless an earlier run did."""
+    published = publish(repository, os.path.join(folder, "transcripts"))
+    if not os.path.isdir(home):
+        os.makedirs(home)
+        program = [os.path.join(os.path.dirname(sys.executable), "cortext")]
+        for words in (["import", os.path.join(folder, "transcripts")], ["search", "--exact", "anything"]):
+            subprocess.run([*program, *words], env=home_environment(home), capture_output=True, check=False)
+    return published
+
+
+def run_things() -> None:
+    """Whether search finds what is there word for word, and names what is not, on the same published transcripts.
+
+    python -m bench things REPOSITORY [--things bench/things.json] [--keep DIR]
+
+    The file has errors, which are asked for as they were printed, without quotes, things that are there, and things
+    that are nowhere. A hit is right if its message has the words in a row.
+    """
+    options = parser_of(run_things)
+    options.add_argument("repository")
+    options.add_argument("--things", default=os.path.join(os.path.dirname(__file__), "things.json"))
+    options.add_argument("--keep", help="a folder in which the import is kept for the next run")
+    given = options.parse_args()
+    with open(given.things, encoding="utf-8") as file:
+        things: dict[str, list[str]] = json.load(file)
+    with kept_folder(given.keep) as folder:
+        home = os.path.join(folder, "home")
+        imported(given.repository, folder, home)
+        with at_home(home):
+            search = Stores(home).search()
+            search.refresh(patient=True)
+            rows = [_found(search, kind, things[kind]) for kind in ("errors", "present", "absent")]
+    print_table(("kind", "asked", "first", "in five", "named as absent"), rows)
+
+
+def _found(search: Search, kind: str, things: Sequence[str]) -> tuple[str, ...]:
+    """Return how many things were found first and among five, and of how many it was said that they occur nowhere."""
+    first = five = absent = 0
+    for thing in things:
+        answer = search.messages(Query(thing, limit=5), fresh=False)
+        rows = [search.listing.message(hit.session, hit.matches[0].seq) for hit in answer.hits]
+        right = [_row(thing) in _row(searchable(message)) for message in rows if message is not None]
+        first += right[:1] == [True]
+        five += any(right)
+        absent += bool(answer.absent)
+        print(kind, right, list(answer.absent), thing, file=sys.stderr)
+    return kind, *map(str, (len(things), first, five, absent))
+
+
+def _row(text: str) -> str:
+    return f" {' '.join(words_of(text.lower()))} "
 
 
 @contextmanager

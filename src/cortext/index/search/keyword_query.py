@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import tantivy
 
 from cortext.index.search.keywords import Keywords, any_of
-from cortext.index.search.query import ParsedQuery, Word
+from cortext.index.search.query import ENDS, ParsedQuery, Word
 from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, clean
 
@@ -24,8 +24,7 @@ WRONG = 0.3  # weight of a word with one letter wrong
 LONG = 8  # letters of a word in which two may be wrong
 MOST_INSIDE = 24
 MESSAGES, NAMES = "body", "name"  # the fields that words are looked up in
-ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
-LEAST_IN_A_ROW, MOST_IN_A_ROW = 3, 24  # words of a query that are also looked for in their order
+LEAST_IN_A_ROW, MOST_IN_A_ROW = 2, 24  # words of a query that are also looked for in their order
 LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 _PARTS_OF_A_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
 
@@ -199,16 +198,24 @@ class QueryBuilder:
 
         return of
 
-    def in_a_row(
+    def whole(
         self, query: ParsedQuery, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]]
     ) -> tantivy.Query | None:
-        """Return what finds the words of a query close together and in order; None if it has too few or too many."""
+        """Return what finds the words of a query in their order, or one of its things; None if it has neither."""
         terms = self._keywords.stems(query.error or query.said)
-        if query.demands or not LEAST_IN_A_ROW <= len(terms) <= MOST_IN_A_ROW:
-            return None
-        words: list[str | tuple[int, str]] = list(terms)
-        found = tantivy.Query.phrase_query(self._schema, MESSAGES, words, slop=1 + len(terms) // 4)
-        return tantivy.Query.boolean_query([(Must, found), *restrictions])
+        rows: list[tuple[list[str], int]] = []
+        if not query.demands and LEAST_IN_A_ROW <= len(terms) <= MOST_IN_A_ROW:
+            rows.append((terms, 1 + len(terms) // 4))
+        for thing in query.things:
+            camel = self._keywords.stems(" ".join(camel_pieces(thing)))
+            rows += [(one, 0) for one in (self._keywords.stems(thing), camel) if one]
+        found = [
+            tantivy.Query.phrase_query(self._schema, MESSAGES, list(row), slop=slop)
+            if len(row) > 1
+            else self._term(MESSAGES, row[0])
+            for row, slop in rows
+        ]
+        return tantivy.Query.boolean_query([(Must, any_of(found)), *restrictions]) if found else None
 
     def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
         """Return the terms that contain a word or, if it is not known, those that are spelled nearly like it."""

@@ -11,7 +11,7 @@ from copy import copy
 
 from cortext.index.search.intent import intent_of
 from cortext.index.search.named_time import EVER, Released
-from cortext.index.search.words import STOP, WORD, function_words
+from cortext.index.search.words import SIGNS, STOP, WORD, camel_pieces, function_words
 from cortext.model.query import FILTERS, is_valid, written
 
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
@@ -27,6 +27,12 @@ _ERROR = re.compile(
     r"\b[A-Z]\w*(?:Error|Exception|Warning|Fault)\b|\bE[A-Z]{3,}\b|\b(?:error|fatal|panic|failed)(?:\[\w+\])?:"
     r"|\w\.\w+:\d+|^(?:Cannot|Could not|Can't|Failed to|Unable to|No such|Permission denied|Undefined|Unexpected)\b"
 )
+
+
+# Signs inside a word, an option, or letters and digits: no word of a sentence.
+_THING = re.compile(r"\w[_./:\\@#]+\w|^--\w|[^\W\d_]\d|\d[^\W\d_]")
+SHORT = 3  # characters of "e.g", "1st" and their like
+ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
 
 
 class Word:
@@ -82,6 +88,12 @@ class ParsedQuery:
     def wanted(self) -> list[Word]:
         """The words that are not excluded."""
         return [word for word in self.words if not word.excluded]
+
+    @property
+    def things(self) -> list[str]:
+        """Its identifiers, paths, versions and hashes: what is found as a whole first, and then in parts."""
+        words = [word.text.strip(ENDS) for word in self.wanted if not word.begins and not SIGNS.search(word.text)]
+        return [word for word in words if len(word) > SHORT and (_THING.search(word) or camel_pieces(word))]
 
     def unquoted(self) -> ParsedQuery | None:
         """Return the query with its phrases as ordinary words; None if it has none."""

@@ -26,9 +26,9 @@ from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES, features
 from cortext.index.search.fuse import At, Scores, Signals
-from cortext.index.search.keyword_query import LEAST_IN_A_ROW, MOST_IN_A_ROW
+from cortext.index.search.keyword_query import MOST_IN_A_ROW
 from cortext.index.search.query import ParsedQuery
-from cortext.index.search.words import searchable, words_of
+from cortext.index.search.words import camel_pieces, searchable, words_of
 from cortext.model.message import Message
 from cortext.model.query import number
 
@@ -123,7 +123,8 @@ BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score
 RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
 TOOL = 0.6  # weight of what a tool returned, and of a call with which nothing was said
-IN_A_ROW = 1.5  # bonus for a message with all the words of the question next to each other, as in the question
+IN_A_ROW = 1.5  # bonus for a message with the words of the question next to each other, as in the question
+WHOLE, ALL = 1.5, 0.99  # another one if it has all of them, and one for the question's identifiers and paths
 DATED = 0.5  # bonus for a message of the time that the question names
 NAMED = 0.5  # bonus for a message that names who decided or said what the question asks about
 DECIDED = 1.5  # bonus for a message that decides what the question asks about, if it asks for a decision
@@ -148,14 +149,15 @@ class Reranked(NamedTuple):
 def rerank(
     query: ParsedQuery,
     found: Mapping[At, Signals],
+    first: Collection[At],
     read: Read,
     decides: Decides,
     model: StaticModel,
     rarity: Callable[[str], float],
 ) -> Reranked:
-    """Read the best candidates and reorder them."""
+    """Read the best candidates, beginning with `first`, and reorder them."""
     scores: Scores = {at: one.whole for at, one in found.items()}
-    order = sorted(scores, key=lambda at: (-round(scores[at], 6), at))
+    order = sorted(scores, key=lambda at: (at not in first, -round(scores[at], 6), at))
     messages = read(order[:BEST])
     best = [at for at in order[:BEST] if at in messages]
     said = [messages[at] for at in best]
@@ -167,13 +169,13 @@ def rerank(
         return Reranked(scores, of_that_time, texts, max((one.meaning for one in signals), default=0.0))
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
-    verbatim = _in_a_row(query, texts, rarity)
+    in_order, named = _verbatim(query, texts, rarity)
     # Errors are printed by tools: what holds the words of the question as they stand there counts as if it was said.
-    weight = 1 - (1 - TOOL) * (1 - verbatim) * np.array([_is_of_a_tool(message) for message in said])
+    weight = 1 - (1 - TOOL) * (1 - np.maximum(in_order, named)) * np.array([_is_of_a_tool(message) for message in said])
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
-    bonus += IN_A_ROW * verbatim**2
+    bonus += IN_A_ROW * in_order**2 + WHOLE * (in_order > ALL) + WHOLE * named
     if query.person:
         bonus += NAMED * np.array([_names(query.person, text) for text in texts])
     untrained = _untrained(signals, weight, texts, near)
@@ -185,12 +187,12 @@ def rerank(
     floor = scores[order[BEST]] if len(order) > BEST else 0.0
     lift = max(0.0, floor - float(new.min()))  # what was not read stays below what was
     scores.update({at: float(score) + lift for at, score in zip(best, new, strict=True)})
-    first = np.argsort(-new, kind="stable")[:JUDGED].tolist()
+    judged = np.argsort(-new, kind="stable")[:JUDGED].tolist()
     return Reranked(
         scores,
         of_that_time,
-        [texts[row] for row in first],
-        max(signals[row].meaning for row in first),
+        [texts[row] for row in judged],
+        max(signals[row].meaning for row in judged),
     )
 
 
@@ -208,15 +210,29 @@ def _untrained(
     return np.asarray(weight * own + fade * beside + session + LATE * spread, dtype=np.float64)
 
 
-def _in_a_row(query: ParsedQuery, texts: Sequence[str], rarity: Callable[[str], float]) -> NDArray[np.float64]:
-    """Return for each text how many of the question's adjacent words stand next to each other; rare ones count more."""
+def _verbatim(
+    query: ParsedQuery, texts: Sequence[str], rarity: Callable[[str], float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return how much of the question each text has as it stands there, from 0 to 1.
+
+    First the share of its adjacent words that are next to each other (rare ones count more), then that of its things.
+    """
     words = words_of((query.error or query.said).lower())[:MOST_IN_A_ROW]
     pairs = {f" {one} {other} ": rarity(one) + rarity(other) for one, other in pairwise(words)}
-    whole = sum(pairs.values())
-    if len(words) < LEAST_IN_A_ROW or not whole:
-        return np.zeros(len(texts))
-    rows = [f" {' '.join(words_of(text.lower()))} " for text in texts]
-    return np.array([sum(weight for pair, weight in pairs.items() if pair in row) / whole for row in rows])
+    things = [_spellings(thing) for thing in query.things]
+    total = sum(pairs.values())
+    in_order, named = np.zeros(len(texts)), np.zeros(len(texts))
+    for at, text in enumerate(texts) if total or things else ():
+        row = f" {' '.join(words_of(text.lower()))} "
+        in_order[at] = sum(weight for pair, weight in pairs.items() if pair in row) / total if total else 0.0
+        named[at] = sum(any(one in row for one in thing) for thing in things) / len(things) if things else 0.0
+    return in_order, named
+
+
+def _spellings(thing: str) -> set[str]:
+    """Return `parseReply` and `parse_reply` as they are among the words of a text."""
+    pieces = words_of(" ".join(camel_pieces(thing) or [thing]).lower())
+    return {f" {' '.join(words_of(thing.lower()))} ", f" {' '.join(pieces)} ", f" {''.join(pieces)} "}
 
 
 def _is_of_a_tool(message: Message) -> bool:

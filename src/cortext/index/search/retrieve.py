@@ -13,10 +13,10 @@ import tantivy
 from cortext.errors import ConfigError, ModelError
 from cortext.index.search.fuse import At, Place, Scores, Signals, fused, in_order
 from cortext.index.search.generation import Generation
-from cortext.index.search.keyword_query import ENDS, NAMES, QueryBuilder, between, restricted_to
+from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, restricted_to
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
-from cortext.index.search.query import ParsedQuery
+from cortext.index.search.query import ENDS, ParsedQuery
 from cortext.model.query import FILTERS, moment
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CANDIDATES = 300
 MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
-IN_A_ROW = 30  # messages with the words of a query in their order
+WHOLE = 50  # messages with the words of a query in their order, or with one of its identifiers or paths
 DURING = 100  # messages of the time that a query names
 WIDER = 10  # times as many of the nearest are looked at if some are left out
 CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
@@ -119,10 +119,12 @@ class Retriever:
             for key, place, score in self._hits(asked, keys, DURING) if asked is not None else ():
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
-        row = None if exact else builder.in_a_row(query, restrictions)
-        top = max(found.values(), default=1.0)
-        for key, place, _ in self._hits(row, keys, IN_A_ROW) if row is not None else ():
-            found[key, place] = top  # what was said word for word is read first
+        as_asked = None if exact else builder.whole(query, restrictions)
+        whole = (
+            [hit for hit in self._hits(as_asked, keys, WHOLE) if hit[1] < NAME_PLACE] if as_asked is not None else []
+        )
+        for key, place, score in whole:
+            found.setdefault((key, place), score)
         absent = builder.absent(query)
         # Of `parseReplies`, the store has "parse" and "replies": that is near, and no answer.
         is_whole = any(absent.get(word.text.strip(ENDS), word.text) for word in query.wanted)
@@ -165,7 +167,8 @@ class Retriever:
         def rarity(word: str) -> float:
             return _rarity(self._generation, word)
 
-        ranked = rerank(query, signals, read, decides, self._models.static(), rarity)
+        first = {(key, place >> 1) for key, place, _ in whole}
+        ranked = rerank(query, signals, first, read, decides, self._models.static(), rarity)
         has_few = False
         if has_words and not query.demands and ranked.cosine < near.sure and max(names.values(), default=0.0) < LEAST:
             # Of "volcano eruption file", a message has "file": that is no answer.
