@@ -41,7 +41,7 @@ from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry, running_chats
 from cortext.services.workspace.committing import count_masked
-from cortext.services.workspace.numbering import last_number, reserve_number
+from cortext.services.workspace.numbering import last_number, numbered, reserve_number
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
 from cortext.store.files.layout_paths import STATE
@@ -109,7 +109,7 @@ def begin(
     made = _begun_before_kill(named_store, session) if begun_by else None
     number = reserve_number(named_store) if made is None else 0
     while made is None:
-        session.id = _numbered(session, number)
+        session.id = numbered(session, number)
         try:
             made = named_store.store.create(session)
         except SessionExists:  # another process took the number meanwhile
@@ -118,14 +118,10 @@ def begin(
     return made
 
 
-def _numbered(session: Session, number: int) -> str:
-    return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
-
-
 def _begun_before_kill(named_store: NamedStore, wanted: Session) -> Session | None:
     """Return the last conversation begun here, if the same command of the same chat began it and it is empty."""
     try:
-        found = named_store.store.get(_numbered(wanted, last_number(named_store)))
+        found = named_store.store.get(numbered(wanted, last_number(named_store)))
     except SessionNotFound:
         return None
     same = found.origin == wanted.origin and found.extra.get("begun_by") == wanted.extra["begun_by"]

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable
 
 from cortext.io import durable, inside, locks
-from cortext.model.ids import number_of
+from cortext.model import ids
+from cortext.model.session import Session
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import Git
 from cortext.store.files.layout_paths import CONVERSATIONS, STATE, conversations
@@ -20,6 +21,11 @@ NUMBER_FILE = "last-number"  # the highest number ever assigned here, and the co
 LOCK = ".last-number.lock"
 TIMEOUT = 30.0  # seconds: the first scan of a long history may take some
 LONGEST = 6  # digits: a folder that someone named by a date does not count
+
+
+def numbered(session: Session, number: int) -> str:
+    """Return the id of a conversation with this number: its folder's name."""
+    return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
 
 
 def reserve_number(named_store: NamedStore) -> int:
@@ -54,7 +60,7 @@ def last_number(named_store: NamedStore) -> int:
 
 
 def _highest(names: Iterable[str]) -> int:
-    return max((int(digits) for digits in map(number_of, names) if digits and len(digits) <= LONGEST), default=0)
+    return max((int(digits) for digits in map(ids.number_of, names) if digits and len(digits) <= LONGEST), default=0)
 
 
 def _read(root: str, path: str) -> tuple[int, str]:
