@@ -17,6 +17,7 @@ from cortext.faces.cortext.main import run
 from cortext.tools import proven, registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
 from cortext.tools.shared.parts import Part
+from tests.index.world import World
 from tests.support.cli import cortext
 from tests.support.desk import NAMES
 from tests.tools import matrix_data
@@ -201,10 +202,12 @@ def test_the_pairs_that_ship_are_of_the_tested_versions() -> None:
         assert pairs.passed_from <= pairs.run_from <= len(registry.BUILT_IN) >= pairs.run_to >= pairs.passed_to
 
 
-def test_a_list_loads_no_adapter(home: Path) -> None:
+def test_a_list_loads_no_adapter(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.talk("one", "Hello")  # with nothing stored, a list looks what the tools have
     loaded = "import sys; from cortext.faces.cortext.main import run; run(['list']); "
     loaded += "print([name for name in sys.modules if name.startswith('cortext.tools.') and name.endswith('adapter')])"
-    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", loaded], cwd=world.root, capture_output=True, text=True, check=False)
     assert "[]" in done.stdout.splitlines(), done.stdout + done.stderr
 
 

@@ -421,7 +421,7 @@ def test_the_demo_works_in_an_empty_home_and_twice(tmp_path: Path, home: Path) -
     assert list(home.iterdir()) == []
     first = cortext("demo", cwd=tmp_path)
     assert first.code == 0, first.err
-    for words in ("12 conversations written", "$ cortext list --here", "12 of 12 messages", "Your turn: "):
+    for words in ("12 conversations written", "$ cortext search ", "40 of 40 messages", "Your turn: "):
         assert words in first.out
     assert "refused the commit" not in first.out
     assert cortext("list", "--json", cwd=tmp_path / "cortext-demo").err == "", "nothing was left active"

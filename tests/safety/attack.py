@@ -304,7 +304,7 @@ class Ended(NamedTuple):
 
 def preload() -> None:
     """Import every command once, so that the forks have them."""
-    hidden = map(cortext.value_of, (*cortext.HIDDEN.values(), "status", "_resume_one"))
+    hidden = map(cortext.value_of, (*cortext.HIDDEN.values(), "_listing:STATUS", "_resume_one"))
     for value in (*cortext.commands().values(), *hidden):
         load_command(value)
     for module in (

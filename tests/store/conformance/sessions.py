@@ -82,8 +82,10 @@ class TestCreating:
 class TestUpdating:
     def test_only_allowed_status_transitions_are_made(self, store: Store) -> None:
         allowed = {
-            ("active", "paused"), ("active", "completed"), ("active", "interrupted"), ("paused", "active"),
-            ("paused", "completed"), ("interrupted", "active"), ("interrupted", "paused"), ("interrupted", "completed"),
+            ("active", "paused"), ("active", "completed"), ("active", "interrupted"), ("active", "idle"),
+            ("paused", "active"), ("paused", "completed"),
+            ("interrupted", "active"), ("interrupted", "paused"), ("interrupted", "completed"),
+            ("idle", "active"), ("idle", "paused"), ("idle", "completed"), ("idle", "interrupted"),
         }  # fmt: skip
         with table() as row:
             for number, (old, new, force) in enumerate(itertools.product(STORED, STORED, (False, True))):

@@ -28,7 +28,7 @@ from cortext.index.search.features import NAMES, features
 from cortext.index.search.fuse import At, Scores, Signals
 from cortext.index.search.keyword_query import MOST_IN_A_ROW
 from cortext.index.search.query import ParsedQuery
-from cortext.index.search.words import camel_pieces, searchable, words_of
+from cortext.index.search.words import STOP, camel_pieces, searchable, words_of
 from cortext.model.message import Message
 from cortext.model.query import number
 
@@ -218,7 +218,8 @@ def _verbatim(
     First the share of its adjacent words that are next to each other (rare ones count more), then that of its things.
     """
     words = words_of((query.error or query.said).lower())[:MOST_IN_A_ROW]
-    pairs = {f" {one} {other} ": rarity(one) + rarity(other) for one, other in pairwise(words)}
+    says_something = len(set(words) - STOP) > 1  # "the cache" is one word
+    pairs = {f" {one} {other} ": rarity(one) + rarity(other) for one, other in pairwise(words) if says_something}
     things = [_spellings(thing) for thing in query.things]
     total = sum(pairs.values())
     in_order, named = np.zeros(len(texts)), np.zeros(len(texts))

@@ -238,7 +238,7 @@ def _texts(messages: Iterable[Message], leave_out: LeavesOut) -> Iterator[tuple[
     """
     is_talk = True
     for message in thread(messages) if isinstance(messages, Sequence) else messages:
-        text = text_of(message)
+        text = _ends(text_of(message))
         if message.role == USER and text:
             asked = _asked_in(text)
             is_talk = not only_asks([message]) and not leave_out(text) and (is_talk or asked != "")
@@ -270,7 +270,7 @@ def _selected(messages: Iterable[Message], leave_out: LeavesOut) -> dict[int, tu
     count = last = 0
     for role, text in _texts(messages, leave_out):
         if count < _MESSAGES:
-            beginning.append((role, _ends(text)))
+            beginning.append((role, text))
         last = count if role == USER else last
         head = text[:400].lower()
         for word, indexes in with_decisions.items():
@@ -283,7 +283,7 @@ def _selected(messages: Iterable[Message], leave_out: LeavesOut) -> dict[int, tu
     between = range(0, count, max(1, count // quarter))
     chosen = {last, *range(10), *range(count - quarter, count), *deciding[-2 * quarter :], *between}
     again = enumerate(_texts(messages, leave_out))
-    return {index: (role, _ends(text)) for index, (role, text) in again if index in chosen}
+    return {index: said for index, said in again if index in chosen}
 
 
 def _ends(text: str) -> str:

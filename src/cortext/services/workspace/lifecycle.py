@@ -200,8 +200,9 @@ def refresh(change: Change, session: Session, store: Store) -> None:
 
 def _asked_since(store: Store, session_id: str, covers: int) -> bool:
     """Whether the user said anything from this message on; our own commands and a goodbye are not part of the talk."""
-    new = [one for one in store.read(session_id, covers) if one.role == USER and not one.aside and text_of(one).strip()]
-    return any(not only_asks([one]) and not pausing.wants_to_pause(text_of(one)) for one in new)
+    new = (one for one in StoredThread(store, session_id) if one.seq >= covers and one.role == USER)
+    said = ((one, text_of(one)) for one in new)
+    return any(text.strip() and not only_asks([one]) and not pausing.wants_to_pause(text) for one, text in said)
 
 
 def sweep(

@@ -170,7 +170,10 @@ class FileLayout:
             message_count=survey.messages - survey.asides,
             aside_count=survey.asides,
             branch_count=survey.branches,
-            summary_covers=min(session.summary_covers, survey.messages),
+            # Another program's summary covers what its file counts, which may be more than there is.
+            summary_covers=session.summary_covers
+            if session.summary_by
+            else min(session.summary_covers, survey.messages),
             token_count=survey.tokens,
             is_linear=survey.is_linear,
             created_at=created,

@@ -248,8 +248,11 @@ def _title_of(files: SessionFiles, session: Session) -> str:
 
 def _heading_of_notes(files: SessionFiles, session: Session) -> str:
     """Return the heading of a conversation's notes, unless it is only its id."""
+    name = f"{session.type}.md"
+    if not name.isprintable() or os.path.basename(name) != name:
+        return ""  # a type that another program wrote
     try:
-        descriptor = durable.open_file(os.path.join(files.path, f"{session.type}.md"), os.O_RDONLY)
+        descriptor = durable.open_file(os.path.join(files.path, name), os.O_RDONLY)
     except (OSError, UnsafePath):
         return ""
     try:

@@ -127,7 +127,7 @@ def preview_lines(
 
 
 def _message(message: Message, cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
-    role, when = terminal.line(message.role), clock.minute(message.timestamp)
+    role, when = terminal.line(message.role), terminal.line(clock.minute(message.timestamp))
     style = f"class:{role if role in _ROLES else 'tool'}"
     lines = [_cut_spans([(style, role), ("class:dim", f"  #{message.seq}  {when}")], cells)]
     if message.content:

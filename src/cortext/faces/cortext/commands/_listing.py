@@ -40,13 +40,21 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     return listing, notes
 
 
-def import_offered(stores: Stores, *, asks: bool = True) -> str:
-    """If nothing is imported yet, offer to import what the AI tools have; see `import_.offer`."""
+def offer_import(stores: Stores) -> None:
+    """At a terminal, if nothing is imported yet: offer to import what the AI tools have; see `import_.offer`."""
+    if sys.stdin.isatty() and sys.stdout.isatty() and not stores.location(HOME).exists:
+        from cortext.faces.cortext.commands.import_ import offer
+
+        offer()
+
+
+def import_line(stores: Stores) -> str:
+    """Return the same as a sentence for a list in which there is nothing; empty if there is nothing to import."""
     if stores.location(HOME).exists:
         return ""
-    from cortext.faces.cortext.commands.import_ import offer
+    from cortext.faces.cortext.commands.import_ import offered
 
-    return offer(asks=asks and sys.stdin.isatty() and sys.stdout.isatty())
+    return offered()
 
 
 def _swept(listing: Listing, here: str, minutes: float) -> list[str]:
@@ -141,7 +149,7 @@ def fresh_listing(stores: Stores) -> Listing:
 def run_status(arguments: list[str]) -> int:
     """Print a short overview."""
     stores = stores_for()
-    offered = import_offered(stores)
+    offer_import(stores)
     listing, notes = listing_with_notes(stores)
     listing = listing.reachable()
     for line in notes:
@@ -155,8 +163,8 @@ def run_status(arguments: list[str]) -> int:
     if not rows and listing.away:
         return report_missing(listing.away)
     if not rows:
-        if offered:
-            print(offered)
+        if line := import_line(stores):
+            print(line)
             return 0
         print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
         print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")

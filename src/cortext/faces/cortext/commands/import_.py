@@ -138,29 +138,33 @@ def run_import(arguments: list[str], name: str = "import") -> int:
     return 130 if stopped else 3 if unknown or any(report.failed for report in reports.tools.values()) else 0
 
 
-def offer(*, asks: bool) -> str:
-    """If the AI tools have conversations here, ask whether to import them now, unless the user has declined it once.
-
-    Return what is left to say where nothing is stored; empty if there is nothing to import, or it was imported.
-    """
+def offer() -> None:
+    """If the AI tools have conversations here, ask whether to import them now, unless the user has declined it once."""
     declined = os.path.join(folders.state(), "import-declined")
-    found = Counter(tool.title for tool, _ in work_for(tools.tools(), lambda *_: None))
-    if not found:
-        return ""
-    of_each = ", ".join(f"{title} {count:,}" for title, count in found.most_common())
-    total = f"{amount(sum(found.values()), 'conversation')} on this machine ({of_each})"
-    if asks and not os.path.exists(declined):
-        print(f"Your AI tools have {total}. Nothing is imported yet.")
-        try:
-            answer = input("Import now? The tools' own files are not changed. [Y/n] ")
-        except EOFError:
-            answer = "n"
-        if answer.strip().lower() in ("", "y", "yes"):
-            run_import([])
-            return ""
+    if os.path.exists(declined) or not (total := _not_imported()):
+        return
+    print(f"Your AI tools have {total}. Nothing is imported yet.")
+    try:
+        answer = input("Import now? The tools' own files are not changed. [Y/n] ")
+    except EOFError:
+        answer = "n"
+    if answer.strip().lower() in ("", "y", "yes"):
+        run_import([])
+    else:
         durable.ensure_folder(folders.state())
         durable.replace_file(declined, [clock.now().encode()])
-    return f"Nothing is imported yet: `cortext import` reads {total}."
+
+
+def offered() -> str:
+    """Return what is said where nothing is stored, if the AI tools have conversations here; else empty."""
+    total = _not_imported()
+    return f"Nothing is imported yet: `cortext import` reads {total}." if total else ""
+
+
+def _not_imported() -> str:
+    found = Counter(tool.title for tool, _ in work_for(tools.tools(), lambda *_: None))
+    of_each = ", ".join(f"{title} {count:,}" for title, count in found.most_common())
+    return f"{amount(sum(found.values()), 'conversation')} on this machine ({of_each})" if found else ""
 
 
 def save_grown(capture: Capture, reports: ImportReport) -> list[str]:

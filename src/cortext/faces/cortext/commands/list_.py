@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._listing import SERVED, import_offered, listing_with_notes
+from cortext.faces.cortext.commands._listing import SERVED, import_line, listing_with_notes, offer_import
 from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, query_of
 from cortext.faces.terminal.args import Help, Several, count_or_none, stores_for
 from cortext.faces.terminal.output import columns, folded, print_json, report_missing, rows_of_screen
@@ -127,7 +127,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     names = chosen_columns(options.columns)
     stores = stores_for()
-    offered = "" if is_filtered(options) else import_offered(stores, asks=not options.json)
+    if not (is_filtered(options) or options.json):
+        offer_import(stores)
     listing, notes = listing_with_notes(stores)
     listing = listing.reachable()
     limit = options.limit if options.limit is not None else 0 if options.all else listing.limit(SERVED)
@@ -157,7 +158,7 @@ def run(arguments: list[str]) -> int:
             print(f"… and {'at least ' if is_cut else ''}{len(found) - fitting:,} more: --all shows them")
             is_cut = False
     elif not found and not listing.away:
-        print("No session matches." if is_filtered(options) else offered or NO_SESSIONS)
+        print("No session matches." if is_filtered(options) else import_line(stores) or NO_SESSIONS)
     if is_cut:
         notes = [*notes, f"only the first {limit} sessions are shown: use --all for all"]
     for line in notes:
