@@ -64,9 +64,12 @@ def test_a_conversation_moves_through_three_tools_and_a_clone(
         "REST or GraphQL?",
         "We decided to go with REST because it is simple.",
     ]
-    desk.server.push("REST it is: pagination next.")
+    desk.server.push("We stopped at REST.")
     with _resume(desk, tmp_path, folder, "gemini") as screen:
         body = str(desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 170).body)
+        screen.wait_for("We stopped at REST.", timeout=120)
+        desk.server.push("REST it is: pagination next.")
+        desk.say(screen.at_prompt(), "And what is next?")
         screen.wait_for("pagination next", timeout=120)
     assert (
         body.index("REST or GraphQL?") < body.index("We decided to go with REST") < body.index("[RESUMED CONVERSATION]")
