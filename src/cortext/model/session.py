@@ -166,11 +166,11 @@ _POOR_TITLE = re.compile(
 
 
 def best_title(*candidates: str) -> str:
-    """Return the first title that says something, else the first of all.
+    """Return the first title that says something, else the first of all, as it stands.
 
     The order is the same everywhere: the user's, the heading of the notes, the agent's or the tool's, the first words.
     """
-    given = [" ".join(one.split()) for one in candidates if one.strip()]
+    given = [one for one in candidates if one.strip()]
     return next((one for one in given if not is_poor_title(one)), given[0] if given else "")
 
 
