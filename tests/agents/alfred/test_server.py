@@ -45,5 +45,6 @@ def test_terminal_bot_and_worker_share_a_server(
     for worker in workers * 3:
         assert worker.run(later).failed == {}
     assert len(model.summaries()) == 1
-    assert served.assistant.store.peek(session).summary_covers == 6
+    [last] = served.assistant.store.tail(session, 1)
+    assert served.assistant.store.peek(session).summary_covers == last.seq + 1 >= 6
     assert not sessions_of(home).joinpath(session).exists()
