@@ -22,7 +22,7 @@ ROOT = "postgresql://db.example/cortext#home"
 
 
 def _row(name: str, **fields: Any) -> Row:
-    values = dict.fromkeys(Row._fields, "") | {"message_count": 1, "token_count": 1, "starred": 0, "archived": 0}
+    values = dict.fromkeys(Row._fields, "") | {"message_count": 1, "token_count": 1} | Row._field_defaults
     return Row(**{**values, "id": name, "root": ROOT, "kind": "home", "status": "interrupted", **fields})
 
 
