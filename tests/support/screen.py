@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import subprocess
@@ -11,6 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.waiting import wait_for_exit_code, wait_until
+
+_NUMBERS = itertools.count(1)
+"""Each terminal has a socket of its own: the server of the one before in the same folder may be ending still."""
 
 
 class Screen:
@@ -29,22 +33,23 @@ class Screen:
         *,
         log: Path | None = None,
     ) -> None:
-        self.socket = folder / "tmux.sock"
+        self.socket = folder / f"tmux{next(_NUMBERS)}.sock"
         width, height = size.split("x")
         wanted = {**env, "TERM": "tmux-256color", "COLORTERM": "truecolor"}
         line = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in wanted.items()), *command])
         start = ["new-session", "-d", "-x", width, "-y", height, "-c", str(cwd), line]
         if log is not None:  # with everything that is written, because both commands run before the first output
             start += [";", "pipe-pane", f"cat >{shlex.quote(str(log))}"]
-        self._tmux("-f", "/dev/null", *start)
+        self._tmux("-f", "/dev/null", *start, check=True)
         self._tmux("set-option", "-g", "remain-on-exit", "on")
 
-    def _tmux(self, *words: str) -> str:
+    def _tmux(self, *words: str, check: bool = False) -> str:
         command = ["tmux", "-S", str(self.socket), *words]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.socket.parent), "LANG": "C.UTF-8"}
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
         )
+        assert not (check and done.returncode), f"{words}: {done.stderr}"
         return done.stdout
 
     def text(self) -> str:
@@ -140,7 +145,7 @@ class ShellScreen(Screen):
         *,
         limit: str = "",
     ) -> None:
-        self._ended = folder / "ended"
+        self._ended = folder / f"ended{next(_NUMBERS)}"
         script = f'trap : INT; {f"ulimit {limit}; " if limit else ""}"$@"; echo $? >{shlex.quote(str(self._ended))}'
         super().__init__(folder, ["bash", "-c", script, "bash", *command], env, cwd, size)
 
