@@ -52,7 +52,7 @@ def flat(text: str) -> str:
 def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) -> None:
     messages = DEMOS[slug]
     summary = summarise(messages)
-    assert 60 <= tokens.estimate(summary) <= 200
+    assert 60 <= tokens.estimate(summary) <= 260  # 165, and the 500 characters of what was last, which are in it
     original = flat("".join(message.content for message in messages))
     said = LABELS.sub("\n", summary)
     for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])|\n", said):
@@ -67,11 +67,11 @@ def test_summaries_of_the_demos_are_verbatim_and_within_the_budget(slug: str) ->
 @every_row(
     ("slug", "named", "facts"),
     [
-        ("api-design-discussion", "internal services", ["REST", "OpenAPI", "lint rules"]),
+        ("api-design-discussion", "internal services", ["REST", "GraphQL", "OpenAPI", "lint rules"]),
         ("auth-token-expiry", "Kitchen tablets get logged out", ["refresh tokens 30 days", "10 seconds"]),
-        ("bigint-migration-plan", "Postgres", ["168 GB", "Kotlin"]),
+        ("bigint-migration-plan", "Postgres", ["bigint", "168 GB", "Kotlin"]),
         ("release-4-2-retro", "4.2 retro", ["oat milk", "51 minutes"]),
-        ("rate-limiter-review", "PR 412", ["fail open", "163"]),
+        ("rate-limiter-review", "PR 412", ["fail open", "tenant", "163"]),
         ("trial-conversion-drop", "conversion fell", ["14 days", "partner"]),
         ("flaky-cache-test", "test_reorder_cache", ["FLUSHALL", "xdist"]),
         ("naming-the-replay-tool", "name for an internal CLI", ["crumbs", "stock-movement-replay-v2"]),

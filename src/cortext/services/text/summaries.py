@@ -36,6 +36,7 @@ _MESSAGES = 400  # messages that are read: the first, the newest, those with dec
 _LONGEST_END = 16_000  # characters of either end of a message that are held, more than are ever read
 _SHORTEST_ASK = 40  # characters of a prompt that is no sentence, such as a number that was chosen
 _ASKED, _NARRATED = 1.8, 0.4  # factors for what the user asks, and for an agent that says what it does
+_WANTED = 1.3  # the factor for what the user proposes: what it names is what the talk is about
 _NARRATES = re.compile(
     r"(?:now |next,? |first,? |then,? |ok(?:ay)?,? |good[.,!] |great[.,!] |perfect[.,!] )*"
     r"(?:i'll|i will|let me|let's|i need to|i see|i'm going to|i can see|i have|now i)\b",
@@ -105,7 +106,7 @@ class _Sentence(msgspec.Struct):
         return f"{self.text.rstrip('.。')} ({self.note})" if self.note else self.text
 
 
-def summarise(messages: Iterable[Message], *, budget: int = 200, leave_out: LeavesOut = _nothing) -> str:
+def summarise(messages: Iterable[Message], *, budget: int = 260, leave_out: LeavesOut = _nothing) -> str:
     """Return what was asked, decided and rejected, in the order of the talk and with its speakers, in `budget` tokens.
 
     It ends with the last ask and what became of it. `leave_out` names the prompts that are not part of the talk, which
@@ -322,6 +323,7 @@ def _worth(sentence: _Sentence, important: bool, *, opens: bool) -> float:
     if sentence.decides or (important and (sounds_decided(sentence.text) or _NEXT.search(sentence.text))):
         worth += 0.3
     if sentence.role == USER:
+        worth *= _WANTED if _PROPOSES.search(sentence.text) else 1.0
         return worth * (_ASKED if opens or sentence.text.endswith(_QUESTION) else 1.15)
     return worth * (_NARRATED if _NARRATES.match(sentence.text) else 1.0)
 
