@@ -194,7 +194,7 @@ def test_errors_are_json_with_json(demo: Path, capsys: pytest.CaptureFixture[str
         "error": {
             "code": "session-not-found",
             "message": "no conversation matches '999'",
-            "hint": "1, 2, … are the rows of the last list, 001 is a conversation's own number; see `cortext list`",
+            "hint": "1, 2, … are the rows of the last list or search, 001 is its own number; see `cortext list`",
         }
     }
 

@@ -110,8 +110,8 @@ usage: cortext COMMAND [options]          `cortext help COMMAND` explains each o
        cortext WORDS                      searches for words that are not a command
 {commands}
 
-Naming a conversation: 3 is the third row of the last list, 014 is its own number, an id may be
-abbreviated (014-p). Commands that only read or resume also accept words.
+Naming a conversation: 3 is the third row of the last list or search, 014 is its own number, an
+id may be abbreviated (014-p). Commands that only read or resume also accept words.
 
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from textwrap import wrap
 from typing import TextIO
 
@@ -98,6 +98,12 @@ def folded(text: str, stream: TextIO | None = None, *, first: int = 0, indent: i
             broken[0] = broken[0][first:]
         lines += broken or [""]
     return "\n".join(lines)
+
+
+def print_fields(lines: Iterable[str], stream: TextIO | None = None) -> None:
+    """Print the lines of a receipt, each a name of eleven columns and its text; a long text goes on below itself."""
+    for line in lines:
+        print(folded(f"  {terminal.line(line)}", stream, indent=11), file=stream)
 
 
 def print_json(value: object) -> None:

@@ -111,7 +111,7 @@ class Resolver(NamedTuple):
             key = self._in_row(wanted, words)
             if key is not None:
                 return f"that row was {key[1]}, which no longer exists; see {self.see}"
-            return f"1, 2, … are the rows of the last list, 001 is a conversation's own number; see {self.see}"
+            return f"1, 2, … are the rows of the last list or search, 001 is its own number; see {self.see}"
         by_words = words and not looks_like_id(wanted.lower())
         near = ", ".join(row.name if by_words else row.id for row in nearest(self.rows, wanted))
         rule = "" if words or looks_like_id(wanted.lower()) else "use its number or its id, not words; "

@@ -16,7 +16,7 @@ import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
-from cortext.faces.terminal.output import paint, print_json
+from cortext.faces.terminal.output import paint, print_fields, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model import clock
 from cortext.model.branches import branches
@@ -311,8 +311,7 @@ def _lines(plan: Plan) -> list[str]:
 def _print_receipt(plan: Plan, stream: TextIO) -> None:
     name = paint(terminal.line(plan.session.title or plan.session.id), "bold", stream=stream)
     print(f"Resuming {name} in {plan.receipt.target}: {plan.how}", file=stream)
-    for line in _lines(plan):
-        print(f"  {terminal.line(line)}", file=stream)
+    print_fields(_lines(plan), stream)
 
 
 def _print_changed(title: str, names: Sequence[str]) -> None:
@@ -329,7 +328,6 @@ def _print_plan(plan: Plan, argv: list[str], *, as_json: bool) -> int:
         return 0
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")
-    for line in _lines(plan):
-        print(f"  {terminal.line(line)}")
+    print_fields(_lines(plan))
     print(f"  would run  {terminal.line(typed(argv))}")
     return 0

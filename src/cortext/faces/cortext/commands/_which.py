@@ -17,8 +17,8 @@ from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
 PROGRAM = "cortext"  # whose last list row numbers refer to
-HELP_ID = "the session: its row in the last list (3), its number (014), or its id or a prefix of it"
-HELP = "the session: its row in the last list (3), its number (014), its id or a prefix of it, or words"
+HELP_ID = "the session: its row in the last list or search (3), its number (014), or its id or a prefix of it"
+HELP = "the session: its row in the last list or search (3), its number (014), its id or a prefix of it, or words"
 HERE = "here"
 
 

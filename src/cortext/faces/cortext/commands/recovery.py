@@ -10,7 +10,7 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import print_notices
 from cortext.faces.cortext.commands._which import HELP_ID, named, which
 from cortext.faces.terminal.args import stores_for
-from cortext.faces.terminal.output import print_json, report_missing
+from cortext.faces.terminal.output import print_fields, print_json, report_missing
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock
@@ -123,8 +123,7 @@ def _put_back(stores: Stores, options: Namespace) -> int:
         return 0
     print(terminal.line(f"{conversation.session.title or conversation.session.id} → {tool.title}: {done.how}"))
     notes = [f"{name:<10} {text}" for name, text in (("because", done.why), ("note", done.note)) if text]
-    for line in [*notes, *(done.receipt.lines() if done.how != THERE else ())]:
-        print(f"  {terminal.line(line)}")
+    print_fields([*notes, *(done.receipt.lines() if done.how != THERE else ())])
     if done.key and not options.dry_run:
         print(terminal.line(f"  {tool.title} lists it in {done.project} as {done.key}"))
     return 0
