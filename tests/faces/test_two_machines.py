@@ -203,12 +203,7 @@ def test_a_file_with_a_secret_in_its_name_stays_out_of_the_commit(desk: Machine)
 
 @pytest.mark.req("FLOW-05")
 def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop: Machine, tmp_path: Path) -> None:
-    talk = _begin(desk)
-    assert desk.cortext("stop").code == 0
-    desk.git("push", "-q")
-
-    laptop.switch_to()
-    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    talk = _begin_and_clone(desk, laptop, tmp_path)
     first = laptop.cortext("list")
     assert first.code == 0 and "API design" in first.out
     assert "merge" in first.err, "the first command says how it set up the clone"
@@ -259,13 +254,19 @@ def _continue(machine: Machine, *turns: str) -> None:
     talk.say(*turns)
 
 
-def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
-    """Have both machines continue a conversation, and merge; return the chat on the desk."""
+def _begin_and_clone(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
+    """Begin a conversation on the desk and clone it to the laptop, which is used next; return the chat on the desk."""
     talk = _begin(desk)
     assert desk.cortext("stop").code == 0
     desk.git("push", "-q")
     laptop.switch_to()
     git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    return talk
+
+
+def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
+    """Have both machines continue a conversation, and merge; return the chat on the desk."""
+    talk = _begin_and_clone(desk, laptop, tmp_path)
     assert laptop.cortext("list").code == 0
     _continue(laptop, *LAPTOP)
     assert laptop.cortext("stop", "001").code == 0
@@ -399,11 +400,7 @@ def test_a_clone_with_only_the_conversations_says_what_is_missing(desk: Machine)
 @pytest.mark.req("FLOW-05", "STORE-12")
 @pytest.mark.parametrize("style", ["merge", "diff3"])
 def test_a_git_conflict_is_repaired_like_a_merge(desk: Machine, laptop: Machine, tmp_path: Path, style: str) -> None:
-    talk = _begin(desk)
-    assert desk.cortext("stop").code == 0
-    desk.git("push", "-q")
-    laptop.switch_to()
-    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    talk = _begin_and_clone(desk, laptop, tmp_path)
     _continue(laptop, *LAPTOP)
     assert laptop.cortext("stop", "001").code == 0
     laptop.git("push", "-q")
