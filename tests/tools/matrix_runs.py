@@ -129,7 +129,8 @@ def _used_before(target: str, folder: Path) -> Path:
             tool.trust(elsewhere)
             done = tool.run("Please put the kettle on.", cwd=elsewhere, timeout=TURN_SECONDS)
             assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
-            assert _model(other.turns[-1]) == tool.another_model, f"{target} asked {_model(other.turns[-1])}"
+            asked = [_model(turn) for turn in other.turns]  # gptme asks a small one for a name, before or after
+            assert tool.another_model in asked, f"{target} asked {asked}"
         copy(folder, kept)
     return kept
 
