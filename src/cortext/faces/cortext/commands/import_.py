@@ -19,7 +19,7 @@ import msgspec
 from cortext.config import folders
 from cortext.config.load import settings_of
 from cortext.errors import NotFound, UsageError
-from cortext.faces.terminal.output import note, paint, print_json
+from cortext.faces.terminal.output import folded, note, paint, print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
@@ -143,7 +143,7 @@ def offer() -> None:
     declined = os.path.join(folders.state(), "import-declined")
     if os.path.exists(declined) or not (total := _not_imported()):
         return
-    print(f"Your AI tools have {total}. Nothing is imported yet.")
+    print(folded(f"Your AI tools have {total}. Nothing is imported yet."))
     try:
         answer = input("Import now? The tools' own files are not changed. [Y/n] ")
     except EOFError:

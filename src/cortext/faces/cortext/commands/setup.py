@@ -103,7 +103,7 @@ def run_init(arguments: list[str]) -> int:
         for number, line in enumerate(tool.first_steps):
             print(f"  {'' if number else tool.title:<12} {line}")
     if not installers:
-        print(f"  (once a tool is installed: cortext init --ai {' or '.join(tools.target_names())})")
+        _print_folded(f"(once a tool is installed: cortext init --ai {' or '.join(tools.target_names())})")
     print("`stop-conversation` instead of `brainstorm` saves it, `resume` continues one;")
     print("`cortext resume` in a terminal continues one in any of the tools.")
     print("\nCommit these files, so that every clone of this repository has them too.")
