@@ -14,7 +14,7 @@ from cortext.errors import CortextError
 from cortext.io.new_files import Later
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
-from cortext.store.base import Reading
+from cortext.store.base import Reading, Store
 
 
 @runtime_checkable
@@ -31,6 +31,11 @@ class Outlines(Protocol):
 
     def outline(self, session_id: str) -> Iterator[Outline]:
         """Yield every message in the order of `read`, without content and parts."""
+
+
+def outlines_of(store: Store, session_id: str) -> Iterator[Outline]:
+    """Yield the messages of a session without their text, if its store can read them so."""
+    yield from store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id)
 
 
 @runtime_checkable

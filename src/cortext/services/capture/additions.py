@@ -24,13 +24,13 @@ from cortext.model.session import TOOL_NOTES, Change, Origin, Session, best_titl
 from cortext.model.status import ACTIVE
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
-from cortext.store.capabilities import Outlines
+from cortext.store.capabilities import outlines_of
 from cortext.tools import registry
 from cortext.tools.base import About
 
 JOINED = "*"  # in place of the id of a message: a transcript contains all branches of its session
 KNOWN_TAIL = 400  # messages at the end of a session that a later reading is compared with
-OWN_COMMANDS = ("/workspace.", "$workspace-")
+_COMMANDS = ("/workspace.", "$workspace-")
 
 
 class FreshMessages:
@@ -84,8 +84,7 @@ def end_of(store: Store, session_id: str, branch: int | None) -> str:
     """Return the id of the message after which a session goes on, or one of its branches; JOINED for all (0)."""
     if branch is None:
         return newest_of(store.tail(session_id, KNOWN_TAIL))
-    outlines = list(store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id))
-    return branches(outlines)[branch - 1].head if branch else JOINED
+    return branches(outlines_of(store, session_id))[branch - 1].head if branch else JOINED
 
 
 def _same_text(one: Message, other: Message) -> bool:
@@ -100,7 +99,7 @@ def is_injected(message: Message) -> bool:
 def is_from_user(message: Message) -> bool:
     """Whether the user wrote this, and it is not one of our commands."""
     text = message.content.strip()
-    return message.role == USER and not message.aside and text != "" and not text.startswith(OWN_COMMANDS)
+    return message.role == USER and not message.aside and text != "" and not text.startswith(_COMMANDS)
 
 
 def continue_in_tool(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:

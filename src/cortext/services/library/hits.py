@@ -15,7 +15,7 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.query import FILTERS, moment, number, of_sessions
 from cortext.services.library.listing import Listing, incomplete_line
-from cortext.store.capabilities import Outlines
+from cortext.store.capabilities import outlines_of
 
 Known = tuple[Row, int]  # a session, and how many of its messages are in the index
 Span = tuple[int, int]
@@ -158,9 +158,7 @@ class LeftOut:
     def _read(self, root: str, name: str) -> frozenset[str]:
         store = self._listing.named_store(root).store
         try:
-            return frozenset(
-                message.id for message in (store.outline(name) if isinstance(store, Outlines) else store.read(name))
-            )
+            return frozenset(message.id for message in outlines_of(store, name))
         except (CortextError, OSError):
             return frozenset()  # gone, or behind a link that must not be followed
 

@@ -13,12 +13,12 @@ from itertools import islice
 from typing import NamedTuple
 
 from cortext.index.search.words import searchable
-from cortext.model.message import TOOL, TOOL_CALL, USER, Message
+from cortext.model.message import TOOL, TOOL_CALL, USER, Message, Outline
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.branches import Branch, Threads
 from cortext.services.library.listing import Listing, Row
 from cortext.services.text.message_masking import mask_message
-from cortext.store.capabilities import Outlines
+from cortext.store.capabilities import outlines_of
 
 TOGETHER = 40  # messages that a window may grow by, so that calls are shown with their results
 BEGINNING = 400  # characters of a message in the timeline
@@ -48,7 +48,7 @@ class Windows:
         self._listing, self._row = listing, row
         self._store, self._id = listing.named_store(row.root).store, row.id
         self._asks: list[Ask] | None = None
-        outlines = self._outlines()
+        outlines = list(outlines_of(self._store, self._id))
         self._roles, self._times = _noted(outlines)
         if row.straight and leaf < 0:
             self._path: Sequence[int] = range(outlines[0].seq, outlines[-1].seq + 1) if outlines else range(0)
@@ -77,10 +77,6 @@ class Windows:
         at = bisect_left(self._path, seq)
         found = self._path[:at][::-1] if before else self._path[at:]
         return next((each for each in found if each != seq and self._roles.get(each) == USER), -1)
-
-    def _outlines(self) -> list[Message]:
-        store = self._store
-        return list(store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id))  # type: ignore[arg-type]
 
     @property
     def total(self) -> int:
@@ -170,7 +166,7 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _noted(messages: Sequence[Message]) -> tuple[dict[int, str], dict[int, str]]:
+def _noted(messages: Sequence[Outline]) -> tuple[dict[int, str], dict[int, str]]:
     """Return which messages are the user's or of a tool, and the times of the user's, by their numbers."""
     said = [each for each in messages if each.role in (USER, TOOL) and not each.aside]
     return {each.seq: each.role for each in said}, {each.seq: each.timestamp for each in said if each.role == USER}

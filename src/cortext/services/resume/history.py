@@ -25,7 +25,7 @@ from cortext.model.message import (
 from cortext.model.session import Session
 from cortext.services.text.render import body, shorten
 from cortext.store.base import Store
-from cortext.store.capabilities import Outlines
+from cortext.store.capabilities import outlines_of
 
 CHUNK = 256  # messages that are read at once,
 CHUNK_CHARACTERS = 4 << 20  # or characters of them
@@ -56,8 +56,7 @@ class History:
         if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
             self._count = session.message_count
         else:
-            outline = store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id)
-            outlines = [message for message in outline if not message.aside]
+            outlines = [message for message in outlines_of(store, self._id) if not message.aside]
             head = ""
             if is_branched(outlines):
                 self.branches = branches(outlines)

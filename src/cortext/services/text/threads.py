@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from cortext.model.message import BEGINNING, Message, Outline, replaced_in, thread
 from cortext.store.base import Store
-from cortext.store.capabilities import Outlines, Skims
+from cortext.store.capabilities import Skims, outlines_of
 
 _ASIDE, _PARTIAL, _COMPLETE = range(3)
 
@@ -19,9 +19,7 @@ class StoredThread:
 
     def __init__(self, store: Store, session_id: str, *, whole: bool = False) -> None:
         self._store, self._id, self._whole = store, session_id, whole
-        self._in_thread = _in_thread(
-            lambda: store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id)
-        )
+        self._in_thread = _in_thread(lambda: outlines_of(store, session_id))
 
     def __iter__(self) -> Iterator[Message]:
         store = self._store

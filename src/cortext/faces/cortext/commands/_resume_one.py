@@ -35,6 +35,7 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
+from cortext.store.capabilities import outlines_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -218,7 +219,7 @@ def _ask_for_branch(chosen: Found) -> None:
     if session.branch_count < 2 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     print(f"It went on in {session.branch_count} places at once:", file=sys.stderr)
-    for number, branch in enumerate(branches(chosen.store.read(session.id)), 1):
+    for number, branch in enumerate(branches(outlines_of(chosen.store, session.id)), 1):
         print(terminal.line(f"  {number}. {branch.words}"), file=sys.stderr)
     while answer := input("Continue which branch? (Enter: all, joined) ").strip():
         if answer.isdigit() and 0 < int(answer) <= session.branch_count:

@@ -26,6 +26,7 @@ from cortext.services.library.damage import problem_of
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import placed
 from cortext.services.library.stores import Found
+from cortext.store.capabilities import outlines_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -98,7 +99,9 @@ def run(arguments: list[str]) -> int:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for label, text in details_of(session.extra).labelled():
             pager.write(_folded(f"{label}: {text}", "dim"))
-        outlines = [] if session.is_linear else [message for message in store.read(session.id) if not message.aside]
+        outlines = (
+            [] if session.is_linear else [message for message in outlines_of(store, session.id) if not message.aside]
+        )
         found = branches(outlines) if session.branch_count > 1 else []
         for number, branch in enumerate(found, 1):
             pager.write(_folded(f"branch {number}: {branch.words}", "yellow"))
