@@ -149,7 +149,7 @@ class QueryBuilder:
         if query.error and not self._occurs_whole(query.error):
             gone[query.error] = ""
         for word in query.wanted:
-            text = word.text if word.phrase else word.text.strip(ENDS)
+            text = word.bare
             is_several = bool(SIGNS.search(text)) and not word.phrase  # words without spaces between them
             if not (word.begins or is_several or _names_time(word, query) or self._occurs_whole(text)):
                 gone[text] = self._nearest.get(text.lower(), "")
@@ -209,12 +209,7 @@ class QueryBuilder:
         for thing in query.things:
             camel = self._keywords.stems(" ".join(camel_pieces(thing)))
             rows += [(one, 0) for one in (self._keywords.stems(thing), camel) if one]
-        found = [
-            tantivy.Query.phrase_query(self._schema, MESSAGES, list(row), slop=slop)
-            if len(row) > 1
-            else self._term(MESSAGES, row[0])
-            for row, slop in rows
-        ]
+        found = [self._in_a_row(row, MESSAGES, slop) for row, slop in rows]
         return tantivy.Query.boolean_query([(Must, any_of(found)), *restrictions]) if found else None
 
     def _others(self, plain: str, term: str, *, known: bool) -> tuple[list[str], float]:
@@ -246,12 +241,12 @@ class QueryBuilder:
         found = tantivy.Query.disjunction_max_query(queries) if len(queries) > 1 else queries[0]
         return self._boosted(found, weight)
 
-    def _in_a_row(self, terms: Sequence[str], field: str = "") -> tantivy.Query:
-        """Match one term, or several next to each other."""
+    def _in_a_row(self, terms: Sequence[str], field: str = "", slop: int = 0) -> tantivy.Query:
+        """Match one term, or several next to each other, or with `slop` others between them."""
         if len(terms) == 1:
             return self._term(field or self._field, terms[0])
         words: list[str | tuple[int, str]] = list(terms)
-        return tantivy.Query.phrase_query(self._schema, field or self._field, words)
+        return tantivy.Query.phrase_query(self._schema, field or self._field, words, slop=slop)
 
     def _row(self, row: str, *, whole: bool) -> tantivy.Query:
         """Match a run of unspaced characters: all in order and, unless `whole`, every adjacent pair."""
@@ -295,8 +290,8 @@ def between(keywords: Keywords, first: int, last: int) -> tantivy.Query:
 
 
 def _names_time(word: Word, query: ParsedQuery) -> bool:
-    return word.text.strip(ENDS).lower() in query.calendar
+    return word.bare.lower() in query.calendar
 
 
 def _names_person(word: Word, query: ParsedQuery) -> bool:
-    return word.text.strip(ENDS).lower() in query.person
+    return word.bare.lower() in query.person

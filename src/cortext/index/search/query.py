@@ -16,23 +16,19 @@ from cortext.model.query import FILTERS, is_valid, written
 
 LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
-LEAST_IN_A_ROW = 3  # words of an error message that is looked for as a whole
+LEAST_OF_ERROR = 3  # words of an error message that is looked for as a whole
+SHORT = 3  # characters of "e.g", "1st" and their like
+ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
 
 # A sign counts only directly before a word: `--amend` excludes nothing.
 _PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
-
-
 # What a program prints with an error: its name, a code, "error:", a place in a file, or how such a sentence begins.
 _ERROR = re.compile(
     r"\b[A-Z]\w*(?:Error|Exception|Warning|Fault)\b|\bE[A-Z]{3,}\b|\b(?:error|fatal|panic|failed)(?:\[\w+\])?:"
     r"|\w\.\w+:\d+|^(?:Cannot|Could not|Can't|Failed to|Unable to|No such|Permission denied|Undefined|Unexpected)\b"
 )
-
-
 # Signs inside a word, an option, or letters and digits: no word of a sentence.
 _THING = re.compile(r"\w[_./:\\@#]+\w|^--\w|[^\W\d_]\d|\d[^\W\d_]")
-SHORT = 3  # characters of "e.g", "1st" and their like
-ENDS = ".,;:!?()"  # at the end of a word, they belong to the sentence
 
 
 class Word:
@@ -42,6 +38,11 @@ class Word:
 
     def __init__(self, text: str, *, phrase: bool, begins: bool, must: bool, excluded: bool) -> None:
         self.text, self.phrase, self.begins, self.must, self.excluded = text, phrase, begins, must, excluded
+
+    @property
+    def bare(self) -> str:
+        """Its text without the signs of the sentence around it; a phrase is as it was quoted."""
+        return self.text if self.phrase else self.text.strip(ENDS)
 
     def unquoted(self) -> Word:
         """Return it as an ordinary word."""
@@ -92,7 +93,7 @@ class ParsedQuery:
     @property
     def things(self) -> list[str]:
         """Its identifiers, paths, versions and hashes: what is found as a whole first, and then in parts."""
-        words = [word.text.strip(ENDS) for word in self.wanted if not word.begins and not SIGNS.search(word.text)]
+        words = [word.bare for word in self.wanted if not word.begins and not SIGNS.search(word.text)]
         return [word for word in words if len(word) > SHORT and (_THING.search(word) or camel_pieces(word))]
 
     def unquoted(self) -> ParsedQuery | None:
@@ -169,7 +170,7 @@ def _error(pieces: Iterable[_Piece]) -> str:
         f"{sign}{name}:{bare}" if name else f"{sign}{quoted or bare}" for sign, name, quoted, bare in pieces
     )
     is_one = _ERROR.search(said) and not said.endswith("?") and not any(quoted for _, _, quoted, _ in pieces)
-    return said if is_one and len(WORD.findall(said)) >= LEAST_IN_A_ROW else ""
+    return said if is_one and len(WORD.findall(said)) >= LEAST_OF_ERROR else ""
 
 
 def _word(piece: _Piece) -> Word | None:

@@ -16,7 +16,7 @@ from cortext.index.search.generation import Generation
 from cortext.index.search.keyword_query import NAMES, QueryBuilder, between, restricted_to
 from cortext.index.search.keywords import NAME_PLACE, Hit
 from cortext.index.search.models import Models
-from cortext.index.search.query import ENDS, ParsedQuery
+from cortext.index.search.query import ParsedQuery
 from cortext.model.query import FILTERS, moment
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CANDIDATES = 300
 MOST = 20_000
 NAMED = 60  # sessions that are found by their names
 LEAST_NAMED = 0.3  # how much of a query is in a name that has none of its words whole
-WHOLE = 50  # messages with the words of a query in their order, or with one of its identifiers or paths
+MOST_VERBATIM = 50  # messages with the words of a query in their order, or with one of its identifiers or paths
 DURING = 100  # messages of the time that a query names
 WIDER = 10  # times as many of the nearest are looked at if some are left out
 CHECKED = 5_000  # messages, of the best sessions, of which it is asked whether the filters allow them
@@ -120,14 +120,13 @@ class Retriever:
                 if place < NAME_PLACE:
                     found.setdefault((key, place), score)
         as_asked = None if exact else builder.whole(query, restrictions)
-        whole = (
-            [hit for hit in self._hits(as_asked, keys, WHOLE) if hit[1] < NAME_PLACE] if as_asked is not None else []
-        )
+        whole = self._hits(as_asked, keys, MOST_VERBATIM) if as_asked is not None else ()
+        whole = [hit for hit in whole if hit[1] < NAME_PLACE]
         for key, place, score in whole:
             found.setdefault((key, place), score)
         absent = builder.absent(query)
         # Of `parseReplies`, the store has "parse" and "replies": that is near, and no answer.
-        is_whole = any(absent.get(word.text.strip(ENDS), word.text) for word in query.wanted)
+        is_whole = any(absent.get(word.bare, word.text) for word in query.wanted)
         has_words = bool(found or names) and builder.occurs(query)
         if not has_words:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
