@@ -149,8 +149,10 @@ class ChatStore(FileStore):
         """See capabilities.Annotates."""
         with self.open(session_id) as writer:
             assert isinstance(writer, FileSessionWriter)
-            has_vectors = any(record.get("model") for record in records)  # a turn and the worker may both have made one
-            known = set(map(_subject, self.annotations(session_id))) if has_vectors else set()
+            # A turn and the worker may both have made a vector, of a message that is too new to be archived.
+            has_vectors = any(record.get("model") for record in records)
+            log = _annotations_of(self.files_of(session_id).log) if has_vectors else ()
+            known = {_subject(record) for _, record in log}
             new = [record for record in records if not record.get("model") or _subject(record) not in known]
             lines = [encode_annotation(record) for record in new]
             if lines:
