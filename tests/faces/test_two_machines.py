@@ -264,8 +264,8 @@ def _begin_and_clone(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTa
     return talk
 
 
-def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
-    """Have both machines continue a conversation, and merge; return the chat on the desk."""
+def _go_on_apart(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
+    """Have both machines continue a conversation; return the chat on the desk, which has not pulled."""
     talk = _begin_and_clone(desk, laptop, tmp_path)
     assert laptop.cortext("list").code == 0
     _continue(laptop, *LAPTOP)
@@ -274,6 +274,12 @@ def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
     desk.switch_to()
     talk.say("Desk asks.", "Desk is answered.")
     talk.end()
+    return talk
+
+
+def _split(desk: Machine, laptop: Machine, tmp_path: Path) -> ClaudeTalk:
+    """Have both machines continue a conversation, and merge; return the chat on the desk."""
+    talk = _go_on_apart(desk, laptop, tmp_path)
     pulled = run(["git", "-C", str(desk.workspace), "pull", "-q", "--no-rebase", "--no-edit"])
     assert pulled.code == 0, pulled.out + pulled.err
     return talk
@@ -400,13 +406,7 @@ def test_a_clone_with_only_the_conversations_says_what_is_missing(desk: Machine)
 @pytest.mark.req("FLOW-05", "STORE-12")
 @pytest.mark.parametrize("style", ["merge", "diff3"])
 def test_a_git_conflict_is_repaired_like_a_merge(desk: Machine, laptop: Machine, tmp_path: Path, style: str) -> None:
-    talk = _begin_and_clone(desk, laptop, tmp_path)
-    _continue(laptop, *LAPTOP)
-    assert laptop.cortext("stop", "001").code == 0
-    laptop.git("push", "-q")
-    desk.switch_to()
-    talk.say("Desk asks.", "Desk is answered.")
-    talk.end()
+    _go_on_apart(desk, laptop, tmp_path)
     before = desk.metadata()
     desk.git("config", "--remove-section", "merge.cortext")  # an old clone without the merge driver
     pulled = run(["git", "-C", str(desk.workspace), "-c", f"merge.conflictStyle={style}", "pull", "-q", "--no-rebase"])

@@ -51,9 +51,7 @@ class Details(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def by_name(self) -> dict[str, list[str]]:
         """Return the lines of each field, in order."""
-        one = {"goal": self.goal, "next": self.next}
-        many = {"decided": self.decided, "open": self.open}
-        lines = {name: many[name] if name in many else [one[name]] for name in ("goal", "decided", "open", "next")}
+        lines = {"goal": [self.goal], "decided": self.decided, "open": self.open, "next": [self.next]}
         return {name: [text for text in found if text.strip()] for name, found in lines.items()}
 
     @classmethod

@@ -136,7 +136,7 @@ class _Types(msgspec.Struct):
 
 
 def types_not_stored(folder: str) -> frozenset[str]:
-    """The conversation types of the workspace around a folder of which nothing is stored."""
+    """Return the conversation types of which the workspace around a folder stores nothing."""
     workspace = find_workspace(folder) if folder else ""
     try:
         raw = inside.read(workspace, REGISTRY) if workspace else None

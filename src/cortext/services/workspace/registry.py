@@ -173,7 +173,7 @@ Keep the notes in `{name}.md` in the conversation's folder: outcomes and decisio
 
 
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
-    """Add a user's own conversation type: a prompt and a template to edit, and an entry in the"""
+    """Add a user's own conversation type: a prompt and a template to edit, and an entry in the registry."""
     known = load(root)
     files = _first_files(name, description)
     entry = msgspec.structs.replace(entry_of(name, description), sessions=sessions)

@@ -49,7 +49,7 @@ def offer_import(stores: Stores) -> None:
 
 
 def import_line(stores: Stores) -> str:
-    """Return the same as a sentence for a list in which there is nothing; empty if there is nothing to import."""
+    """Return the offer as a sentence, for a list in which there is nothing; empty if there is nothing to import."""
     if stores.location(HOME).exists:
         return ""
     from cortext.faces.cortext.commands.import_ import offered
