@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cortext.model.message import Outline, followed, up_to
+from cortext.model.branches import OpenBranch, branches, seams
+from cortext.model.message import Outline, followed, thread, up_to
+from cortext.model.session import Session
 from cortext.services.library.listing import Listing, Row
+from cortext.store.base import Store
+from cortext.store.capabilities import outlines_of
 
 MOST = 60  # conversations of a tree; the first ones are those before this one, then its own forks
 ASKED = 500  # forks that a server is asked for, the newest
 
 ForksOf = Callable[[Sequence[str]], list[Row]]
+
+
+def open_branches(store: Store, session: Session) -> tuple[list[OpenBranch], dict[int, str]]:
+    """Return the branches in which a session goes on, none if it has only one; and its seams (see `seams`)."""
+    outlines = [] if session.is_linear else list(outlines_of(store, session.id))
+    return branches(outlines) if session.branch_count > 1 else [], seams(thread(outlines))
 
 
 class Branch(NamedTuple):

@@ -19,13 +19,13 @@ from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import paint, print_fields, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model import clock
-from cortext.model.branches import branches
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
 from cortext.services.library import last_command
+from cortext.services.library.branches import open_branches
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
@@ -35,7 +35,6 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
-from cortext.store.capabilities import outlines_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -219,7 +218,7 @@ def _ask_for_branch(chosen: Found) -> None:
     if session.branch_count < 2 or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
     print(f"It went on in {session.branch_count} places at once:", file=sys.stderr)
-    for number, branch in enumerate(branches(outlines_of(chosen.store, session.id)), 1):
+    for number, branch in enumerate(open_branches(chosen.store, session)[0], 1):
         print(terminal.line(f"  {number}. {branch.words}"), file=sys.stderr)
     while answer := input("Continue which branch? (Enter: all, joined) ").strip():
         if answer.isdigit() and 0 < int(answer) <= session.branch_count:

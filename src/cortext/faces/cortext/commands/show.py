@@ -16,17 +16,16 @@ from cortext.faces.terminal.pager import Pager
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.asides import is_beside
-from cortext.model.branches import branches, seams
-from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of, thread
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
 from cortext.model.order import order_of
 from cortext.model.session import details_of, first_turn_of
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
+from cortext.services.library.branches import open_branches
 from cortext.services.library.damage import problem_of
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import placed
 from cortext.services.library.stores import Found
-from cortext.store.capabilities import outlines_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -99,13 +98,9 @@ def run(arguments: list[str]) -> int:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for label, text in details_of(session.extra).labelled():
             pager.write(_folded(f"{label}: {text}", "dim"))
-        outlines = (
-            [] if session.is_linear else [message for message in outlines_of(store, session.id) if not message.aside]
-        )
-        found = branches(outlines) if session.branch_count > 1 else []
+        found, marks = open_branches(store, session)
         for number, branch in enumerate(found, 1):
             pager.write(_folded(f"branch {number}: {branch.words}", "yellow"))
-        marks = seams(thread(outlines))
         for message in messages:
             if message.seq in marks:
                 pager.write(f"\n{_folded(f'── {marks[message.seq]} ──', 'yellow')}")
