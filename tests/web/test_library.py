@@ -21,7 +21,6 @@ from cortext.model.session import Session
 from cortext.services.library.finder import FinderAnswer
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.windows import Windows
 from cortext.store.files.chat import ChatStore
 from cortext.web import library as web
 from cortext.web.home import highlighted
@@ -217,7 +216,7 @@ def test_a_conversation_that_grows_is_not_read_again(
     first = library.windows(asyncio.run(row()))
     store.append("one", Message(role="user", content="and one more"), Message(role="assistant", content="yes"))
     with monkeypatch.context() as patched:
-        patched.setattr(Windows, "_outlines", None)  # reading everything would fail
+        patched.setattr("cortext.services.library.windows.outlines_of", None)  # reading everything would fail
         grown = library.windows(asyncio.run(row()))
     assert (first.total, grown.total, grown.leaf, grown.own(0), grown.own(40, before=True)) == (31, 33, 32, 31, 31)
     assert [ask.text for ask in grown.asks(10)] == ["the one", "and one more"]
