@@ -118,7 +118,7 @@ def test_ctrl_c_right_after_enter_stops_the_turn_and_keeps_the_message(aur: Aur)
     with aur.screen("spawn", "-i", "--session", "quick") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
         for count in range(1, 7):
-            screen.type(f"question {count}")
+            screen.at_prompt().type(f"question {count}")  # before, Ctrl-C would be for the answer before
             screen.press("Enter", "C-c")
             screen.wait_for(*[f"question {number}" for number in range(1, count + 1)], timeout=WAIT)
             wait_until(partial(_has_stopped, screen, count), WAIT, screen.text)
