@@ -37,19 +37,20 @@ class Screen:
         width, height = size.split("x")
         wanted = {**env, "TERM": "tmux-256color", "COLORTERM": "truecolor"}
         line = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in wanted.items()), *command])
-        start = ["new-session", "-d", "-x", width, "-y", height, "-c", str(cwd), line]
-        if log is not None:  # with everything that is written, because both commands run before the first output
+        # One sequence, so that a program that ends at once keeps its screen, and the log has all that is written.
+        start = ["start-server", ";", "set-option", "-g", "remain-on-exit", "on", ";"]
+        start += ["new-session", "-d", "-x", width, "-y", height, "-c", str(cwd), line]
+        if log is not None:
             start += [";", "pipe-pane", f"cat >{shlex.quote(str(log))}"]
-        self._tmux("-f", "/dev/null", *start, check=True)
-        self._tmux("set-option", "-g", "remain-on-exit", "on")
+        self._tmux("-f", "/dev/null", *start)
 
-    def _tmux(self, *words: str, check: bool = False) -> str:
+    def _tmux(self, *words: str, check: bool = True) -> str:
         command = ["tmux", "-S", str(self.socket), *words]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.socket.parent), "LANG": "C.UTF-8"}
         done = subprocess.run(
             command, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
         )
-        assert not (check and done.returncode), f"{words}: {done.stderr}"
+        assert not (check and done.returncode), f"tmux {words}: exit code {done.returncode}, {done.stderr}"
         return done.stdout
 
     def text(self) -> str:
@@ -67,8 +68,24 @@ class Screen:
             flat = "".join(shown.split())
             return all("".join(word.split()) in flat for word in words)
 
-        wait_until(are_shown, timeout, lambda: f"on the screen: {words}\n{shown}")
+        wait_until(are_shown, timeout, lambda: f"on the screen: {words}\n{shown}\n{self._state()}")
         return shown
+
+    def _state(self) -> str:
+        """Return what the pane's processes wait for: an empty screen does not say why it is empty."""
+        pane = self._tmux("list-panes", "-F", "#{pane_pid} dead=#{pane_dead} status=#{pane_dead_status} #{pane_tty}")
+        tree = [pane.strip()]
+        ids = [pane.split()[0]]
+        for number in ids:
+            try:
+                words = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                state = Path(f"/proc/{number}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+                waits = Path(f"/proc/{number}/wchan").read_text("utf-8")
+                ids += Path(f"/proc/{number}/task/{number}/children").read_text("utf-8").split()
+            except OSError:
+                continue
+            tree.append(f"{number} {state} {waits} {words}")
+        return "\n".join(tree)
 
     def at_prompt(self, timeout: float = 90.0) -> Self:
         """Wait until our prompt reads single keys: before that, the terminal handles Ctrl-D and Ctrl-C itself.
@@ -118,7 +135,7 @@ class Screen:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._tmux("kill-server")
+        self._tmux("kill-server", check=False)  # after `close` there is none
 
 
 def _runs(process: int) -> bool:
