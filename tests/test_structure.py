@@ -10,7 +10,7 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 428,
+    "files": 427,
     "imports inside functions": 147,
     "class names twice outside adapters": 4,
 }
@@ -56,7 +56,6 @@ STILL_ODD = frozenset(
         "index/background_jobs.py",
         "model/amounts.py",
         "model/branches.py",
-        "model/status.py",
         "model/tokens.py",
         "services/capture/copies.py",
         "services/library/damage.py",

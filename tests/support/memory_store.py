@@ -24,8 +24,7 @@ from cortext.errors import (
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
-from cortext.model.session import Change, Session
-from cortext.model.status import STORED, check_transition
+from cortext.model.session import Change, Session, check_status
 from cortext.store.base import Damage, RepairReport, Trashed, Writer
 from cortext.store.files.lines import decode_line, decode_value, encode_annotation, encode_message
 from cortext.store.files.log import complete, is_repeat
@@ -68,7 +67,7 @@ class MemoryStore:
 
     def create(self, session: Session) -> Session:
         check_id(session.id)
-        check_transition(session.status, session.status if session.status in STORED else "")
+        check_status(session.status)
         if session.id in self._kept:
             raise session_exists(session.id)
         created = clock.normalise(session.created_at) or clock.now()

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.model import clock
-from cortext.model.status import ACTIVE, COMPLETED, IDLE, INTERRUPTED, PAUSED
+from cortext.model.session import ACTIVE, COMPLETED, IDLE, INTERRUPTED, PAUSED
 
 DAMAGED = "damaged"  # shown as a status, but not stored as one
 STARRED, ARCHIVED = "starred", "archived"

@@ -1,4 +1,13 @@
-"""A session: the small metadata next to the log of messages. The same for every layout."""
+"""A session: the small metadata next to the log of messages, and its life cycle. The same for every layout.
+
+    active ──► paused ──► completed          completed ──► active only when forced
+      │  ▲        │  ▲
+      │  └────────┘  └── (a pause of a resumed session)
+      └──► interrupted | idle ──► active | paused | completed
+
+A session of the assistant is idle when it has been quiet long enough and its summary is up to date: its worker writes
+that. The next message makes it active again.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +16,24 @@ from typing import Any
 
 import msgspec
 
+from cortext.errors import TransitionRefused, UsageError
 from cortext.model.order import ORDER, merged
-from cortext.model.status import ACTIVE, check_transition, shown
+
+ACTIVE = "active"
+PAUSED = "paused"
+COMPLETED = "completed"
+INTERRUPTED = "interrupted"
+IDLE = "idle"
+
+STATUSES = (ACTIVE, PAUSED, COMPLETED, INTERRUPTED, IDLE)
+
+_ALLOWED = {
+    ACTIVE: {PAUSED, COMPLETED, INTERRUPTED, IDLE},
+    PAUSED: {ACTIVE, COMPLETED},
+    INTERRUPTED: {ACTIVE, PAUSED, COMPLETED},
+    IDLE: {ACTIVE, PAUSED, COMPLETED, INTERRUPTED},
+    COMPLETED: set[str](),
+}
 
 FIRST_TURN = "first_turn"  # the key in a session's metadata
 
@@ -115,7 +140,33 @@ class Session(msgspec.Struct, kw_only=True):
     @property
     def shown_status(self) -> str:
         """The status as people see it: a session whose process has died was interrupted."""
-        return shown(self.status, leased=self.leased)
+        return INTERRUPTED if self.status == ACTIVE and self.leased is False else self.status
+
+
+def check_status(status: str) -> None:
+    """Raise UsageError for what is not the status of a session."""
+    if status not in STATUSES:
+        raise UsageError(f"unknown status {ascii(status)[:40]}", hint=f"use one of {', '.join(STATUSES)}")
+
+
+def check_transition(old: str, new: str, *, force: bool = False) -> None:
+    """Raise if a transition is not allowed. Keeping the status always is."""
+    check_status(new)
+    if old == new or old not in STATUSES:  # a status that another program wrote may always be left
+        return
+    if new in _ALLOWED[old] or (force and old == COMPLETED and new == ACTIVE):
+        return
+    if old == COMPLETED and new == ACTIVE:
+        raise TransitionRefused(
+            "the session was completed",
+            kept="it is unchanged",
+            hint="use --force to reopen it",
+        )
+    raise TransitionRefused(
+        f"a session cannot go from {old} to {new}",
+        kept="it is unchanged",
+        hint=f"from {old} it can go to {', '.join(sorted(_ALLOWED[old])) or 'active, with --force'}",
+    )
 
 
 class Change(msgspec.Struct, kw_only=True):

@@ -15,8 +15,7 @@ import msgspec
 from cortext.errors import CortextError, SessionNotFound
 from cortext.model import clock
 from cortext.model.message import Message, batches, plain
-from cortext.model.session import Change, Session
-from cortext.model.status import PAUSED, STORED
+from cortext.model.session import PAUSED, STATUSES, Change, Session
 from cortext.store.base import Store, Writer
 from cortext.store.capabilities import Annotates, Compacts, EmbedsSummaries, KeepsWorking
 from cortext.store.files.lines import encode_message
@@ -118,7 +117,7 @@ def _ensure(target: Store, session: Session) -> None:
         target.peek(session.id)
     except SessionNotFound:
         # Another program may have written a status that our stores do not accept.
-        status = session.status if session.status in STORED else PAUSED
+        status = session.status if session.status in STATUSES else PAUSED
         target.create(msgspec.structs.replace(session, status=status))
 
 
@@ -149,7 +148,7 @@ def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:
     known = writer.session()
     wanted = {name: getattr(session, name) for name in _METADATA} | {"summary_covers": covers}
     changed = {name: value for name, value in wanted.items() if getattr(known, name) != value}
-    if session.status in STORED and session.status != known.status:
+    if session.status in STATUSES and session.status != known.status:
         changed["status"] = session.status
     if changed:
         writer.update(Change(**changed, force=True))

@@ -18,8 +18,7 @@ from cortext.errors import invalid_trash_key, not_in_trash, session_exists, sess
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
-from cortext.model.session import Change, Session
-from cortext.model.status import STORED, check_transition
+from cortext.model.session import Change, Session, check_status
 from cortext.server import repair, search
 from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
 from cortext.server.connection import Connections, Limits
@@ -108,7 +107,7 @@ class PostgresStore:
 
     def create(self, session: Session) -> Session:
         check_id(session.id)
-        check_transition(session.status, session.status if session.status in STORED else "")
+        check_status(session.status)
         created = clock.normalise(session.created_at) or clock.now()
         active = clock.normalise(session.last_active) or created
         kind = session.type or _TYPES.get(self.space, "")

@@ -15,7 +15,7 @@ import pytest
 from cortext.agents.assistant.context import HEADINGS, headline, missing_headings, with_facts
 from cortext.agents.assistant.worker import ChatWorker
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.status import PAUSED
+from cortext.model.session import PAUSED
 from cortext.services.library.backfill import EMBEDDING, embed, without_vector
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save

@@ -20,8 +20,7 @@ from cortext.errors import (
 )
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.model.session import Change, Origin, Session
-from cortext.model.status import STORED
+from cortext.model.session import STATUSES, Change, Origin, Session
 from cortext.store.base import Store
 from cortext.testing.table import table
 from tests.store.conformance.kit import ANNOTATES, COMPACTS, ID, Backend, fields_of_each, sample_messages
@@ -88,7 +87,7 @@ class TestUpdating:
             ("idle", "active"), ("idle", "paused"), ("idle", "completed"), ("idle", "interrupted"),
         }  # fmt: skip
         with table() as row:
-            for number, (old, new, force) in enumerate(itertools.product(STORED, STORED, (False, True))):
+            for number, (old, new, force) in enumerate(itertools.product(STATUSES, STATUSES, (False, True))):
                 with row(f"{old} → {new}{' by force' if force else ''}"):
                     key = f"sess_{number}"
                     store.create(Session(id=key, status=old))

@@ -21,8 +21,7 @@ from cortext.model.amounts import amount
 from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
 from cortext.model.query import Query
-from cortext.model.session import Change
-from cortext.model.status import IDLE
+from cortext.model.session import IDLE, Change
 from cortext.model.tokens import clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask

@@ -20,8 +20,7 @@ from cortext.agents.talk.turn import Talk
 from cortext.errors import CortextError
 from cortext.model.ids import chat_of
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
-from cortext.model.session import Change, Session
-from cortext.model.status import ACTIVE, IDLE
+from cortext.model.session import ACTIVE, IDLE, Change, Session
 from cortext.services.library.backfill import Embedder, embed
 from cortext.services.library.stores import settle
 from cortext.services.text.titles import title

@@ -21,8 +21,7 @@ from cortext.index.background_jobs import EMBED, SUMMARISE, Due
 from cortext.io import locks
 from cortext.model import clock, tokens
 from cortext.model.message import Message
-from cortext.model.session import Change, Session
-from cortext.model.status import ACTIVE, IDLE
+from cortext.model.session import ACTIVE, IDLE, Change, Session
 from cortext.services.library.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.store.base import Store
 from cortext.store.server_capabilities import Chores, Claim, Claims

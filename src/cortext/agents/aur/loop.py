@@ -25,7 +25,7 @@ from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, paint, print_json
 from cortext.faces.terminal.run import report
 from cortext.model.amounts import amount
-from cortext.model.status import COMPLETED, INTERRUPTED
+from cortext.model.session import COMPLETED, INTERRUPTED
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 

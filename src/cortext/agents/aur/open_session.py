@@ -26,8 +26,7 @@ from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model.amounts import amount
 from cortext.model.message import Message
-from cortext.model.session import Session
-from cortext.model.status import COMPLETED
+from cortext.model.session import COMPLETED, Session
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.wiring.stores import Stores

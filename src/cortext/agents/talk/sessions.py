@@ -17,8 +17,7 @@ from cortext.errors import CortextError, DamagedData, SessionBusy, SessionExists
 from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.message import ROLES, SYSTEM, Message, plain
-from cortext.model.session import AgentConfig, Change, Origin, Session
-from cortext.model.status import ACTIVE, COMPLETED
+from cortext.model.session import ACTIVE, COMPLETED, AgentConfig, Change, Origin, Session
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import create_with
 from cortext.store.base import TORN, Damage, Store, Writer

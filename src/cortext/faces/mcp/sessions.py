@@ -15,8 +15,7 @@ from cortext.faces.mcp.pages import FRAME, Json, ToolAnswer, fenced, fit, safe, 
 from cortext.model import tokens
 from cortext.model.amounts import amount
 from cortext.model.message import Message, marks_of
-from cortext.model.session import Details, Session
-from cortext.model.status import COMPLETED
+from cortext.model.session import COMPLETED, Details, Session
 from cortext.model.tokens import clip
 from cortext.safety import terminal
 from cortext.safety.framing import field

@@ -20,8 +20,7 @@ from cortext.model.message import (
     is_branched,
     thread,
 )
-from cortext.model.session import TOOL_NOTES, Change, Origin, Session, best_title, is_titled_by_user
-from cortext.model.status import ACTIVE
+from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session, best_title, is_titled_by_user
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of

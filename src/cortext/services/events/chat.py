@@ -15,8 +15,7 @@ from cortext.io import durable
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.message import followed, is_branched, up_to
-from cortext.model.session import Change, Origin
-from cortext.model.status import ACTIVE, PAUSED
+from cortext.model.session import ACTIVE, PAUSED, Change, Origin
 from cortext.model.tokens import clip
 from cortext.safety.framing import disarmed
 from cortext.safety.secrets.masking import mask

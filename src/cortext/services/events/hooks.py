@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.model.status import ACTIVE, COMPLETED, PAUSED
+from cortext.model.session import ACTIVE, COMPLETED, PAUSED
 from cortext.services.capture import uncaptured
 from cortext.services.capture.intake import reason_of
 from cortext.services.events.chat import ToolChat, World, safe_text

@@ -19,7 +19,7 @@ from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.query import Query
-from cortext.model.status import COMPLETED, PAUSED
+from cortext.model.session import COMPLETED, PAUSED
 from cortext.services.library.resolve import Key, is_number
 from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, ServerSource, merged, selection
 from cortext.services.library.stores import Found, NamedStore

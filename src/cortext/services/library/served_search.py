@@ -16,8 +16,7 @@ from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.query import FILTERS, Query, comparable_time
-from cortext.model.session import Session
-from cortext.model.status import COMPLETED, PAUSED
+from cortext.model.session import COMPLETED, PAUSED, Session
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
 from cortext.services.library.hits import Answer, Check, Match, SessionHit, match_of, session_filters, snippet
 from cortext.services.library.listing import Listing

@@ -30,8 +30,7 @@ from cortext.model.query import (
     comparable_time,
     several,
 )
-from cortext.model.session import Session
-from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.model.session import ACTIVE, INTERRUPTED, Session
 from cortext.services.library.json_views import row_of
 from cortext.store.base import TORN, Store
 from cortext.store.files.layout_paths import lock_file

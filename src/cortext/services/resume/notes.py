@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from cortext.errors import NotFound
 from cortext.model import clock
-from cortext.model.session import Origin
-from cortext.model.status import ACTIVE
+from cortext.model.session import ACTIVE, Origin
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note

@@ -17,9 +17,12 @@ from cortext.model.message import USER, thread
 from cortext.model.order import ORDER
 from cortext.model.query import Query
 from cortext.model.session import (
+    ACTIVE,
     BY_OTHER,
     BY_TEXT,
+    COMPLETED,
     DETAILS,
+    PAUSED,
     TITLED_BY_USER,
     AgentConfig,
     Change,
@@ -29,7 +32,6 @@ from cortext.model.session import (
     is_poor_title,
     is_titled_by_user,
 )
-from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing

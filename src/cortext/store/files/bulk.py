@@ -19,8 +19,7 @@ from cortext.io import durable, locks, new_files
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message
-from cortext.model.session import Change, Session
-from cortext.model.status import STORED, check_transition
+from cortext.model.session import Change, Session, check_status
 from cortext.store.capabilities import Draft, Published
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
 from cortext.store.files.lines import encode_message, encode_pretty
@@ -73,7 +72,7 @@ class FileDraft:
         new_files.new_file(self.files.log, map(self._log.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
-        check_transition(session.status, session.status if session.status in STORED else "")
+        check_status(session.status)
         self.created = clock.normalise(session.created_at) or clock.now()
         finished = change.apply(
             msgspec.structs.replace(

@@ -10,8 +10,7 @@ import msgspec
 
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.session import Session
-from cortext.model.status import ACTIVE
+from cortext.model.session import ACTIVE, Session
 from cortext.store.base import GIT_MARKS, METADATA, Damage
 from cortext.store.files.fields import (
     agent_config_fields,

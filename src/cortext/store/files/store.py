@@ -23,8 +23,7 @@ from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
-from cortext.model.session import Change, Session
-from cortext.model.status import STORED, check_transition
+from cortext.model.session import Change, Session, check_status
 from cortext.store.base import POINTER, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.files import archive
 from cortext.store.files.fields import number_field
@@ -58,7 +57,7 @@ class FileStore(FileLayout):
     @durable.reports_os_errors
     def create(self, session: Session) -> Session:
         check_id(session.id)
-        check_transition(session.status, session.status if session.status in STORED else "")
+        check_status(session.status)
         created = clock.normalise(session.created_at) or clock.now()
         session = msgspec.structs.replace(
             session,

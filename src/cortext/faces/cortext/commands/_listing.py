@@ -18,7 +18,7 @@ from cortext.faces.terminal.run import Command, refresh_later
 from cortext.model import clock
 from cortext.model.amounts import amount
 from cortext.model.query import Query
-from cortext.model.status import ACTIVE
+from cortext.model.session import ACTIVE
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing

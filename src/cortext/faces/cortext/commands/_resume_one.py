@@ -19,7 +19,7 @@ from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.output import paint, print_fields, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
 from cortext.model import clock
-from cortext.model.status import COMPLETED
+from cortext.model.session import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns

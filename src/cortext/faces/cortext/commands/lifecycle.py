@@ -18,8 +18,7 @@ from cortext.faces.terminal.output import folded
 from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.run import Command
 from cortext.model.amounts import amount
-from cortext.model.session import DETAILS, Change, Details
-from cortext.model.status import COMPLETED, PAUSED
+from cortext.model.session import COMPLETED, DETAILS, PAUSED, Change, Details
 from cortext.safety import terminal
 from cortext.services.library.stores import Found
 from cortext.services.text.summary_check import describe
