@@ -16,8 +16,9 @@ from unittest import mock
 
 from bench.common import parser_of, print_table, work_folder
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Message, thread
+from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Message
 from cortext.model.session import Session
+from cortext.model.threads import thread
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import facts
 from cortext.services.resume.history import History

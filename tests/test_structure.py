@@ -10,7 +10,7 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 427,
+    "files": 426,
     "imports inside functions": 147,
     "class names twice outside adapters": 4,
 }
@@ -54,9 +54,6 @@ STILL_ODD = frozenset(
     {
         "agents/telegram/bot.py",
         "index/background_jobs.py",
-        "model/amounts.py",
-        "model/branches.py",
-        "model/tokens.py",
         "services/capture/copies.py",
         "services/library/damage.py",
         "services/library/json_views.py",

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cortext.model.asides import only_asks, with_asides
-from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part, thread
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part
+from cortext.model.threads import thread
 from cortext.testing.table import every_row
 from cortext.wiring.stores import Stores
 from tests.support.claude_talk import ClaudeTalk

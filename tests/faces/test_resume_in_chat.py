@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cortext.model.branches import branches
-from cortext.model.message import Message, thread
+from cortext.model.message import Message
+from cortext.model.threads import branches, thread
 from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import tokens
-from cortext.model.message import BEGINNING, REPLACES, Message, Part, joined_text, plain, thread
+from cortext.model.message import BEGINNING, REPLACES, Message, Part, joined_text, plain
+from cortext.model.threads import thread
 from cortext.store.files.lines import StoredMessage
 from cortext.testing.table import every_row
 

@@ -31,8 +31,9 @@ from cortext.errors import CortextError
 from cortext.index.database import in_memory
 from cortext.index.refresh import _row, derived_fields
 from cortext.index.search.words import searchable
-from cortext.model.message import Message, Part, plain, thread
+from cortext.model.message import Message, Part, plain
 from cortext.model.session import Change, Session
+from cortext.model.threads import thread
 from cortext.services.capture.capture import session_id_for
 from cortext.services.capture.first_reading import new_session, storable
 from cortext.services.library.export import as_json, as_markdown, masked

@@ -13,7 +13,7 @@ from cortext.index.calls import ModelCall, calls_in
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
-from cortext.model.usage import CALL, Tokens, read_of, used
+from cortext.model.tokens import CALL, Tokens, read_of, used
 from cortext.services.cost.carrying import Carrying, sentence
 from cortext.services.cost.prices import TABLE, Prices, canonical
 from cortext.services.cost.report import KINDS, Priced, money, report

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from cortext.model.message import REPLACES, Message, Part, thread
+from cortext.model.message import REPLACES, Message, Part
 from cortext.model.session import Session
+from cortext.model.threads import thread
 from cortext.services.resume import history as history_module
 from cortext.services.resume.history import CHUNK, HEAD, TAIL, History, newest_that_fit
 from cortext.services.resume.packet import REPLACED, build

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext.model.message import BEGINNING, REPLACES, Message, thread
+from cortext.model.message import BEGINNING, REPLACES, Message
 from cortext.model.session import Session
+from cortext.model.threads import thread
 from cortext.services.text.threads import StoredThread
 from cortext.store.files.lines import encode_message
 from tests.support.memory_store import MemoryStore

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from cortext.model.message import BEGINNING, Message, Part, thread
+from cortext.model.message import BEGINNING, Message, Part
 from cortext.model.session import Change
+from cortext.model.threads import thread
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import fork
 from cortext.store.files.store import FileStore

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cortext.model.message import Message, thread
+from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.model.threads import thread
 from cortext.store.base import UNREADABLE
 from cortext.store.files.merge import merge_logs, merge_metadata
 from cortext.store.files.workspace import WorkspaceStore

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cortext.model.message import ASSISTANT, USER, thread
+from cortext.model.message import ASSISTANT, USER
+from cortext.model.threads import thread
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, make_plan

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from cortext.io import inside
-from cortext.model.message import ASSISTANT, ATTACHMENT, TOOL_CALL, TOOL_RESULT, USER, Message, Part, thread
+from cortext.model.message import ASSISTANT, ATTACHMENT, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
+from cortext.model.threads import thread
 from cortext.model.turns import Change
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id

@@ -23,7 +23,8 @@ from tests.support.pairs import (
 )
 from tests.support.runners import ANOTHER_MODEL, make_tool
 
-from cortext.model.message import ATTACHMENT, Message, thread
+from cortext.model.message import ATTACHMENT, Message
+from cortext.model.threads import thread
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import OWN, Plan
 from cortext.wiring.stores import Stores

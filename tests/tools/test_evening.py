@@ -11,7 +11,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Request
 from tests.support.screen import Screen
 
-from cortext.model.message import thread
+from cortext.model.threads import thread
 from cortext.services.library.resolve import with_exact_id
 from cortext.wiring.stores import Stores
 

@@ -24,7 +24,8 @@ from tests.support.pairs import (
     outcomes,
 )
 
-from cortext.model.message import Message, attachments_in, thread
+from cortext.model.message import Message, attachments_in
+from cortext.model.threads import thread
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, make_plan

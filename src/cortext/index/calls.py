@@ -15,7 +15,7 @@ from cortext.index.derived import Derived, Progress
 from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.model.usage import CALL, FIVE_HOURS, LIMITS, WEEK, Tokens, is_addition, used
+from cortext.model.tokens import CALL, FIVE_HOURS, LIMITS, WEEK, Tokens, is_addition, used
 
 RECENT = 50  # sessions that show which models are in use
 FEW = 200  # sessions whose calls are looked up one by one

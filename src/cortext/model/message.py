@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import msgspec
 
@@ -36,7 +36,7 @@ REPLACES = "replaces"  # in the `extra` of a user's message: the id of an earlie
 # went on in two places at once: the id of the message that it follows, and the tool that it was said in, if known.
 FORKED_FROM, FORKED_IN = "forked_from", "forked_in"
 JOINS = "joins"  # in the `extra` of a message that follows all branches: whether
-SEAM = "seam"  # in the `extra` of a message for a model, never stored: what it follows, in words (see `seams`)
+SEAM = "seam"  # in the `extra` of a message for a model, never stored: what it follows, in words (see `threads.seams`)
 # The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
 
@@ -172,38 +172,6 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
         return [part for part in self.parts or () if part.type == kind]
 
 
-class Outline(Protocol):
-    """A message without its text: enough to know the thread and what would fit."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def seq(self) -> int: ...
-    @property
-    def role(self) -> str: ...
-    @property
-    def timestamp(self) -> str: ...
-    @property
-    def tokens(self) -> int | None: ...
-    @property
-    def parent(self) -> str: ...
-    @property
-    def partial(self) -> bool: ...
-    @property
-    def aside(self) -> bool: ...
-    @property
-    def replaces(self) -> str: ...
-    @property
-    def forked_from(self) -> str: ...
-    @property
-    def forked_in(self) -> str: ...
-    @property
-    def joins(self) -> bool: ...
-
-
-Placed = TypeVar("Placed", bound=Outline)
-
-
 def is_empty_message(message: Message) -> bool:
     """Whether a message is empty: no text, no call, no result, no image."""
     if message.content:
@@ -276,88 +244,6 @@ def plain(message: Message) -> Message:
         aside=message.aside,
         extra=message.extra,
     )
-
-
-def thread(messages: Iterable[Placed], head: str = "") -> list[Placed]:
-    """Return the current thread: from the last message back by `parent`, without interrupted replies and asides.
-
-    Branches in which the conversation goes on are all in it, each in its order, unless `head` names the last message of
-    the one that is wanted. A message that the user edited later is left out with what answered it: the edited one
-    stands where it was sent.
-    """
-    kept = [message for message in messages if not message.aside]
-    if is_branched(kept):
-        follows, heads = followed(kept)
-        wanted = up_to(follows, *([index for index, each in enumerate(kept) if head == each.id] or heads))
-        kept = [message for index, message in enumerate(kept) if index in wanted]
-    elif any(message.parent for message in kept):
-        index_by_id = {message.id: index for index, message in enumerate(kept)}
-        path: list[Placed] = []
-        index = len(kept) - 1
-        while index >= 0:
-            message = kept[index]
-            path.append(message)
-            # A parent is always earlier: a file that says otherwise must not send us into a loop.
-            before = index_by_id.get(message.parent, index - 1) if message.parent else index - 1
-            index = -1 if message.parent == BEGINNING else before if before < index else index - 1
-        kept = path[::-1]
-    kept = [message for message in kept if not message.partial]
-    replaced = replaced_in(kept)
-    return [message for message in kept if message.id not in replaced]
-
-
-def is_branched(messages: Iterable[Outline]) -> bool:
-    """Whether the conversation ever went on in several places at once."""
-    return any(message.forked_from or message.joins for message in messages)
-
-
-def followed(messages: Sequence[Outline]) -> tuple[list[list[int]], list[int]]:
-    """Return which messages each one follows, and the last message of each branch that goes on, by their indexes.
-
-    The messages are without asides.
-    """
-    index_of: dict[str, int] = {}
-    follows: list[list[int]] = []
-    heads: list[int] = []
-    for index, message in enumerate(messages):
-        tip = index_of.get(message.forked_from, index - 1)  # never a later one: a file may say anything
-        before = -1 if message.parent == BEGINNING else index_of.get(message.parent, tip)
-        follows.append([*heads] if message.joins else [before] if before >= 0 else [])
-        if message.joins:
-            heads = [index]
-        elif tip in heads:
-            heads[heads.index(tip)] = index
-        else:
-            heads.append(index)
-        index_of[message.id] = index
-    return follows, heads
-
-
-def up_to(follows: Sequence[Sequence[int]], *heads: int) -> set[int]:
-    """Return these messages and all that they follow, by their indexes."""
-    found: set[int] = set()
-    todo = [*heads]
-    while todo:
-        index = todo.pop()
-        if index not in found:
-            found.add(index)
-            todo += follows[index]
-    return found
-
-
-def replaced_in(messages: Iterable[Outline]) -> set[str]:
-    """Return the ids of the messages that later ones replace, and of those that answered them."""
-    messages = list(messages)
-    targets = {message.replaces for message in messages} - {""}
-    replaced: set[str] = set()
-    if targets:
-        is_replaced = False
-        for message in messages:
-            if message.role not in (ASSISTANT, TOOL):
-                is_replaced = message.id in targets
-            if is_replaced and message.id:
-                replaced.add(message.id)
-    return replaced
 
 
 def characters_in(message: Message) -> int:

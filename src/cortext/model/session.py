@@ -113,7 +113,7 @@ class Session(msgspec.Struct, kw_only=True):
     message_count: int = 0
     token_count: int = 0
     aside_count: int = 0
-    branch_count: int = 1  # the branches in which it goes on (model.message.branches)
+    branch_count: int = 1  # the branches in which it goes on (model.threads.branches)
     summary: str = ""
     # How far the summary reaches (the number after the last message it covers) and who wrote it.
     summary_covers: int = 0

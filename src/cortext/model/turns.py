@@ -38,8 +38,8 @@ from cortext.model.message import (
     instructions_of,
     joined_text,
     remarks,
-    thread,
 )
+from cortext.model.threads import thread
 
 NOT_RECORDED = "[The result of this call was not recorded.]"
 OPENING = "[The conversation begins with the assistant.]"

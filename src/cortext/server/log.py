@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from cortext.model.amounts import amount
-from cortext.model.message import Message, is_branched
+from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.model.threads import is_branched
+from cortext.model.wording import amount
 from cortext.server import search
 from cortext.server.connection import Connections
 from cortext.server.driver import Connection, psycopg

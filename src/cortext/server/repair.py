@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from cortext.errors import SessionBusy
-from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
+from cortext.model.wording import amount
 from cortext.server.connection import Connections
 from cortext.server.driver import Connection
 from cortext.server.lease import Lease

@@ -11,7 +11,7 @@ from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore

@@ -17,8 +17,9 @@ import msgspec
 from cortext.errors import invalid_trash_key, not_in_trash, session_exists, session_exists_again, session_not_found
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
-from cortext.model.message import Message, Outline
+from cortext.model.message import Message
 from cortext.model.session import Change, Session, check_status
+from cortext.model.threads import Outline
 from cortext.server import repair, search
 from cortext.server.assistant import ServerChats, ServerFacts, ServerUpdates
 from cortext.server.connection import Connections, Limits

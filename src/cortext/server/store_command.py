@@ -17,7 +17,7 @@ from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import paint
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.table import table
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.safety.credentials import SCHEMES, is_address, mask_address
 from cortext.server.copying import CopyReport, copy_store, total

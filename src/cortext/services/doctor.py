@@ -17,6 +17,7 @@ from cortext.errors import CortextError, StoreUnreachable, WriteFailed
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import is_id
+from cortext.model.wording import listed
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.damage import problem_of
 from cortext.services.library.stores import Found, NamedStore
@@ -339,7 +340,7 @@ def workspace_findings(
     yield from (warn(*found) for found in _git_findings(named_store.root))
     missing = [path for path in manifest.files if not os.path.lexists(os.path.join(named_store.root, path))]
     if missing:
-        names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        names = listed(missing, 3)
         yield warn(
             f"files installed by `cortext init` are missing, and with them their commands or hooks: {names}",
             f"cortext upgrade, in {named_store.root}",

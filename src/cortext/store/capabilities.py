@@ -12,8 +12,9 @@ import msgspec
 
 from cortext.errors import CortextError
 from cortext.io.new_files import Later
-from cortext.model.message import Message, Outline
+from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.model.threads import Outline
 from cortext.store.base import Reading, Store
 
 

@@ -21,8 +21,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from cortext.config.load import settings_of
 from cortext.errors import UsageError, not_in_trash
-from cortext.model.amounts import amount
 from cortext.model.session import COMPLETED, PAUSED, TITLED_BY_USER, Change
+from cortext.model.wording import amount
 from cortext.safety.languages import shell, typed
 from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row

@@ -15,6 +15,7 @@ from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.order import Order, order_of
 from cortext.model.session import details_of, first_turn_of
+from cortext.model.wording import cut
 from cortext.services.cost.report import row_cost
 from cortext.services.library.branches import Fork, family
 from cortext.services.library.damage import damage_note, problem_of
@@ -182,9 +183,13 @@ def _steps(row: Row, branch: int, window: Window) -> dict[str, str]:
 
 def _entry(row: Row, branch: int, ask: Ask, find: str = "") -> dict[str, str | int]:
     """Return a message as the side of the page lists it; the link to one that was found keeps what was looked for."""
-    text = ask.text if len(ask.text) <= CHARACTERS else f"{ask.text[: CHARACTERS - 1]}…"
     link = address(row, at=ask.seq, branch=branch if branch >= 0 else "", find=find) + f"#m{ask.seq}"
-    return {"seq": ask.seq, "text": text or "(no text)", "link": link, "time": clock.short(ask.timestamp)}
+    return {
+        "seq": ask.seq,
+        "text": cut(ask.text, CHARACTERS) or "(no text)",
+        "link": link,
+        "time": clock.short(ask.timestamp),
+    }
 
 
 def _branches(row: Row, windows: Windows, branch: int) -> list[dict[str, Any]]:

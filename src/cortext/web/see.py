@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 
 from cortext.errors import UsageError
 from cortext.model import clock
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.cost.report import UNKNOWN, CostReport, CostSum, Ledger, Priced, money, report
 from cortext.services.library.activity import FileWork, Work, work

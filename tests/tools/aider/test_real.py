@@ -11,7 +11,8 @@ from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer
 from tests.support.pairs import Said, copied, hold, imported
 
-from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.threads import thread
 from cortext.model.turns import Change
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, carry_out, make_plan

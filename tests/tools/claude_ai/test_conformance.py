@@ -10,7 +10,8 @@ import pytest
 from tests.support.cli import cortext
 from tests.tools.exports import listing, save_zip
 
-from cortext.model.message import BEGINNING, Message, thread
+from cortext.model.message import BEGINNING, Message
+from cortext.model.threads import thread
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.chatgpt.adapter import ChatGpt
 from cortext.tools.claude_ai.adapter import ClaudeAi

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.tools.claude_code.corpus import KEY, Script, at, call, full_conversation, read
 
-from cortext.model.message import Message, thread
+from cortext.model.message import Message
+from cortext.model.threads import thread
 from cortext.tools.base import TranscriptReading
 from cortext.tools.claude_code.read import ClaudeReading
 

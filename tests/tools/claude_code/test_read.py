@@ -21,7 +21,8 @@ from tests.tools.claude_code.corpus import (
     short,
 )
 
-from cortext.model.message import Message, instructions_of, thread
+from cortext.model.message import Message, instructions_of
+from cortext.model.threads import thread
 from cortext.tools.base import Transcript
 from cortext.tools.claude_code.read import ClaudeReading
 

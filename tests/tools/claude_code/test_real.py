@@ -13,7 +13,8 @@ from tests.support.runners import Tool, make_tool
 from tests.support.waiting import wait_until
 from tests.tools import homes
 
-from cortext.model.message import Message, Part, thread
+from cortext.model.message import Message, Part
+from cortext.model.threads import thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE, essence
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode

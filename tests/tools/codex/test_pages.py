@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
 
-from cortext.model.message import thread
+from cortext.model.threads import thread
 from cortext.tools.codex import pages
 from cortext.tools.codex.adapter import Codex
 

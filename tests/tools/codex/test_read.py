@@ -11,7 +11,7 @@ import pytest
 from tests.tools.codex.corpus import EVERYDAY, PIXEL, Rollout, everyday, provenance, read
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.model.usage import LIMITS
+from cortext.model.tokens import LIMITS
 
 
 def roles_and_texts(messages: list[Message]) -> list[tuple[str, str]]:

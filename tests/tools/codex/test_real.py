@@ -17,7 +17,8 @@ from tests.support.runners import Tool, make_tool
 from tests.tools import homes
 
 from cortext.index.calls import calls_in
-from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.threads import thread
 from cortext.model.turns import NOT_RECORDED, OPENING, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.codex.adapter import Codex

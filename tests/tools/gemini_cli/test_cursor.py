@@ -16,7 +16,8 @@ from tests.tools.gemini_cli.corpus import (
     texts,
 )
 
-from cortext.model.message import Message, thread
+from cortext.model.message import Message
+from cortext.model.threads import thread
 
 
 def eventful() -> Chat:

@@ -19,7 +19,8 @@ from tests.tools.gemini_cli.corpus import (
     uuid,
 )
 
-from cortext.model.message import THINKING, Part, thread
+from cortext.model.message import THINKING, Part
+from cortext.model.threads import thread
 from cortext.tools.base import Transcript
 from cortext.tools.gemini_cli.read import GeminiReading
 

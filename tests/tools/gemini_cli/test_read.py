@@ -22,7 +22,8 @@ from tests.tools.gemini_cli.corpus import (
     uuid,
 )
 
-from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.threads import thread
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.conversation import Conversation
 from cortext.tools.gemini_cli.records import record_decoder

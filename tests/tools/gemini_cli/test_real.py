@@ -14,7 +14,8 @@ from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
 from tests.tools import homes
 
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.threads import thread
 from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.gemini_cli.adapter import GeminiCli
 

@@ -11,7 +11,7 @@ from tests.support.launching import captured_again, launched
 from tests.support.model_server import ModelServer
 from tests.support.pairs import Said, copied, hold, imported
 
-from cortext.model.message import thread
+from cortext.model.threads import thread
 from cortext.model.turns import Change
 from cortext.services.resume.handover import NEW, make_plan
 from cortext.wiring import tools

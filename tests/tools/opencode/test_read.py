@@ -8,9 +8,10 @@ import pytest
 from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_start, text, thinking
 from tests.tools.opencode.readings import reading, roles_and_texts
 
-from cortext.model.message import Part, thread
+from cortext.model.message import Part
+from cortext.model.threads import thread
+from cortext.model.tokens import used
 from cortext.model.turns import Turns
-from cortext.model.usage import used
 from cortext.tools.opencode.adapter import OpenCode
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────

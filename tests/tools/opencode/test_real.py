@@ -18,7 +18,8 @@ from tests.support.waiting import wait_until
 from tests.tools import homes
 
 from cortext.io import durable
-from cortext.model.message import Message, Part, thread
+from cortext.model.message import Message, Part
+from cortext.model.threads import thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Launch
 from cortext.tools.opencode.adapter import OpenCode

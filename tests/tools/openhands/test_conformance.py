@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from cortext.model.message import BEGINNING, Message, thread
+from cortext.model.message import BEGINNING, Message
+from cortext.model.threads import thread
 from cortext.testing import ReaderConformance, Samples
 from cortext.tools.openhands.adapter import OpenHands
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.tools.pi.corpus import KEY, NAME, Chat, call, everyday, text
 
-from cortext.model.message import BEGINNING, Message, Part, thread
+from cortext.model.message import BEGINNING, Message, Part
+from cortext.model.threads import thread
 from cortext.model.turns import essence
 from cortext.tools.base import CommandFile
 from cortext.tools.pi.adapter import Pi

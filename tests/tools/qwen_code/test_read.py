@@ -8,7 +8,8 @@ import pytest
 from tests.tools.claude_code import corpus as claude
 from tests.tools.qwen_code.corpus import HOOK, KEY, RESUMED, Chat, call, everyday, text
 
-from cortext.model.message import BEGINNING, Message, Part, thread
+from cortext.model.message import BEGINNING, Message, Part
+from cortext.model.threads import thread
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.qwen_code.adapter import QwenCode
 from cortext.tools.qwen_code.write import CALLS

@@ -17,12 +17,11 @@ from cortext.agents.talk.context import size
 from cortext.agents.talk.slash import CommandTable, SlashCommand, Suggestion
 from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.ids import chat_of
 from cortext.model.order import tag_name
 from cortext.model.query import Query
 from cortext.model.session import IDLE, Change
-from cortext.model.tokens import clip
+from cortext.model.wording import amount, clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import as_markdown, masked

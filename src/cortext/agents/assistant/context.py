@@ -20,9 +20,10 @@ from cortext.agents.llm.base import ChatModel, Request
 from cortext.agents.talk.context import View
 from cortext.model import clock, tokens
 from cortext.model.answer import AnswerText
-from cortext.model.message import USER, Message, thread
+from cortext.model.message import USER, Message
 from cortext.model.session import BY_OTHER, BY_TEXT, Change, Session
-from cortext.model.tokens import clip
+from cortext.model.threads import thread
+from cortext.model.wording import clip
 from cortext.safety import framing
 from cortext.safety.framing import disarmed, fence, field
 from cortext.services.digest.calls import calls_in

@@ -19,6 +19,7 @@ from cortext.errors import CortextError, NotFound, UsageError, memory_not_found
 from cortext.model import clock, tokens
 from cortext.model.message import TOOL_RESULT, Part
 from cortext.model.query import Query
+from cortext.model.wording import clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import find
 from cortext.store.assistant import FACT, INSTRUCTION, KINDS, PREFERENCE, Fact, Facts
@@ -287,10 +288,8 @@ class MemoryTools:
             fields = [row.id, row.title, row.tool or row.kind, row.last_active[:10]]
             lines += ["", "# " + " · ".join(field for field in fields if field)]
             if row.summary:
-                lines.append(f"Summary: {_shortened(row.summary, 300)}")
-            lines += [
-                f"- {match.role}, {match.timestamp[:16]}: {_shortened(match.snippet, 400)}" for match in item.matches
-            ]
+                lines.append(f"Summary: {clip(row.summary, 300)}")
+            lines += [f"- {match.role}, {match.timestamp[:16]}: {clip(match.snippet, 400)}" for match in item.matches]
         return "\n".join(lines)
 
 
@@ -305,11 +304,6 @@ def _count(arguments: dict[str, Any], name: str, default: int) -> int:
         return max(1, min(20, int(float(arguments.get(name, default)))))
     except (TypeError, ValueError, OverflowError):
         return default
-
-
-def _shortened(text: str, max_length: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
 def _fact_line(fact: Fact) -> str:

@@ -18,9 +18,10 @@ from msgspec.structs import replace
 
 from cortext.errors import NotFound, SessionExists, SessionNotFound
 from cortext.model import ids
-from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.query import Query
 from cortext.model.session import ACTIVE, BY_TEXT, COMPLETED, IDLE, AgentConfig, Change, Session
+from cortext.model.threads import thread
 from cortext.services.library import last_command
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row

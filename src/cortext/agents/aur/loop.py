@@ -24,8 +24,8 @@ from cortext.agents.terminal.prompt import ask_which, question_of
 from cortext.errors import CortextError, UsageError
 from cortext.faces.terminal.output import note, paint, print_json
 from cortext.faces.terminal.run import report
-from cortext.model.amounts import amount
 from cortext.model.session import COMPLETED, INTERRUPTED
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 

@@ -24,9 +24,9 @@ from cortext.faces.terminal.args import Help, stores_for
 from cortext.faces.terminal.output import note, paint
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
-from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.session import COMPLETED, Session
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.wiring.stores import Stores

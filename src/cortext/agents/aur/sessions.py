@@ -14,8 +14,8 @@ from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import columns, print_json
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.query import Query
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.services.library import last_command

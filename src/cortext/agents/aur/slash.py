@@ -18,10 +18,11 @@ from cortext.faces.terminal.pager import page
 from cortext.faces.terminal.table import cut, table
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.amounts import amount
-from cortext.model.message import ASSISTANT, USER, Message, marks_of, thread
+from cortext.model.message import ASSISTANT, USER, Message, marks_of
 from cortext.model.query import Query
 from cortext.model.session import Change
+from cortext.model.threads import thread
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.export import as_json, as_markdown, masked
 from cortext.services.library.stores import Found

@@ -27,6 +27,7 @@ import msgspec
 
 from cortext.errors import ModelBusy, ModelCut, ModelError, ModelRefused, ModelUnreachable
 from cortext.io.http import is_loopback
+from cortext.model.wording import cut
 from cortext.safety.secrets.masking import mask
 
 
@@ -139,8 +140,7 @@ class Fault:
         text = " ".join(str(said or "").split())
         if self._secret:
             text = text.replace(self._secret, "[masked key]")
-        text = mask(text[: _LONGEST * 4]).text
-        return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        return cut(mask(text[: _LONGEST * 4]).text, _LONGEST)
 
     def status(self, status: int, said: object = "", *, wait: float | None = None) -> RequestFailure:
         """Return the failure for an unsuccessful HTTP status."""

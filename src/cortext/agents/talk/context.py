@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, thread
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message
+from cortext.model.threads import thread
 from cortext.safety.framing import UNANSWERED as UNANSWERED
 from cortext.services.text.message_masking import disarm
 

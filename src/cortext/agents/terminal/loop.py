@@ -25,6 +25,7 @@ from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.output import coloured, columns, note, paint
 from cortext.faces.terminal.run import report
 from cortext.model.answer import AnswerNote, AnswerText, Thinking
+from cortext.model.wording import cut
 from cortext.safety import terminal
 
 
@@ -91,7 +92,7 @@ def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
 def show_call(call: CallRequest) -> None:
     """Show a tool call on one line of standard error."""
     given = json.dumps(call.input, ensure_ascii=False)
-    line = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
+    line = terminal.line(f"→ {call.name} {cut(given, 120)}")
     print(paint(line, "dim", stream=sys.stderr), file=sys.stderr)
 
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import FRAME, Json, cost
-from cortext.model.amounts import amount
-from cortext.model.tokens import clip
+from cortext.model.wording import amount, clip
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, SessionDecision, SessionPassages

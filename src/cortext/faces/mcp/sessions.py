@@ -13,10 +13,9 @@ from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data, session_entry, session_line, without_summary
 from cortext.faces.mcp.pages import FRAME, Json, ToolAnswer, fenced, fit, safe, size
 from cortext.model import tokens
-from cortext.model.amounts import amount
 from cortext.model.message import Message, marks_of
 from cortext.model.session import COMPLETED, Details, Session
-from cortext.model.tokens import clip
+from cortext.model.wording import amount, clip, kinds
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
@@ -255,8 +254,7 @@ def _saved_answer(saved: SaveResult, row: Row, dropped: list[str]) -> ToolAnswer
     if commit.problem:
         lines.append(f"Not committed to git: {commit.problem}. Nothing is lost; {commit.hint}.")
     if saved.masked:
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
-        lines.append(f"Masked, and so not in git: {kinds}.")
+        lines.append(f"Masked, and so not in git: {kinds(saved.masked)}.")
     data = {"session": session_data(row), "stopped_at": stopped, "commit": commit.commit, "problem": commit.problem}
     data |= {"dropped": dropped} if dropped else {}
     return ToolAnswer("\n".join(lines), data)

@@ -28,6 +28,7 @@ from cortext.faces.mcp.pages import Page, ToolAnswer, cursor_at, fenced, fit, in
 from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
 from cortext.model.query import ARCHIVED, FILTERS, Query, check_choice
+from cortext.model.wording import quoted
 from cortext.services.library.hits import Answer
 from cortext.services.library.listing import Row, placed
 from cortext.services.library.recall import without_secrets
@@ -207,8 +208,7 @@ def _after(cursor: str) -> tuple[str, str, str] | None:
 
 
 def _quoted(text: str) -> str:
-    text = on_one_line(text[:400])
-    return f'"{text if len(text) <= 120 else text[:119] + "…"}"'
+    return quoted(on_one_line(text[:400]), 120)
 
 
 TOOLS: dict[str, Callable[[Context, Any], ToolAnswer]] = {

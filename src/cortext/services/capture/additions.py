@@ -8,19 +8,9 @@ from typing import Any
 import msgspec
 
 from cortext.index.catalogue import Entry
-from cortext.model.branches import branches
-from cortext.model.message import (
-    BEGINNING,
-    FORKED_FROM,
-    FORKED_IN,
-    JOINS,
-    USER,
-    Message,
-    instructions_of,
-    is_branched,
-    thread,
-)
+from cortext.model.message import BEGINNING, FORKED_FROM, FORKED_IN, JOINS, USER, Message, instructions_of
 from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session, best_title, is_titled_by_user
+from cortext.model.threads import branches, is_branched, thread
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of

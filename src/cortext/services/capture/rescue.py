@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.tools.base import Purges, Transcript, TranscriptSource
 
 if TYPE_CHECKING:  # most runs of `doctor` find nothing that is due, and need none of it

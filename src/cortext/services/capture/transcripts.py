@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from cortext.errors import NotFound
-from cortext.model.amounts import amount
+from cortext.model.wording import amount, listed
 from cortext.tools.base import Collection, Leftover, NamesLeftovers, Transcript, TranscriptSource
 from cortext.tools.shared.leftovers import described, has_ending, signs
 
@@ -134,10 +134,9 @@ def _found_by(tool: TranscriptSource, path: str) -> list[Transcript]:
 
 def passed_over(tools: Sequence[TranscriptSource], folder: str, paths: Sequence[str]) -> str:
     """Return the warning about files below a folder that may be transcripts, and that no tool recognises."""
-    named = [f"{os.path.relpath(path, folder)} ({described(path)})" for path in paths[:_NAMED]]
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    named = listed(paths, _NAMED, lambda path: f"{os.path.relpath(path, folder)} ({described(path)})")
     were = "was" if len(paths) == 1 else "were"
-    return f"{amount(len(paths), 'file')} {were} not recognised: {', '.join(named)}{more}; {_expected(tools)}"
+    return f"{amount(len(paths), 'file')} {were} not recognised: {named}; {_expected(tools)}"
 
 
 def each_passed_over(paths: Sequence[str]) -> list[str]:

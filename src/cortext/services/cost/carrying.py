@@ -9,7 +9,7 @@ from cortext.errors import CortextError
 from cortext.index.calls import CallIndex
 from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.model.usage import Tokens
+from cortext.model.tokens import Tokens
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import UNKNOWN, money
 from cortext.services.library.listing import Listing

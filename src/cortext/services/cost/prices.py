@@ -16,7 +16,7 @@ import msgspec
 from cortext.errors import ConfigError, NotFound
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.usage import Tokens
+from cortext.model.tokens import Tokens
 
 TABLE = os.path.join(os.path.dirname(__file__), "prices.json")
 LARGEST = 4 << 20  # bytes of a table

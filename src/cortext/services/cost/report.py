@@ -18,11 +18,11 @@ import msgspec
 from cortext.errors import UsageError
 from cortext.index.calls import CallIndex, ModelCall, calls_in
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.query import several
 from cortext.model.session import Session
-from cortext.model.usage import Tokens
+from cortext.model.tokens import Tokens
+from cortext.model.wording import amount
 from cortext.services.cost.prices import Prices
 from cortext.services.library.listing import Listing, Row
 

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from cortext.model.message import ASSISTANT, ATTACHMENT, USER, Message
-from cortext.model.tokens import clip
+from cortext.model.wording import clip
 from cortext.services.digest.calls import ToolCall
 from cortext.services.text.decisions import ASKS_USER, DECIDING, states_decision
 from cortext.services.text.sentences import COMMAND, MARKUP, NOTICE, sentences, terms, text_of

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cortext.model import tokens
-from cortext.model.amounts import amount
 from cortext.model.message import Message
-from cortext.model.tokens import clip, clip_tokens
+from cortext.model.wording import amount, clip, clip_tokens, listed
 from cortext.services.digest import asks
 from cortext.services.digest.asks import UserTurn
 from cortext.services.digest.calls import READ, CommandRun, ToolCall, calls_in, runs, stands_in
@@ -142,8 +141,7 @@ def _done(
     changed = [relative(file.path, root) for file in files if file.state != READ and file.at >= turn.start]
     facts = []
     if changed:
-        more = f" and {len(changed) - _MENTIONED} more" if len(changed) > _MENTIONED else ""
-        facts.append(f"changed {', '.join(changed[:_MENTIONED])}{more}")
+        facts.append(f"changed {listed(changed, _MENTIONED)}")
     ran = runs(calls, len(messages))
     if ran:
         newest = max(ran, key=lambda run: run.at)

@@ -13,10 +13,9 @@ from cortext.errors import CortextError
 from cortext.index.catalogue import Entry
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.amounts import amount
-from cortext.model.message import followed, is_branched, up_to
 from cortext.model.session import ACTIVE, PAUSED, Change, Origin
-from cortext.model.tokens import clip
+from cortext.model.threads import followed, is_branched, up_to
+from cortext.model.wording import amount, clip
 from cortext.safety.framing import disarmed
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import uncaptured

@@ -11,10 +11,9 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from cortext.errors import CortextError, StoreUnreachable
-from cortext.model.amounts import amount
 from cortext.model.message import Message
 from cortext.model.query import Query
-from cortext.model.tokens import clip
+from cortext.model.wording import amount, clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import session_id_for

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from cortext.model.branches import OpenBranch, branches, seams
-from cortext.model.message import Outline, followed, thread, up_to
 from cortext.model.session import Session
+from cortext.model.threads import OpenBranch, Outline, branches, followed, seams, thread, up_to
 from cortext.services.library.listing import Listing, Row
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of
@@ -42,7 +41,7 @@ class Branch(NamedTuple):
 
 
 class Threads:
-    """The threads of one conversation, by the numbers of their messages. The current one is `model.message.thread`."""
+    """The threads of one conversation, by the numbers of their messages. The current one is `model.threads.thread`."""
 
     def __init__(self, outlines: Sequence[Outline]) -> None:
         self._outlines = outlines

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cortext.errors import CortextError, not_fetched
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.services.library.stores import Found
 from cortext.store.base import POINTER, TORN, UNREADABLE, Damage
 

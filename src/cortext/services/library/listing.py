@@ -15,11 +15,11 @@ from cortext.index.refresh import StoreSource
 from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import COMPLETED, PAUSED
+from cortext.model.wording import amount
 from cortext.services.library.resolve import Key, is_number
 from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, ServerSource, merged, selection
 from cortext.services.library.stores import Found, NamedStore

@@ -18,7 +18,7 @@ from cortext.index.search.intent import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.model.message import Message
 from cortext.model.query import Query
-from cortext.model.tokens import clip
+from cortext.model.wording import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.hits import Answer, Match, SessionHit

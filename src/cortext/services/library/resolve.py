@@ -16,6 +16,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_trash
 from cortext.index.sessions import Row
 from cortext.model.ids import is_id, looks_like_id, number_of
+from cortext.model.wording import listed
 from cortext.services.library.stores import Found, NamedStore, ask_all
 from cortext.store.base import Trashed
 from cortext.store.capabilities import KeepsCopies
@@ -176,9 +177,8 @@ def resolve_trashed(
 
 def raise_ambiguous(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn:
     """Raise AmbiguousId, naming the candidates."""
-    more = f" and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else ""
-    listed = ", ".join(names[:MOST_CANDIDATES])
-    raise AmbiguousId(f"{wanted!r} could be: {listed}{more}", kept="nothing was changed", hint=hint)
+    candidates = listed(names, MOST_CANDIDATES)
+    raise AmbiguousId(f"{wanted!r} could be: {candidates}", kept="nothing was changed", hint=hint)
 
 
 def is_number(wanted: str) -> bool:

@@ -13,6 +13,7 @@ from cortext.index.search.models import Models
 from cortext.index.search.query import ParsedQuery, parse
 from cortext.index.sessions import Row
 from cortext.model.query import Among, Query, number
+from cortext.model.wording import quoted
 from cortext.safety import terminal
 from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.indexed_search import IndexedSearch
@@ -56,8 +57,7 @@ def nothing_of(answer: Answer, text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    text = terminal.line(" ".join(text.split()))
-    return f'"{text if len(text) <= 60 else text[:59] + "…"}"'
+    return quoted(terminal.line(" ".join(text.split())), 60)
 
 
 class SearchSource(Protocol):

@@ -13,7 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from cortext.index.search.words import searchable
-from cortext.model.message import TOOL, TOOL_CALL, USER, Message, Outline
+from cortext.model.message import TOOL, TOOL_CALL, USER, Message
+from cortext.model.threads import Outline
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.branches import Branch, Threads
 from cortext.services.library.listing import Listing, Row

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.errors import NotFound
-from cortext.model.amounts import times
+from cortext.model.wording import times
 from cortext.services.digest.calls import CHANGED, CREATED, READ, calls_in
 from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Row

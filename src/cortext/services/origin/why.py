@@ -16,9 +16,8 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.message import ASSISTANT, Message
-from cortext.model.tokens import clip
+from cortext.model.wording import amount, clip
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import answered_before, turns
 from cortext.services.library.json_views import Json, session_json

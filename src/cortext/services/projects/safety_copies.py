@@ -14,6 +14,7 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.ids import slug
+from cortext.model.wording import listed
 from cortext.services.projects.repository import common_folder, top_of, work_trees
 from cortext.store.files.layout_paths import CONVERSATIONS, REPOSITORY, SESSION, in_folder
 
@@ -224,15 +225,14 @@ def note(places: dict[Key, str]) -> list[str]:
     if not places:
         return []
     names = [f"{session_id} ({place})" for (_, session_id), place in places.items()]
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     todo = "`cortext restore` with the id brings one back"
-    return [f"no longer in the work tree, but kept: {', '.join(names[:MOST_NAMED])}{more}; {todo}"]
+    return [f"no longer in the work tree, but kept: {listed(names, MOST_NAMED)}; {todo}"]
 
 
 def _place(refs: Collection[str]) -> str:
     for prefix, what in (("refs/heads/", "on branch"), ("refs/remotes/", "on branch"), ("refs/tags/", "at tag")):
         names = [ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix)]
         if names:
-            return f"{what} {names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+            return f"{what} {listed(names, 1)}"
     others = [f"at {ref}" for ref in refs if not ref.startswith("refs/stash")]  # what filter-branch keeps, say
     return others[0] if others else STASH if refs else NOWHERE

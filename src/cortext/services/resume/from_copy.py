@@ -6,7 +6,7 @@ import os
 from collections.abc import Set as AbstractSet
 
 from cortext.errors import CortextError, DamagedData
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.services.capture.copies import copies_of
 from cortext.tools.base import NativeWriter, Purges, Refuses, Transcript
 from cortext.tools.shared.lines import ends_whole

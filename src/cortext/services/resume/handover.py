@@ -16,8 +16,9 @@ from cortext.errors import CortextError, DamagedData
 from cortext.index.catalogue import Entry
 from cortext.model import tokens
 from cortext.model.asides import with_asides
-from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain, thread
+from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain
 from cortext.model.session import ACTIVE, Session, check_transition
+from cortext.model.threads import thread
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, control_disarmed, field
 from cortext.safety.secrets.masking import mask

@@ -19,7 +19,7 @@ from cortext.model import clock, tokens
 from cortext.model.asides import LONGEST_ASKING, only_asks
 from cortext.model.query import Query
 from cortext.model.session import ACTIVE, COMPLETED, LONGEST_SHOWN, Change, Origin, Session
-from cortext.model.tokens import clip
+from cortext.model.wording import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture, session_id_for

@@ -15,11 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from cortext.model import clock, tokens
-from cortext.model.amounts import amount
 from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import TOOL_NOTES, Session, details_of
-from cortext.model.tokens import clip_lines
 from cortext.model.turns import Change
+from cortext.model.wording import amount, clip_lines, ends
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
 from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
@@ -262,7 +261,7 @@ def _ends(text: str, room: int) -> str:
     """Return the beginning and the end of a text that fit into so many tokens, with a note of what is missing."""
     size = max(room * len(text) // max(tokens.estimate(text), 1) - 60, 0)  # characters
     head, tail = size * 3 // 4, size // 4
-    return f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out …]\n{text[len(text) - tail :]}"
+    return ends(text[:head], text[len(text) - tail :], len(text) - head - tail)
 
 
 def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], list[str], int, int]:

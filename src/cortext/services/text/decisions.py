@@ -14,7 +14,7 @@ import msgspec
 
 from cortext.index.search.words import STOP, WORD, function_words
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.tokens import clip
+from cortext.model.wording import clip
 from cortext.services.text.sentences import sentences
 
 # The start of a word or phrase → the pattern that says that something was decided. Without a pattern it only sounds

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, remarks
+from cortext.model.wording import ends
 from cortext.safety.framing import disarmed, label
 from cortext.safety.secrets.masking import mask
 
@@ -37,8 +38,7 @@ def shorten(output: str, head: int = HEAD, tail: int = TAIL) -> str:
 
 
 def _cut(first: str, last: str, missing: int, head: int, tail: int) -> str:
-    note = f"[… {missing:,} characters of this result left out …]"
-    return f"{first[:head]}\n{note}\n{last[len(last) - tail :]}"
+    return ends(first[:head], last[len(last) - tail :], missing, "of this result ")
 
 
 def heading(message: Message, fence: str) -> str:

@@ -16,8 +16,9 @@ import msgspec
 
 from cortext.model import tokens
 from cortext.model.asides import only_asks
-from cortext.model.message import ASSISTANT, USER, Message, thread
-from cortext.model.tokens import clip
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.threads import thread
+from cortext.model.wording import clip
 from cortext.services.text.decisions import DECIDING, chooses, may_decide, sounds_decided, states_decision
 from cortext.services.text.sentences import (
     COMMAND,

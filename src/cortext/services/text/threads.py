@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from cortext.model.message import BEGINNING, Message, Outline, replaced_in, thread
+from cortext.model.message import BEGINNING, Message
+from cortext.model.threads import Outline, replaced_in, thread
 from cortext.store.base import Store
 from cortext.store.capabilities import Skims, outlines_of
 
@@ -12,7 +13,7 @@ _ASIDE, _PARTIAL, _COMPLETE = range(3)
 
 
 class StoredThread:
-    """The same messages as `model.message.thread` of a session, read again at each iteration.
+    """The same messages as `model.threads.thread` of a session, read again at each iteration.
 
     Texts of many megabytes are cut (capabilities.Skims), unless `whole`.
     """

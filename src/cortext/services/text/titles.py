@@ -13,7 +13,7 @@ from itertools import islice
 
 from cortext.model.message import USER, Message
 from cortext.model.session import best_title, is_poor_title
-from cortext.model.tokens import clip
+from cortext.model.wording import clip
 from cortext.services.text.sentences import (
     COMMAND,
     GREETING,

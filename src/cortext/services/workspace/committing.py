@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 
 from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
 from cortext.io import durable, inside, locks
-from cortext.model.amounts import amount
 from cortext.model.ids import is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.model.wording import amount
 from cortext.safety.languages import git_subject, typed
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.stores import NamedStore

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from cortext.errors import CortextError
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.services.library.resolve import by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.safety_copies import places

@@ -13,7 +13,7 @@ from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, S
 from cortext.io import durable
 from cortext.model import clock, ids
 from cortext.model.asides import only_asks
-from cortext.model.message import USER, thread
+from cortext.model.message import USER
 from cortext.model.order import ORDER
 from cortext.model.query import Query
 from cortext.model.session import (
@@ -32,6 +32,8 @@ from cortext.model.session import (
     is_poor_title,
     is_titled_by_user,
 )
+from cortext.model.threads import thread
+from cortext.model.wording import kinds
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
@@ -353,8 +355,7 @@ def confirmation(saved: SaveResult) -> str:
     if saved.stopped_at:
         lines += ["", f"Summary: {saved.stopped_at}"]
     if saved.masked:
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
-        lines += ["", f"Masked, and so not in git: {kinds}."]
+        lines += ["", f"Masked, and so not in git: {kinds(saved.masked)}."]
     if saved.commit.note:
         lines += ["", f"{saved.commit.note}."]
     if saved.commit.problem:

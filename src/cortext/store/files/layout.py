@@ -17,10 +17,10 @@ from cortext.errors import not_fetched, session_not_found
 from cortext.io import durable, locks
 from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock
-from cortext.model.branches import branches
 from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.model.threads import branches
 from cortext.store.base import TORN, Damage, Reading
 from cortext.store.files import archive
 from cortext.store.files.journal import TAIL_BLOCK, JournalReading, offset_of

@@ -22,8 +22,9 @@ from cortext.errors import (
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
-from cortext.model.message import Message, Outline
+from cortext.model.message import Message
 from cortext.model.session import Change, Session, check_status
+from cortext.model.threads import Outline
 from cortext.store.base import POINTER, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.files import archive
 from cortext.store.files.fields import number_field

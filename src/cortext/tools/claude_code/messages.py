@@ -32,7 +32,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
-from cortext.model.usage import CALL
+from cortext.model.tokens import CALL
 from cortext.tools.base import About, Counts
 from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.inline_images import nth, values_of

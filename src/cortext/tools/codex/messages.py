@@ -29,7 +29,7 @@ from cortext.model.message import (
     is_empty_message,
     joined_text,
 )
-from cortext.model.usage import LIMITS
+from cortext.model.tokens import LIMITS
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
 from cortext.tools.codex.adapter import command_of

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.tools.base import Leftover, Transcript, TranscriptReading
 from cortext.tools.cursor.read import CursorReading
 from cortext.tools.shared.bundle import Piece

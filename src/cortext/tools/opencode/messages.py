@@ -26,7 +26,7 @@ from cortext.model.message import (
     Part,
     joined_text,
 )
-from cortext.model.usage import used
+from cortext.model.tokens import used
 from cortext.tools.base import About, Counts
 from cortext.tools.opencode.records import (
     STEP,

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from cortext.io import durable
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared import jsonc
 from cortext.tools.shared.folders import entries

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 from markupsafe import Markup
 
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.message import (
     ASSISTANT,
     TEXT,
@@ -29,6 +28,7 @@ from cortext.model.message import (
     instructions_of,
     marks_of,
 )
+from cortext.model.wording import amount, cut
 from cortext.safety import terminal
 from cortext.services.digest.calls import ToolCall, calls_in, status_of
 from cortext.services.text.edits import FileDiff, edits_of
@@ -314,8 +314,7 @@ class _MessageView:
         """Return the line for a folded call: the command, the files, or the beginning of its input."""
         text = call.command or ", ".join(dict.fromkeys(edited or [use.path for use in call.files]))
         text = text or (_json(call.part.input) if call.part.input else "")
-        text = terminal.line(" ".join(text[: SUMMARY * 3].split()))
-        return text if len(text) <= SUMMARY else f"{text[: SUMMARY - 1]}…"
+        return cut(terminal.line(" ".join(text[: SUMMARY * 3].split())), SUMMARY)
 
     def _output(self, result: Part) -> tuple[Markup, int]:
         """Return a result, and how many characters of it are left out."""

@@ -22,7 +22,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.util import ClassNotFound
 
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.text.edits import ADDED, REMOVED, SKIPPED, DiffLine, FileDiff
 from cortext.web.html import bounded

@@ -13,8 +13,8 @@ from itertools import chain
 from cortext.faces.cortext.browse.work import Wanted
 from cortext.faces.terminal.table import cut, pad, width
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.hits import Match, SessionHit
 from cortext.services.library.listing import Row

@@ -13,9 +13,9 @@ from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filte
 from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
-from cortext.model.amounts import amount
 from cortext.model.order import ARCHIVE, NOTE, STAR, TAG
 from cortext.model.session import Session
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row

@@ -10,7 +10,7 @@ from cortext.errors import StoreUnreachable
 from cortext.faces.cortext.commands.rescue import offer
 from cortext.faces.terminal.args import stores_for
 from cortext.faces.terminal.output import folded, paint
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns
 from cortext.services.capture.rescue import Rescue

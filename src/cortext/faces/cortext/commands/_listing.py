@@ -16,9 +16,9 @@ from cortext.faces.terminal.output import paint, report_missing
 from cortext.faces.terminal.progress import progress_of_many, waiting
 from cortext.faces.terminal.run import Command, refresh_later
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.query import Query
 from cortext.model.session import ACTIVE
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns, uncaptured
 from cortext.services.library.listing import Listing

@@ -12,7 +12,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.output import paint
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.safety.credentials import for_child
 from cortext.safety.languages import typed

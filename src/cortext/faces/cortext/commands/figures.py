@@ -19,8 +19,8 @@ from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.query import Query, timestamps
+from cortext.model.wording import amount, listed
 from cortext.safety import terminal
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import KINDS, MONDAY, TIMES, CostReport, CostSum, Ledger, money, report
@@ -274,9 +274,8 @@ def _print_notes(costs: CostReport, prices: Prices) -> None:
     notes = []
     if costs.unpriced:
         names = [f"{name} ({amount(number, 'call')})" for name, number in costs.unpriced.items()]
-        more = f" and {len(names) - MOST_UNPRICED} more" if len(names) > MOST_UNPRICED else ""
         advice = "set it with --prices FILE or the setting cost.prices"
-        notes.append(f"unknown price: {', '.join(names[:MOST_UNPRICED])}{more}; {advice}")
+        notes.append(f"unknown price: {listed(names, MOST_UNPRICED)}; {advice}")
     days = prices.days(costs.models)
     used = [*([f"list prices of {days}"] if days else []), *([f"the prices in {prices.own}"] if prices.own else [])]
     if used:

@@ -25,7 +25,7 @@ from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured, user_services, watching
 from cortext.services.capture.capture import Capture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cortext.faces.terminal.args import Help, stores_for
 from cortext.faces.terminal.progress import WorkBar
 from cortext.faces.terminal.run import ENDED, Command
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.capture import first_turns
 from cortext.services.capture.importing import record_repositories

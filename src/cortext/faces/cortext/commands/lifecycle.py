@@ -17,8 +17,8 @@ from cortext.faces.terminal.args import count_or_none
 from cortext.faces.terminal.output import folded
 from cortext.faces.terminal.progress import waiting
 from cortext.faces.terminal.run import Command
-from cortext.model.amounts import amount
 from cortext.model.session import COMPLETED, DETAILS, PAUSED, Change, Details
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.stores import Found
 from cortext.services.text.summary_check import describe

@@ -14,7 +14,7 @@ from cortext.faces.terminal.output import print_fields, print_json, report_missi
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
 from cortext.model import clock
-from cortext.model.amounts import amount
+from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed

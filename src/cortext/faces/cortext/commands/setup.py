@@ -16,7 +16,7 @@ from cortext.faces.cortext.commands.doctor import warn_if_not_on_path
 from cortext.faces.terminal.args import Several, stores_for
 from cortext.faces.terminal.output import columns, paint
 from cortext.faces.terminal.run import Command
-from cortext.model.amounts import amount
+from cortext.model.wording import amount, listed
 from cortext.safety import terminal
 from cortext.services.capture.rescue import restore_settings
 from cortext.services.capture.user_services import timer_path, write_timer
@@ -209,7 +209,7 @@ def print_report(report: Report, *, dry_run: bool = False, uninstalled: bool = F
     for label, paths in (("written", report.written), ("removed", report.removed)):
         if paths:
             files = amount(len(paths), "file")
-            _print_folded(f"{files} {would}{label}: {_short(paths)}")
+            _print_folded(f"{files} {would}{label}: {listed(paths, 4)}")
     if report.merged:
         done = "removed from" if uninstalled else "added to"
         _print_folded(f"cortext's entries {would}{done}: {', '.join(dict.fromkeys(report.merged))}")
@@ -226,10 +226,6 @@ def _print_folded(line: str) -> None:
     lines = wrap(terminal.line(line), screen, initial_indent=lead, subsequent_indent=lead * 2,
                 break_long_words=False, break_on_hyphens=False)  # fmt: skip
     print("\n".join(lines))
-
-
-def _short(paths: list[str]) -> str:
-    return ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
 
 
 def report_json(report: Report) -> str:

@@ -14,11 +14,11 @@ from cortext.faces.terminal.markdown import Markdown
 from cortext.faces.terminal.output import coloured, columns, paint
 from cortext.faces.terminal.pager import Pager
 from cortext.model import clock
-from cortext.model.amounts import amount
 from cortext.model.asides import is_beside
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message, instructions_of, marks_of
 from cortext.model.order import order_of
 from cortext.model.session import details_of, first_turn_of
+from cortext.model.wording import amount, cut
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.branches import open_branches
@@ -157,7 +157,8 @@ def _body(message: Message, *, complete: bool) -> str:
         lines = [paint(terminal.block(_first_lines(message.content, 2)), "dim")]
     for part in message.parts or ():
         if part.type == TOOL_CALL:
-            lines.append(paint(terminal.line(f"→ {part.name} {_short(part.input)}"), "yellow"))
+            given = cut(json.dumps(part.input, ensure_ascii=False), 160)
+            lines.append(paint(terminal.line(f"→ {part.name} {given}"), "yellow"))
         elif part.type == TOOL_RESULT:
             output = part.output if complete else _first_lines(part.output)
             lines.append(paint(terminal.block(f"← {output}"), "red" if part.is_error else "dim"))
@@ -166,11 +167,6 @@ def _body(message: Message, *, complete: bool) -> str:
         elif part.ref:
             lines.append(paint(terminal.line(f"[{part.type} {part.ref}]"), "magenta"))
     return "\n".join(lines)
-
-
-def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 160 else text[:159] + "…"
 
 
 def _first_lines(text: str, count: int = 4) -> str:
