@@ -10,7 +10,7 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 426,
+    "files": 425,
     "imports inside functions": 147,
     "class names twice outside adapters": 4,
 }
@@ -54,11 +54,9 @@ STILL_ODD = frozenset(
     {
         "agents/telegram/bot.py",
         "index/background_jobs.py",
-        "services/capture/copies.py",
         "services/library/damage.py",
         "services/library/json_views.py",
         "services/resume/facts.py",
-        "services/resume/from_copy.py",
         "services/resume/notes.py",
         "services/resume/pictures.py",
         "services/resume/planning.py",

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.services.capture.copies import copies_of
+from cortext.services.capture.copies import NotPutBack, copies_of
 from cortext.services.library.stores import Found
-from cortext.services.resume.from_copy import NotPutBack
 from cortext.services.resume.handover import OWN, PUT_BACK, carry_out, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores

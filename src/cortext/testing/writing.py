@@ -12,7 +12,7 @@ import pytest
 from cortext.errors import CortextError, UsageError
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part
 from cortext.model.turns import Change, essence
-from cortext.services.resume.from_copy import NotPutBack, put_back
+from cortext.services.capture.copies import NotPutBack, put_back
 from cortext.testing.reading import DAMAGES, Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
 from cortext.testing.table import every_row

@@ -24,10 +24,9 @@ from cortext.safety.framing import GO_ON, control_disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
-from cortext.services.capture.copies import copies_of
+from cortext.services.capture.copies import copies_of, put_back, refusal_of
 from cortext.services.library.stores import Found
 from cortext.services.resume.facts import DIGEST_OF, MOST, facts
-from cortext.services.resume.from_copy import put_back, refusal_of
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import notes_on

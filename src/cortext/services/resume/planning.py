@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from cortext.model.session import Session
 from cortext.services.capture.capture import Capture
+from cortext.services.capture.copies import NotPutBack
 from cortext.services.library.stores import Found
-from cortext.services.resume.from_copy import NotPutBack
 from cortext.services.resume.handover import Plan, carry_out, make_plan, warnings_for
 from cortext.services.resume.notes import up_to_date
 from cortext.services.workspace.installed_tools import detect_all

@@ -18,12 +18,11 @@ from cortext.errors import UsageError
 from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
-from cortext.services.capture import first_turns
+from cortext.services.capture import copies, first_turns
 from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
 from cortext.services.projects.repository import is_below
-from cortext.services.resume import from_copy
 from cortext.services.resume.handover import count_new
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import Place, place_of
@@ -72,8 +71,8 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
     how, why, key, copy = _choose(found, tool, capture, project, wanted, lean)
     if how == COPY and not dry_run:
         try:
-            key = from_copy.put_back(tool, copy, project=project, wanted=wanted)
-        except from_copy.NotPutBack as error:
+            key = copies.put_back(tool, copy, project=project, wanted=wanted)
+        except copies.NotPutBack as error:
             how, why, key = WRITTEN, error.message, ""
     done = PutBack(
         session=session.id, tool=tool.name, project=project, how=how, why=why, note=place.note, key=key, receipt=receipt
@@ -134,7 +133,7 @@ def _choose(
     why = "" if own else f"it was not held in {tool.title}"
     for transcript in tool.transcripts(project):
         if transcript.key in keys:
-            ids, fault = from_copy.contents(tool, transcript)
+            ids, fault = copies.contents(tool, transcript)
             if not fault and (wanted if transcript.key == own else lean) <= ids:
                 return THERE, "", transcript.key, ""
             if ids and transcript.key == own:
@@ -142,7 +141,7 @@ def _choose(
     held = project_of(session)
     if not why and held and os.path.realpath(held) != os.path.realpath(project):
         why = f"it was held in {held}"
-    copy, missing = ("", why) if why else from_copy.whole_copy(tool, session.path, wanted)
+    copy, missing = ("", why) if why else copies.whole_copy(tool, session.path, wanted)
     return (COPY, "", own, copy) if copy else (WRITTEN, missing, "", "")
 
 
