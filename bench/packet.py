@@ -20,9 +20,8 @@ from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, USER, Messa
 from cortext.model.session import Session
 from cortext.model.threads import thread
 from cortext.safety.secrets.masking import mask
-from cortext.services.resume.facts import facts
 from cortext.services.resume.history import History
-from cortext.services.resume.packet import build
+from cortext.services.resume.packet import build, facts
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import TranscriptSource
 from cortext.tools.registry import load_all

@@ -11,7 +11,7 @@ from tests import structure
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
     "files": 425,
-    "imports inside functions": 147,
+    "imports inside functions": 146,
     "class names twice outside adapters": 4,
 }
 LONGEST = 600
@@ -56,10 +56,6 @@ STILL_ODD = frozenset(
         "index/background_jobs.py",
         "services/library/damage.py",
         "services/library/json_views.py",
-        "services/resume/facts.py",
-        "services/resume/notes.py",
-        "services/resume/pictures.py",
-        "services/resume/planning.py",
         "services/text/render.py",
         "services/workspace/left.py",
         "services/workspace/numbering.py",

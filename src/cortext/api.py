@@ -22,7 +22,8 @@ from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
-from cortext.services.resume.packet import Receipt, build
+from cortext.services.resume.packet import build
+from cortext.services.resume.receipt import Receipt
 from cortext.services.workspace.registry import command_text
 from cortext.store.base import Store
 from cortext.wiring.stores import Location, Stores, server_location

@@ -18,10 +18,10 @@ from cortext.index.sessions import COLUMNS, Row
 from cortext.model.message import Message
 from cortext.safety import framing
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import make_plan
 from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import list_text
 from cortext.services.resume.packet import build
+from cortext.services.resume.planning import make_plan
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.testing.table import every_row
 from cortext.tools.registry import BUILT_IN

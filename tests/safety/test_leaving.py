@@ -17,7 +17,8 @@ from cortext.agents.llm.connection import Fault
 from cortext.agents.talk.context import View
 from cortext.model.answer import Done, Usage
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import carry_out, make_plan
+from cortext.services.resume.handover import carry_out
+from cortext.services.resume.planning import make_plan
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores

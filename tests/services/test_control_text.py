@@ -12,9 +12,11 @@ from cortext.model.session import Session
 from cortext.model.turns import Change
 from cortext.safety.framing import control_disarmed
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN, carry_out, make_plan
+from cortext.services.resume.handover import carry_out
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
+from cortext.services.resume.planning import OWN, make_plan
+from cortext.services.resume.putting_back import WRITTEN, put_back
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 from tests.support.cli import cortext
@@ -123,6 +125,19 @@ def test_what_comes_back_from_a_program_is_recognised(
     done = cortext("import", "--json", cwd=tmp_path)
     assert [row["transcripts"] for row in done.json if row["tool"] == program] == [1], done.out
     assert log.read_bytes() == stored
+
+
+@pytest.mark.req("SAFE-08")
+def test_a_session_that_is_put_back_as_a_new_one_disarms_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores, found, _ = _imported(home, monkeypatch)
+    tool = tools.native_writer("codex")
+
+    done = put_back(found, tool, stores.capture())
+
+    assert done.how == WRITTEN and done.receipt.changed[COUNT] == 4
+    (transcript,) = (item for item in tool.transcripts(done.project) if item.key == done.key)
+    written = Path(transcript.path).read_text("utf-8")
+    assert "(environment_context>" in written and "<|im_start|>" not in written
 
 
 @pytest.mark.req("FLOW-06")

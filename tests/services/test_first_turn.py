@@ -15,7 +15,8 @@ from cortext.model import clock
 from cortext.model.session import FirstTurn
 from cortext.services.capture import first_turns
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN, carry_out, make_plan, take_back
+from cortext.services.resume.handover import carry_out, take_back
+from cortext.services.resume.planning import OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 from tests.support.cli import cortext

@@ -8,7 +8,8 @@ import pytest
 
 from cortext.services.capture.copies import NotPutBack, copies_of
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN, PUT_BACK, carry_out, make_plan
+from cortext.services.resume.handover import carry_out
+from cortext.services.resume.planning import OWN, PUT_BACK, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 from tests.faces.test_rescue import KEYS, claude_session, gemini_session

@@ -12,7 +12,8 @@ from cortext.model.session import Session
 from cortext.model.threads import thread
 from cortext.services.resume import history as history_module
 from cortext.services.resume.history import CHUNK, HEAD, TAIL, History, newest_that_fit
-from cortext.services.resume.packet import REPLACED, build
+from cortext.services.resume.packet import build
+from cortext.services.resume.receipt import REPLACED
 from cortext.store.files.workspace import WorkspaceStore
 
 COUNT = 3 * CHUNK + 7

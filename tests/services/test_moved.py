@@ -18,8 +18,8 @@ from cortext.services.events.compaction import dropped
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import Projects
-from cortext.services.resume.handover import NEW, make_plan
 from cortext.services.resume.moved import place_of
+from cortext.services.resume.planning import NEW, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 from tests.services.test_repository import make_repository

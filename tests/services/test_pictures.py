@@ -10,8 +10,8 @@ import pytest
 from cortext.model.message import IMAGE, Message, Picture
 from cortext.model.turns import Change
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import make_plan
-from cortext.services.resume.pictures import LARGEST, MOST
+from cortext.services.resume.new_session import LARGEST, MOST
+from cortext.services.resume.planning import make_plan
 from cortext.tools.base import KeepsImages, Transcript
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex

@@ -12,8 +12,8 @@ from cortext.model.message import ASSISTANT, USER
 from cortext.model.threads import thread
 from cortext.safety.framing import BEGIN, END
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, Plan, make_plan
-from cortext.services.resume.packet import NOTES
+from cortext.services.resume.planning import NEW, OWN, Plan, make_plan
+from cortext.services.resume.receipt import NOTES
 from cortext.services.workspace.registry import command_text
 from cortext.tools.base import NativeWriter, Transcript, user_speaks_first
 from cortext.wiring import tools

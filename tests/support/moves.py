@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from cortext.model.turns import Change
 from cortext.services.library.resolve import with_exact_id
-from cortext.services.resume.packet import Receipt
+from cortext.services.resume.receipt import Receipt
 from cortext.wiring.stores import Stores
 from tests.support.cli import git
 from tests.support.desk import Desk

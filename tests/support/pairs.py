@@ -19,8 +19,8 @@ from cortext.safety.framing import BEGIN, END
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import remember_workspace
-from cortext.services.resume.handover import NEW, Plan
-from cortext.services.resume.packet import NOTES
+from cortext.services.resume.planning import NEW, Plan
+from cortext.services.resume.receipt import NOTES
 from cortext.services.workspace import registry
 from cortext.services.workspace.registry import ConversationType
 from cortext.wiring.stores import Stores

@@ -13,12 +13,12 @@ from tests.support.ai_programs import PROGRAMS
 from tests.support.desk import MORE_NAMES, NAMES
 from tests.support.pairs import Outcome
 
-from cortext.services.resume.packet import NOTES
+from cortext.services.resume.receipt import NOTES
 from cortext.tools import registry
 
 SOURCES = Path(registry.__file__).parents[1]
 # What every pair uses, beside the adapters of its two tools.
-COMMON = ("tools/shared", "model/turns.py", "services/resume")
+COMMON = ("tools/shared", "model/turns.py", "services/capture/copies.py", "services/resume")
 RUNNERS = NAMES | MORE_NAMES
 FRESH, USED, ITSELF = "fresh", "used", "own"
 HOMES = {FRESH: "In a new home folder", USED: "Where the target was used before, with another provider"}

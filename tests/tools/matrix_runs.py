@@ -19,7 +19,7 @@ from tests.support.runners import make_tool
 from tests.tools.matrix_page import ITSELF, RUNNERS, USED, Row, code_of, reason, versions
 
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN
+from cortext.services.resume.planning import OWN
 from cortext.wiring.stores import Stores
 
 # Outside of this repository, which the programs would take for their project.

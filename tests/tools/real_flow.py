@@ -26,7 +26,7 @@ from tests.support.runners import ANOTHER_MODEL, make_tool
 from cortext.model.message import ATTACHMENT, Message
 from cortext.model.threads import thread
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import OWN, Plan
+from cortext.services.resume.planning import OWN, Plan
 from cortext.wiring.stores import Stores
 
 Conversations = dict[str, tuple[Path, list[Said]]]

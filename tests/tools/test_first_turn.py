@@ -14,7 +14,8 @@ from tests.tools.codex.test_real import ask
 from tests.tools.test_resume_flows import OPENCODE_MODEL, opencode_server
 
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, carry_out, make_plan
+from cortext.services.resume.handover import carry_out
+from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

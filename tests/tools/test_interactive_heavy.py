@@ -11,7 +11,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
-from cortext.services.resume.handover import OWN
+from cortext.services.resume.planning import OWN
 
 ANSWER = "The heron answers: I have picked it up where we stood."
 THANKS = "Thank you very much."

@@ -30,8 +30,8 @@ from tests.tools.matrix_page import (
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Origin, Session
 from cortext.model.turns import Change
-from cortext.services.resume.handover import NEW, Plan
-from cortext.services.resume.packet import Receipt
+from cortext.services.resume.planning import NEW, Plan
+from cortext.services.resume.receipt import Receipt
 
 NAMES = list(RUNNERS)
 OUTPUTS = {"1": "the heron stands still", "2": "seventeen"}

@@ -28,7 +28,7 @@ from cortext.model.message import Message, attachments_in
 from cortext.model.threads import thread
 from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, make_plan
+from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

@@ -21,7 +21,7 @@ from tests.support.screen import Screen
 from tests.support.waiting import wait_until
 from tests.tools.codex.test_real import ask
 
-from cortext.services.resume.packet import NOTES
+from cortext.services.resume.receipt import NOTES
 
 # In a used home, Gemini CLI first asks the model for a title of its earlier session. Unused answers do no harm.
 ENOUGH = 6

@@ -28,10 +28,8 @@ from cortext.services.library.json_views import row_of
 from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import terminals
-from cortext.services.resume.handover import Plan
-from cortext.services.resume.planning import caught_up_plan
+from cortext.services.resume.planning import Plan, caught_up_plan
 from cortext.services.workspace import lifecycle, order
-from cortext.services.workspace.installed_tools import detect_all
 from cortext.web.library import PageLibrary
 from cortext.web.pages import access, address, library, page, shown
 from cortext.wiring import tools
@@ -48,10 +46,7 @@ def installed() -> Names:
     """Return the tools on this machine that a conversation can be continued in."""
     global _installed
     if time.monotonic() - _installed[0] > FRESH:
-        writers = tools.native_writers()
-        detected = zip(writers, detect_all(writers), strict=True)
-        here = [(tool.name, tool.title) for tool, found in detected if found is not None]
-        _installed = (time.monotonic(), here)
+        _installed = (time.monotonic(), [(tool.name, tool.title) for tool in tools.installed_writers()])
     return _installed[1]
 
 

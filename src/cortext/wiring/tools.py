@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from cortext.errors import UsageError
 from cortext.extensions import problems
+from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.tools import registry
 from cortext.tools.base import (
@@ -18,6 +20,8 @@ from cortext.tools.base import (
     UserHooks,
     folder_variables_of,
 )
+
+Tool = TypeVar("Tool", bound=TranscriptSource)
 
 
 def names() -> tuple[str, ...]:
@@ -93,6 +97,24 @@ def native_writer(name: str) -> NativeWriter:
     return found
 
 
+def installed_writers() -> list[NativeWriter]:
+    """Return the tools on this machine that a conversation can be resumed in. It takes a second."""
+    return _installed(native_writers())
+
+
+def writer_for(session: Session, named: str, setting: str, choose: Callable[[list[str]], str]) -> NativeWriter:
+    """Return the tool that is named, else the conversation's own, else that of the setting `resume.tool`.
+
+    Without any of these it is the only one installed here; of several, or none, `choose` decides.
+    """
+    own = session.origin.tool
+    name = named or (own if can_resume(own) else "") or setting
+    if not name:
+        here = [tool.name for tool in installed_writers()]
+        name = here[0] if len(here) == 1 else choose(here)
+    return native_writer(name)
+
+
 def installer(name: str) -> Installer:
     """Return the tool of this name, to set up a workspace for; raise UsageError if it has nothing to set up."""
     found = tool(name)
@@ -108,14 +130,17 @@ def installer(name: str) -> Installer:
 def chosen_installers(wanted: str) -> list[Installer]:
     """Return the tools to set up a workspace for: those named in a list, or with `auto` those that are installed."""
     if wanted == "auto":
-        from cortext.services.workspace.installed_tools import detect_all
-
-        candidates = [tool for tool in _targets() if isinstance(tool, Installer)]
-        return [tool for tool, found in zip(candidates, detect_all(candidates), strict=True) if found is not None]
+        return _installed([tool for tool in _targets() if isinstance(tool, Installer)])
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]
     if not chosen:
         raise UsageError("--ai names no tool", hint=f"use one or more of {', '.join(target_names())}")
     return [installer(name) for name in chosen]
+
+
+def _installed(candidates: list[Tool]) -> list[Tool]:
+    from cortext.services.workspace.installed_tools import detect_all
+
+    return [tool for tool, found in zip(candidates, detect_all(candidates), strict=True) if found is not None]
 
 
 def hooks(name: str) -> Hooks:

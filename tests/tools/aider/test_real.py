@@ -15,7 +15,8 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.threads import thread
 from cortext.model.turns import Change
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import NEW, OWN, carry_out, make_plan
+from cortext.services.resume.handover import carry_out
+from cortext.services.resume.planning import NEW, OWN, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

@@ -13,8 +13,8 @@ from tests.support.cli import cortext
 from cortext.errors import ConfigError
 from cortext.model import tokens
 from cortext.model.session import Session
-from cortext.services.resume.handover import NEW, OWN
 from cortext.services.resume.packet import context_block
+from cortext.services.resume.planning import NEW, OWN
 from cortext.testing import Samples, ToolConformance
 from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptReading
 from cortext.tools.continue_cli.adapter import Continue

@@ -12,7 +12,7 @@ from tests.support.model_server import Request
 from tests.tools.real_flow import Conversations, RealFlow
 
 from cortext.model.turns import Change
-from cortext.services.resume.handover import Plan
+from cortext.services.resume.planning import Plan
 from cortext.wiring.stores import Stores
 
 pytestmark = pytest.mark.real_tool

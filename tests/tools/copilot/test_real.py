@@ -13,7 +13,7 @@ from tests.tools.real_flow import RealFlow, files_in
 
 from cortext.model.message import Message
 from cortext.services.library.stores import Found
-from cortext.services.resume.handover import Plan
+from cortext.services.resume.planning import Plan
 
 pytestmark = pytest.mark.real_tool
 

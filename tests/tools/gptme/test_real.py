@@ -13,7 +13,7 @@ from tests.support.pairs import Said, copied, hold, imported
 
 from cortext.model.threads import thread
 from cortext.model.turns import Change
-from cortext.services.resume.handover import NEW, make_plan
+from cortext.services.resume.planning import NEW, make_plan
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 

@@ -13,7 +13,7 @@ from tests.support.screen import Screen
 from tests.support.waiting import wait_until
 from tests.tools.real_flow import RealFlow
 
-from cortext.services.resume.handover import Plan
+from cortext.services.resume.planning import Plan
 
 pytestmark = pytest.mark.real_tool
 

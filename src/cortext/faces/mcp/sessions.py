@@ -27,7 +27,8 @@ from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secret
 from cortext.services.library.stores import Found
 from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
-from cortext.services.resume.packet import Packet, Receipt, build, context_block
+from cortext.services.resume.packet import Packet, build, context_block
+from cortext.services.resume.receipt import Receipt
 from cortext.services.text.message_masking import mask_session
 from cortext.services.text.summary_check import describe
 from cortext.services.workspace import running_chats

@@ -8,9 +8,9 @@ from cortext.errors import CortextError
 from cortext.safety.framing import field
 from cortext.services.events.chat import TAIL, ToolChat, safe_text
 from cortext.services.library.stores import Found
-from cortext.services.resume.facts import facts
 from cortext.services.resume.in_tool import LARGEST
 from cortext.services.resume.moved import place_of
+from cortext.services.resume.packet import facts
 
 
 def note_compaction(chat: ToolChat) -> None:

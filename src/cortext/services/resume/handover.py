@@ -1,221 +1,41 @@
-"""Handing a conversation to an AI tool natively, as real turns in the tool's own store.
-
-The tool's own session is used if it still contains exactly this conversation; our copy is put back if the tool has lost
-it; otherwise a new native session is written. The first prompt is the conversation's command and the context block; the
-receipt says what was carried over and what could not be.
-"""
+"""Handing a conversation to an AI tool natively, as real turns in the tool's own store: what a plan says is done."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-import msgspec
-
 from cortext.errors import CortextError, DamagedData
-from cortext.index.catalogue import Entry
-from cortext.model import tokens
-from cortext.model.asides import with_asides
-from cortext.model.message import THINKING, TOOL_CALL, Message, attachments_in, instructions_of, plain
-from cortext.model.session import ACTIVE, Session, check_transition
-from cortext.model.threads import thread
-from cortext.model.turns import Change
-from cortext.safety.framing import GO_ON, control_disarmed, field
+from cortext.model.session import ACTIVE, check_transition
+from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import first_turns
 from cortext.services.capture.capture import Capture
-from cortext.services.capture.copies import copies_of, put_back, refusal_of
+from cortext.services.capture.copies import NotPutBack, put_back
 from cortext.services.library.stores import Found
-from cortext.services.resume.facts import DIGEST_OF, MOST, facts
-from cortext.services.resume.history import newest_that_fit, size_of
-from cortext.services.resume.moved import place_of
-from cortext.services.resume.notes import notes_on
-from cortext.services.resume.packet import REPLACED, Receipt, begun_block, context_block, count_branches, count_notes
-from cortext.services.resume.pictures import TOKENS, with_pictures
-from cortext.services.text.message_masking import disarm, disarm_control, mask_messages
-from cortext.services.text.render import SHORTENED, body
-from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written, user_speaks_first
-
-OWN = "its own session, as it is"
-PUT_BACK = "its own session, put back from our copy"
-NEW = "a new native session"
-SILENT = "message without text or tool calls"
-LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
-BEGUN = "a new session that begins with the command and the context block"
+from cortext.services.resume.planning import BEGUN, NEW, OWN, PUT_BACK, Plan, plan_for
+from cortext.tools.base import Launch, NativeWriter, Written
 
 
-class _Own:
-    """What of a tool's own session can be used; if withheld is None, only a new one can. `why` is for the user."""
-
-    def __init__(self, how: str = NEW, key: str = "", withheld: Withheld | None = None, why: str = "") -> None:
-        self.how, self.key, self.withheld, self.why = how, key, withheld, why
-        self.copy = ""  # the copy of ours to put back
-
-
-class Plan(msgspec.Struct, kw_only=True):
-    """What a resume will do; nothing has been done yet."""
-
-    session: Session
-    project: str
-    carried: list[Message]
-    prompt: str
-    receipt: Receipt
-    how: str
-    key: str = ""
-    copy: str = ""  # the copy of ours that is put back
-    kept: set[str] = set()  # the ids of the messages that the tool sends from its own session
-    warnings: list[str] = []
-    written: Written | None = None  # after carry_out: what is new in the tool's store
-    before: Entry | None = None  # after carry_out: what was known about that session of the tool
-
-
-def make_plan(
+def carry_out_or_rewrite(
+    plan: Plan,
     found: Found,
     tool: NativeWriter,
+    capture: Capture,
     *,
-    command: str = "",
-    topicless: str = "",
-    budget: int = 120_000,
-    project: str = "",
-    rewrite: bool = False,
-) -> Plan:
-    """Compare the conversation with what the tool has, and decide. `rewrite`: do not use the tool's own session.
+    budget: int,
+    missing: Sequence[str] = (),
+    model: str = "",
+    force: bool = False,
+) -> tuple[Plan, Launch]:
+    """Carry out a plan; if the tool's own session cannot be put back, a new plan that writes a new one.
 
-    `topicless` is the command without the conversation's title, for places that others can read.
+    Returned is the plan that was carried out. See `carry_out` for the errors.
     """
-    place = place_of(found, project)
-    session, project, history = place.shown(found.session), place.folder, place.history(found)
-    history.expect(budget, before=DIGEST_OF)
-    fitting, shortened = newest_that_fit(history, budget)
-    earlier = len(history) - len(fitting)
-    masked, secrets = mask_messages([plain(message) for message in fitting])
-    carried = [disarm(message) for message in masked]
-    is_whole = not earlier and not shortened
-    before = "" if is_whole else facts(history, earlier, MOST, known="\n".join(map(body, carried)))
-    receipt = Receipt(
-        session=session.id,
-        target=tool.name,
-        messages=len(carried),
-        of_messages=len(history) + history.replaced,
-        tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
-        attachments=attachments_in(carried),
-    )
-    count_branches(receipt, history, session.branch)
-    if carried:
-        block = context_block(session, messages=len(history), before=before, native=True, branches=receipt.branches)
-    else:
-        block = begun_block(session)
-    block, _ = control_disarmed(block, tool.name)
-    prompt = _first_prompt(command, block)
-    receipt.tokens = _size(carried) + tokens.estimate(prompt)
-    if history.replaced:
-        receipt.left_out[REPLACED] = history.replaced
-    for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
-        receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
-    if earlier:
-        receipt.left_out["older message (its facts are in the context block)"] = earlier
-    if shortened:
-        receipt.changed[SHORTENED] = shortened
-    kept: set[str] = set()
-    own = _Own() if rewrite or not is_whole else _own_session(found, tool, carried, project)
-    if not carried:
-        own.how = BEGUN
-    elif own.withheld is not None:
-        kept = _count_own(receipt, carried, own.withheld)
-        private, prompt = prompt, _prompt_of_own(tool, prompt, session, topicless, len(history))
-        receipt.tokens -= tokens.estimate(private) - tokens.estimate(prompt)
-    else:
-        disarmed = [disarm_control(message, tool.name) for message in carried]
-        if count := sum(number for _, number in disarmed):
-            receipt.changed[Change.CONTROL] = count
-        carried = with_pictures([message for message, _ in disarmed], found)
-        count_new(receipt, carried, tool.preview(carried))
-        count_notes(receipt, session)
-        place.count(receipt, carried)
-    return Plan(
-        session=session,
-        project=project,
-        carried=carried,
-        prompt=prompt,
-        receipt=receipt,
-        how=own.how,
-        key=own.key,
-        copy=own.copy,
-        kept=kept,
-        warnings=[note for note in (place.note, own.why) if note],
-    )
-
-
-def _first_prompt(command: str, block: str) -> str:
-    return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
-
-
-def _prompt_of_own(tool: NativeWriter, prompt: str, session: Session, topicless: str, messages: int) -> str:
-    """Return the first prompt for a tool's own session: without names if it is public, none if the tool takes none."""
-    if user_speaks_first(tool):
-        return ""
-    if not tool.prompt_is_public:
-        return prompt
-    return _first_prompt(topicless, context_block(session, messages=messages, native=True, nameless=True))
-
-
-def count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
-    """Add to the receipt what a session that we write holds."""
-    left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
-    receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
-    left[SILENT] = len(carried) - written.messages - sum(left.values())
-    receipt.left_out |= {kind.removesuffix(" left out"): count for kind, count in left.items() if count}
-    receipt.messages, receipt.images = written.messages, written.images
-    receipt.tokens += written.images * TOKENS
-
-
-def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> set[str]:
-    """Add to the receipt what the tool sends to the model from its own session; return the ids of these messages."""
-    sent = []
-    for message in carried:
-        names = (message.id, message.id.partition("/")[0])
-        reason = next((kind for kind, ids in withheld.messages.items() if any(name in ids for name in names)), "")
-        reason = reason or (SILENT if _is_silent(message) else "")
-        if reason:
-            receipt.left_out[reason] = receipt.left_out.get(reason, 0) + 1
-        else:
-            sent.append(message)
-    receipt.messages = len(sent)
-    receipt.tool_calls = sum(len(message.parts_of(TOOL_CALL)) for message in sent)
-    receipt.tokens -= _size(carried) - _size(sent)
-    receipt.changed |= withheld.changed
-    receipt.changed = {kind: count for kind, count in receipt.changed.items() if not kind.startswith("secret masked")}
-    return {message.id for message in sent}
-
-
-def _is_silent(message: Message) -> bool:
-    """Whether a message contains nothing that any tool would send: no text, no call, no result."""
-    return not message.content.strip() and all(part.type == THINKING for part in message.parts or ())
-
-
-def _size(messages: Sequence[Message]) -> int:
-    return sum(map(size_of, messages))
-
-
-def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
-    """Return what the user should know before continuing: see `notes_on`, and tools that are no longer available."""
-    config = found.session.agent_config
-    warnings = notes_on(found)
-    if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
-        warnings.append(
-            f"this is what {tool.title} sends from its own session; --rewrite carries everything over into a new one"
-        )
-    if plan.how in (OWN, PUT_BACK) and user_speaks_first(tool):
-        warnings.append(
-            f"{tool.title} takes no first prompt, and its own session stays as it is: the model gets neither the "
-            "conversation's command nor the context block; --rewrite writes a new session with both"
-        )
-    used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
-    servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
-    missing = sorted(servers - tool.mcp_servers(plan.project)) if isinstance(tool, Installer) else []
-    if missing:
-        warnings.append(f"tools that it used are not set up in {tool.title} here: MCP server {', '.join(missing)}")
-    return warnings
+    try:
+        return plan, carry_out(plan, found, tool, capture, model=model, force=force)
+    except NotPutBack as error:
+        plan = plan_for(found, tool, budget=budget, rewrite=True, missing=[*missing, error.message])
+        return plan, carry_out(plan, found, tool, capture, model=model, force=force)
 
 
 def carry_out(
@@ -297,55 +117,3 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
 def _title(plan: Plan) -> str:
     """Return the conversation's name in the tool's own list."""
     return field(mask(plan.session.title).text)
-
-
-def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], project: str) -> _Own:
-    """Check whether the tool itself, or our copy of its file, contains exactly these messages, for this folder.
-
-    The tools find a session only in the folder that it was held in; a project may have been moved or cloned since. If
-    it is unknown what the model would get of the session, it is not used either.
-    """
-    session = found.session
-    key = session.origin.session_id
-    if session.origin.tool != tool.name or not key:
-        return _Own()
-    wanted = [message.id for message in messages]
-    for transcript in tool.transcripts(project):
-        if transcript.key == key:
-            return _as_it_is(OWN, tool, transcript, wanted)
-
-    held_in = session.extra.get("project")
-    if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
-        return _Own()
-    for copy in copies_of(session.path):
-        kept = tool.transcript_at(copy)
-        found_own = _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
-        if found_own.how == PUT_BACK or found_own.why:
-            found_own.copy = copy
-            return found_own
-    return _Own()
-
-
-def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
-    """Return the tool's own session if it contains these messages and is understood; else a new one."""
-    read = list(tool.read(transcript))
-    # Earlier versions stored no instructions, and our commands as part of the talk.
-    if not _are(thread(read), wanted) and not _are(thread(with_asides(read)), wanted):
-        return _Own()
-    if refusal := refusal_of(tool, transcript):
-        return _Own(
-            why=f"{tool.title} cannot continue its own session: {refusal}; the new one carries the messages themselves"
-        )
-    withheld = tool.withheld(transcript)
-    if withheld is None:
-        return _Own(
-            why=f"{tool.title} compacted its own session and would send a summary instead of the earlier messages; "
-            "the new one carries the messages themselves"
-        )
-    return _Own(how, transcript.key, withheld)
-
-
-def _are(messages: Sequence[Message], wanted: list[str]) -> bool:
-    """Whether the messages have these ids, apart from instructions that are not among them."""
-    ids = set(wanted)
-    return [message.id for message in messages if message.id in ids or not instructions_of(message)] == wanted

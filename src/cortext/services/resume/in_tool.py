@@ -27,7 +27,7 @@ from cortext.services.library.listing import Listing, incomplete_line, placed
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
-from cortext.services.resume.notes import choose_branch, notes_on, up_to_date
+from cortext.services.resume.notes import choose_branch, completed_text, notes_in_chat, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace import running_chats
 from cortext.services.workspace.lifecycle import session_to_continue
@@ -177,7 +177,8 @@ class ChatResumer:
     def attach(self, chosen: Found, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make it active; return what was done, and what to know."""
         chat, session = self.chat, chosen.session
-        notes = [*(f"Note: {note}." for note in self._missing), *_notes(chosen, chat)]
+        here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
+        notes = [f"Note: {note}." for note in (*self._missing, *notes_in_chat(chosen, here))]
         if chat is None:
             done = (
                 "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "
@@ -208,27 +209,6 @@ def _branch_in(wanted: str) -> tuple[int, str]:
     """Return the branch that `--branch N` names (0: none), and the words without it."""
     found = _BRANCH.search(wanted)
     return (int(found[1]), _BRANCH.sub(" ", wanted)) if found else (0, wanted)
-
-
-def _notes(chosen: Found, chat: Chat | None) -> list[str]:
-    """Return what the user should know before continuing in this chat."""
-    here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
-    session = chosen.session
-    known = ["it was marked as completed"] if session.status == COMPLETED else []
-    if session.branch_count > 1 and not session.branch:
-        known.append(
-            f"it went on in {session.branch_count} places at once, and all of them are joined here; "
-            f"/workspace.resume {session.id} --branch N continues one"
-        )
-    return [f"Note: {note}." for note in (*notes_on(chosen, here), *known)]
-
-
-def completed_text(chosen: Found) -> str:
-    """Return what to say about a completed conversation: it is not resumed unless the user insists."""
-    return (
-        f"{chosen.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
-        f"whether to resume it anyway: /workspace.resume {chosen.session.id} {FORCE}"
-    )
 
 
 def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:

@@ -19,7 +19,7 @@ from cortext.services.library.stores import Found
 from cortext.services.projects.projects import Projects, project_of, tops_of
 from cortext.services.projects.repository import Repository, is_below, top_of
 from cortext.services.resume.history import History
-from cortext.services.resume.packet import Receipt
+from cortext.services.resume.receipt import Receipt
 from cortext.services.text.message_masking import change_texts
 from cortext.services.text.paths import PathMap
 

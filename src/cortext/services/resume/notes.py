@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cortext.errors import NotFound
 from cortext.model import clock
-from cortext.model.session import ACTIVE, Origin
+from cortext.model.session import ACTIVE, COMPLETED, Origin
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
@@ -49,6 +49,26 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
             "if it continues there as well, both are kept as branches, and the next prompt in each is told of the other"
         )
     return notes
+
+
+def notes_in_chat(found: Found, here: Origin | None) -> list[str]:
+    """Note the same before it continues in a running chat, and what a person at a terminal is asked."""
+    session = found.session
+    known = ["it was marked as completed"] if session.status == COMPLETED else []
+    if session.branch_count > 1 and not session.branch:
+        known.append(
+            f"it went on in {session.branch_count} places at once, and all of them are joined here; "
+            f"/workspace.resume {session.id} --branch N continues one"
+        )
+    return [*notes_on(found, here), *known]
+
+
+def completed_text(found: Found) -> str:
+    """Return what to say about a completed conversation: it is not resumed unless the user insists."""
+    return (
+        f"{found.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
+        f"whether to resume it anyway: /workspace.resume {found.session.id} --force"
+    )
 
 
 def choose_branch(found: Found, number: int) -> None:

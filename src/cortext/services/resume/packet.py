@@ -1,4 +1,4 @@
-"""The packet: what an agent receives to continue a conversation, and the receipt of what it contains.
+"""The packet: what an agent receives to continue a conversation.
 
 First the current text of the conversation's command, then the context block, then the history within a token budget.
 What does not fit is mentioned, with a way to get it: nothing is dropped silently. Tool results are shortened before
@@ -8,61 +8,36 @@ messages are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from cortext.model import clock, tokens
-from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, attachments_in
-from cortext.model.session import TOOL_NOTES, Session, details_of
+from cortext.model.message import IMAGE, TOOL_CALL, TOOL_RESULT, Message, batches
+from cortext.model.session import Session, details_of
 from cortext.model.turns import Change
-from cortext.model.wording import amount, clip_lines, ends
+from cortext.model.wording import clip_lines, ends
 from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence, field, label, paragraphs
 from cortext.safety.secrets.masking import mask
-from cortext.services.resume.facts import DIGEST_OF, digest_tokens, facts
+from cortext.services.digest.asks import ask_of
+from cortext.services.digest.digest import digest
 from cortext.services.resume.history import History
+from cortext.services.resume.receipt import Receipt, count_notes, count_secrets, receipt_of
+from cortext.services.text.message_masking import cut_texts, mask_messages
 from cortext.services.text.render import SHORTENED, body, heading
 
-NOTES = "note of the tool to its model (memory files, reminders, texts of hooks)"
-REPLACED = "message that was edited later, or answered the one that was"
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most
 FULL_RESULTS = 10  # the newest messages whose tool results stay complete as long as possible
-
-
-class Receipt(msgspec.Struct, kw_only=True):
-    """What was carried over, and what was not and why."""
-
-    session: str
-    target: str = "packet"
-    messages: int = 0
-    of_messages: int = 0
-    tool_calls: int = 0
-    attachments: int = 0
-    images: int = 0
-    tokens: int = 0
-    left_out: dict[str, int] = {}
-    changed: dict[str, int] = {}
-    moved: dict[str, str] = {}  # the folders that paths were mapped from, each with the one that is named now
-    branches: str = ""  # which of several branches it is, or that they are joined
-    price: str = ""  # what carrying it costs, in the target and in other tools
-
-    def lines(self) -> list[str]:
-        """Return the receipt as lines for people."""
-        counts = f"{self.messages} of {self.of_messages} messages, {self.tool_calls} tool calls"
-        if self.attachments:
-            counts += f", {amount(self.attachments, 'attached file')}"
-        if self.images:
-            counts += f", {amount(self.images, 'image')}"
-        out = [f"carried    {counts}, about {self.tokens:,} tokens"]
-        out += [f"branches   {self.branches}"] if self.branches else []
-        out += [f"price      {self.price.removeprefix('carrying this costs ')}"] if self.price else []
-        out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
-        out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]
-        out += [f"mapped     {old} to {new}" for old, new in self.moved.items()]
-        return out
+FACTS_OF = 300  # the facts are taken from this many of the newest messages
+LEAST_BEFORE = 100  # and from at least this many that are not handed over
+MOST_FACTS = 4_000  # tokens
+_FIRST = 8  # standing instructions are looked for in this many of the first messages, too
+_HEAD, _TAIL = 24_000, 8_000  # characters of a long text that are looked at: more than the digest reads of a result
+_BATCH_MESSAGES = 500  # messages that are masked together,
+_BATCH_CHARACTERS = 1 << 20  # or characters of them
 
 
 class Packet(msgspec.Struct, kw_only=True):
@@ -76,9 +51,7 @@ class Packet(msgspec.Struct, kw_only=True):
     def masked(self) -> Packet:
         """Return the packet without secrets; the receipt counts what was masked."""
         command, context, history = mask(self.command), mask(self.context), mask(self.history)
-        for finding in (*command.findings, *context.findings, *history.findings):
-            kind = f"secret masked ({finding.kind})"
-            self.receipt.changed[kind] = self.receipt.changed.get(kind, 0) + 1
+        count_secrets(self.receipt, (*command.findings, *context.findings, *history.findings))
         return Packet(command=command.text, context=context.text, history=history.text, receipt=self.receipt)
 
     def text(self) -> str:
@@ -169,12 +142,12 @@ def build(
     """Return the packet of this history in at most about `budget` tokens. `draw` is the source of its random fence."""
     summary = clip_lines(mask(session.summary).text, max(400, budget))  # a quarter of the budget: messages matter more
     room = max(budget - tokens.estimate(command) - BLOCK - sum(map(tokens.estimate, [summary, *_details(session)])), 0)
-    history.expect(room * 3 // 2, before=DIGEST_OF)  # more fits, because results will be shortened
+    history.expect(room * 3 // 2, before=FACTS_OF)  # more fits, because results will be shortened
     too_many = len(history) * HEADING > room  # whatever they contain
     fitting = _Fitting([], [], 0, False) if too_many else _fit(history, room)
     before = ""
     if fitting.cut_results or fitting.cut_message or len(fitting.messages) < len(history):
-        for_facts = digest_tokens(room)
+        for_facts = min(room // 2, MOST_FACTS)
         fitting = _fit(history, room - for_facts)
         handed = len(fitting.messages)
         before = facts(history, len(history) - handed, for_facts, known="\n".join([summary, *fitting.texts]))
@@ -182,19 +155,8 @@ def build(
         if left > room // 8:  # enough for more messages
             fitting = _fit(history, room - for_facts + left)
     carried = fitting.messages
-    kept_from = len(history) - len(carried)
-    receipt = Receipt(
-        session=session.id,
-        messages=len(carried),
-        of_messages=len(history) + history.replaced,
-        tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
-        attachments=attachments_in(carried),
-    )
+    receipt = receipt_of(session, history, carried)
     count_notes(receipt, session)
-    if history.replaced:
-        receipt.left_out[REPLACED] = history.replaced
-    if kept_from:
-        receipt.left_out["older message (its facts are in the context block)"] = kept_from
     if images := sum(len(message.parts_of(IMAGE)) for message in carried):
         receipt.changed[Change.IMAGE] = images
     if fitting.cut_results:
@@ -204,7 +166,6 @@ def build(
     if summary.endswith("…") and not session.summary.endswith("…"):
         receipt.changed["summary shortened"] = 1
     session = replace(session, summary=summary)
-    count_branches(receipt, history, session.branch)
     context = context_block(session, messages=len(history), before=before, branches=receipt.branches)
     text = _history(session, fitting, len(history), context, draw) if carried else ""
     (context, of_context), (text, of_text) = control_disarmed(context), control_disarmed(text)
@@ -214,27 +175,27 @@ def build(
     return Packet(command=command, context=context, history=text, receipt=receipt)
 
 
-def count_branches(receipt: Receipt, history: History, chosen: int) -> None:
-    """Add to the receipt which branch of the conversation it is, or that several are joined."""
-    found = history.branches
-    if len(found) < 2:
-        return
-    if chosen:
-        others = len({seq for branch in found for seq in branch.own} - {*found[chosen - 1].own})
-        receipt.branches = f"{chosen} of {len(found)}: {found[chosen - 1].words}"
-        receipt.of_messages += others
-        receipt.left_out[Change.BRANCH.removesuffix(" left out")] = others
-    else:
-        words = "; ".join(f"{number}. {branch.words}" for number, branch in enumerate(found, 1))
-        receipt.branches = f"{len(found)}, joined, with a line in brackets where one begins or goes on: {words}"
+def facts(history: History, index: int, budget: int, *, known: str = "") -> str:
+    """Return the digest of a conversation of which the messages from this index on are handed over.
+
+    The last ask is in it, however long ago that was. `known` is what the reader has besides.
+    """
+    start = max(0, min(index - LEAST_BEFORE, len(history) - FACTS_OF))
+    messages = _looked_at(history.read(start))
+    if not any(map(ask_of, messages)):
+        older = (message for position, message in enumerate(history.backwards()) if position >= len(history) - start)
+        messages[:0] = _looked_at(message for message in [next(filter(ask_of, older), None)] if message is not None)
+    first = _looked_at(history.read(0, min(_FIRST, start)))
+    return digest(messages, budget=budget, first=first, known=known)
 
 
-def count_notes(receipt: Receipt, session: Session) -> None:
-    """Add to the receipt what the tools in which the conversation was held told their models of their own accord."""
-    notes = session.extra.get(TOOL_NOTES)
-    counts = [count for count in notes.values() if isinstance(count, int)] if isinstance(notes, dict) else []
-    if sum(counts) > 0:
-        receipt.left_out[NOTES] = sum(counts)
+def _looked_at(messages: Iterable[Message]) -> list[Message]:
+    """Return the messages without secrets, and with the ends of very long texts: they may not fit into memory whole."""
+    found: list[Message] = []
+    for batch in batches(messages, most=_BATCH_MESSAGES, characters=_BATCH_CHARACTERS):
+        masked, _ = mask_messages(batch)  # before anything is cut: half a secret has no recognisable form
+        found += (cut_texts(message, _HEAD, _TAIL) for message in masked)
+    return found
 
 
 class _Fitting(NamedTuple):

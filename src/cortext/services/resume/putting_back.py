@@ -9,13 +9,12 @@ the newest messages: writing it takes bounded memory, and the tool can open it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from cortext.errors import UsageError
-from cortext.model.message import TOOL_CALL, Message, attachments_in, plain
+from cortext.model.message import TOOL_CALL, attachments_in
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture import copies, first_turns
@@ -23,12 +22,10 @@ from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
 from cortext.services.projects.repository import is_below
-from cortext.services.resume.handover import count_new
 from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import Place, place_of
-from cortext.services.resume.packet import Receipt
-from cortext.services.resume.pictures import with_pictures
-from cortext.services.text.message_masking import disarm, mask_messages
+from cortext.services.resume.new_session import for_new_session, safe_messages
+from cortext.services.resume.receipt import Receipt, count_secrets
 from cortext.services.text.render import SHORTENED
 from cortext.tools.base import NativeWriter
 
@@ -81,9 +78,9 @@ def put_back(found: Found, tool: NativeWriter, capture: Capture, *, dry_run: boo
         if how == COPY and not dry_run:
             first_turns.forget_of(tool.name, found.root, session.id)
         return done
-    messages = with_pictures(_safe(chosen.messages if chosen else history.messages(), receipt), found)
-    written = tool.preview(messages)
-    count_new(receipt, messages, written)
+    messages, secrets = safe_messages(chosen.messages if chosen else history.messages())
+    count_secrets(receipt, secrets)
+    messages, written = for_new_session(messages, found, tool, receipt)
     receipt.tool_calls = written.tool_calls
     receipt.tokens = sum(map(size_of, messages))
     place.count(receipt, messages)
@@ -143,12 +140,3 @@ def _choose(
         why = f"it was held in {held}"
     copy, missing = ("", why) if why else copies.whole_copy(tool, session.path, wanted)
     return (COPY, "", own, copy) if copy else (WRITTEN, missing, "", "")
-
-
-def _safe(messages: Sequence[Message], receipt: Receipt) -> list[Message]:
-    """Return the messages without secrets and our own markers, as in every session that we write."""
-    masked, secrets = mask_messages([plain(message) for message in messages])
-    for secret in secrets:
-        kind = f"secret masked ({secret.kind})"
-        receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
-    return [disarm(message) for message in masked]

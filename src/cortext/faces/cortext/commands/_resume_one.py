@@ -30,10 +30,11 @@ from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
-from cortext.services.resume.handover import OWN, PUT_BACK, Plan, take_back
+from cortext.services.resume.handover import carry_out_or_rewrite, take_back
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, up_to_date
 from cortext.services.resume.packet import build
+from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -65,19 +66,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         branch = chosen.session.branch
         chosen = session_to_continue(chosen, stores.home_store())
         chosen.session.branch = branch
-    # Imported only here: printing a packet needs none of the adapters.
-    from cortext.services.resume.planning import carry_out_or_rewrite, plan_for, tool_to_continue_in
-    from cortext.services.workspace.installed_tools import untested
-
-    name = tool_to_continue_in(
-        chosen.session,
-        options.ai,
-        stores.settings.resume.tool,
-        can_resume=tools.can_resume,
-        writers=tools.native_writers,
-        choose=_ask_for_tool,
-    )
-    tool = tools.native_writer(name)
+    tool = tools.writer_for(chosen.session, options.ai, stores.settings.resume.tool, _ask_for_tool)
     budget = options.tokens or stores.settings.resume.native_tokens
     plan = plan_for(chosen, tool, budget=budget, rewrite=options.rewrite, missing=missing)
     carrying = stores.carrying(listing)
@@ -92,6 +81,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
             if _NEW not in error.message:  # else it is only the example that is not there
                 plan.warnings.append(error.message)
         return _print_plan(plan, argv, as_json=options.json)
+    from cortext.services.workspace.installed_tools import untested
+
     found = tool.detect()
     if found is None and not options.no_start:
         others = ", ".join(writer.name for writer in tools.native_writers())

@@ -18,7 +18,6 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.damage import damage_note
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.resume.moved import place_of
-from cortext.services.resume.planning import tool_to_continue_in
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
 
@@ -76,15 +75,8 @@ def run(arguments: list[str]) -> int:
     if not options.unmasked:
         messages = mask_lazily(messages, kinds)
     if options.format == "native":
-        name = tool_to_continue_in(
-            found.session,
-            options.ai or "",
-            stores.settings.resume.tool,
-            can_resume=tools.can_resume,
-            writers=tools.native_writers,
-            choose=lambda here: DEFAULT_TOOL,
-        )
-        tool = tools.native_writer(name)
+        setting = stores.settings.resume.tool
+        tool = tools.writer_for(found.session, options.ai or "", setting, choose=lambda here: DEFAULT_TOOL)
         title = found.session.title if options.unmasked else mask(found.session.title).text
         place = place_of(found)
         mapped = [place.paths.message(plain(message)) for message in messages]

@@ -1,4 +1,7 @@
-"""The images of a conversation, for a target that takes images: their bytes are in the transcripts of the tools."""
+"""What a new session of a tool gets: the messages without secrets and control text, with their newest images.
+
+The bytes of an image are in the transcripts of the tools.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,54 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, image_type
+from cortext.model.message import IMAGE, TOOL, USER, Message, Part, Picture, image_type, plain
+from cortext.model.turns import Change
+from cortext.safety.secrets.masking import Secret
 from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
+from cortext.services.resume.receipt import Receipt
+from cortext.services.text.message_masking import disarm, disarm_control, mask_messages
 from cortext.tools import registry
-from cortext.tools.base import KeepsImages, Transcript
+from cortext.tools.base import KeepsImages, NativeWriter, Transcript, Written
 
 LARGEST = 3_750_000  # bytes of an image: 5 MB as base64, the smallest limit of all providers
 MOST, MOST_BYTES = 20, 15_000_000  # of all images: one request carries them all
 TOKENS = 1_600  # what an image takes in a request, about
+SILENT = "message without text or tool calls"
+LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
 
 
-def with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
+def safe_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Secret]]:
+    """Return the messages without secrets and our own markers, and the secrets."""
+    masked, secrets = mask_messages([plain(message) for message in messages])
+    return [disarm(message) for message in masked], secrets
+
+
+def for_new_session(
+    messages: Sequence[Message], found: Found, tool: NativeWriter, receipt: Receipt
+) -> tuple[list[Message], Written]:
+    """Return safe messages as a new session of this tool gets them, and what it would hold; the receipt counts it."""
+    disarmed = [disarm_control(message, tool.name) for message in messages]
+    if count := sum(number for _, number in disarmed):
+        receipt.changed[Change.CONTROL] = count
+    carried = _with_pictures([message for message, _ in disarmed], found)
+    written = tool.preview(carried)
+    _count(receipt, carried, written)
+    return carried, written
+
+
+def _count(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
+    """Add to the receipt what a session that we write holds."""
+    left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
+    receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
+    left[SILENT] = len(carried) - written.messages - sum(left.values())
+    receipt.left_out |= {kind.removesuffix(" left out"): count for kind, count in left.items() if count}
+    receipt.messages, receipt.images = written.messages, written.images
+    receipt.tokens += written.images * TOKENS
+
+
+def _with_pictures(messages: Sequence[Message], found: Found) -> list[Message]:
     """Return the messages with the newest images loaded, as many as one request may carry.
 
     An image that is not inside a transcript (a path, an address) stays a reference: a stranger may have written it.
