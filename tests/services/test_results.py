@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortext.services.text.render import shorten
+from cortext.services.text.for_models import shorten
 
 pytestmark = pytest.mark.req("SAFE-09")
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"

@@ -21,7 +21,7 @@ from cortext.model import tokens
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message
 from cortext.model.threads import thread
 from cortext.safety.framing import UNANSWERED as UNANSWERED
-from cortext.services.text.message_masking import disarm
+from cortext.services.text.for_models import disarm
 
 LIMIT = 100_000
 FIRST, LAST = 2, 10  # turns that stay when the view is trimmed

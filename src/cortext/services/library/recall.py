@@ -26,8 +26,8 @@ from cortext.services.library.listing import Listing, Row, placed
 from cortext.services.library.resolve import Key, Resolver
 from cortext.services.library.search import Search
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
+from cortext.services.text.for_models import body
 from cortext.services.text.message_masking import mask_message, mask_messages
-from cortext.services.text.render import body
 
 SUMMARY = 400  # characters of a summary: one that an agent wrote is never longer
 TITLE = 160  # characters of a title

@@ -12,7 +12,7 @@ from cortext.model import tokens
 from cortext.model.message import SEAM, TOOL, TOOL_RESULT, Message, Part, characters_in
 from cortext.model.session import Session
 from cortext.model.threads import OpenBranch, Outline, branches, is_branched, replaced_in, seams, thread
-from cortext.services.text.render import body, shorten
+from cortext.services.text.for_models import body, shorten
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of
 

@@ -16,7 +16,8 @@ from cortext.services.capture.copies import copies_of
 from cortext.services.library.stores import Found
 from cortext.services.projects.projects import project_of
 from cortext.services.resume.receipt import Receipt
-from cortext.services.text.message_masking import disarm, disarm_control, mask_messages
+from cortext.services.text.for_models import disarm, disarm_control
+from cortext.services.text.message_masking import mask_messages
 from cortext.tools import registry
 from cortext.tools.base import KeepsImages, NativeWriter, Transcript, Written
 

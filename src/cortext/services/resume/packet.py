@@ -25,8 +25,8 @@ from cortext.services.digest.asks import ask_of
 from cortext.services.digest.digest import digest
 from cortext.services.resume.history import History
 from cortext.services.resume.receipt import Receipt, count_notes, count_secrets, receipt_of
-from cortext.services.text.message_masking import cut_texts, mask_messages
-from cortext.services.text.render import SHORTENED, body, heading
+from cortext.services.text.for_models import SHORTENED, body, cut_texts, heading
+from cortext.services.text.message_masking import mask_messages
 
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most

@@ -28,7 +28,7 @@ from cortext.services.resume.new_session import SILENT, for_new_session, safe_me
 from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import FACTS_OF, MOST_FACTS, begun_block, context_block, facts
 from cortext.services.resume.receipt import MASKED, Receipt, count_notes, count_secrets, receipt_of
-from cortext.services.text.render import SHORTENED, body
+from cortext.services.text.for_models import SHORTENED, body
 from cortext.services.workspace.registry import command_text
 from cortext.tools.base import Installer, NativeWriter, Transcript, Withheld, Written, user_speaks_first
 

@@ -26,7 +26,7 @@ from cortext.services.resume.history import newest_that_fit, size_of
 from cortext.services.resume.moved import Place, place_of
 from cortext.services.resume.new_session import for_new_session, safe_messages
 from cortext.services.resume.receipt import Receipt, count_secrets
-from cortext.services.text.render import SHORTENED
+from cortext.services.text.for_models import SHORTENED
 from cortext.tools.base import NativeWriter
 
 THERE = "nothing to do: it still has the whole conversation"

@@ -1,4 +1,4 @@
-"""Messages and sessions as they may leave a store: without secrets, and without text that imitates our delimiters.
+"""Messages and sessions as they may leave a store: without secrets, or with every text in them changed.
 
 Every field is covered (`__struct_fields__`), also one that is added later. The store itself is not changed.
 """
@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.safety import framing
 from cortext.safety.secrets.masking import Secret, find, mask, suspects
 from cortext.safety.secrets.words import announces
 
@@ -114,43 +113,6 @@ def change_texts(value: Any, change: Callable[[str], str]) -> Any:
 def change_struct(struct: AnyStruct, change: Callable[[str], str]) -> AnyStruct:
     """Return a message or a session with every text in it changed, at any depth."""
     return _changed(struct, lambda name, text: change(text))
-
-
-def disarm(struct: AnyStruct) -> AnyStruct:
-    """Return a message or a session for a model, in which no text imitates our delimiters."""
-    return _changed(struct, lambda name, text: framing.disarmed(text))
-
-
-def disarm_control(message: Message, program: str) -> tuple[Message, int]:
-    """Return a message for this program, in which no text is control text of its own, and how much was disarmed."""
-    count = 0
-
-    def change(name: str, text: str) -> str:
-        nonlocal count
-        text, number = framing.control_disarmed(text, program)
-        count += number
-        return text
-
-    said = replace(message, extra=None)  # not the names of what is stored with it
-    changed = _changed(said, change)
-    return (replace(changed, extra=message.extra), count) if count else (message, 0)
-
-
-def cut_texts(struct: AnyStruct, head: int, tail: int) -> AnyStruct:
-    """Return a masked message or session in which a longer text has only so many characters at its beginning and end.
-
-    For what is derived from texts of any size. It does not say what is missing; mask first: half a secret has no
-    recognisable form.
-    """
-    return _changed(struct, lambda name, text: text if len(text) <= head + tail else _ends(text, head, tail))
-
-
-def _ends(text: str, head: int, tail: int) -> str:
-    """Return the beginning and the end of a text, both without the word that the cut would leave half of."""
-    start, end = text[:head], text[len(text) - tail :]
-    kept = max(start.rfind(" "), start.rfind("\n"))
-    first = min((at for at in (end.find(" "), end.find("\n")) if at >= 0), default=0)
-    return f"{start[:kept] if kept > head // 2 else start}\n{end[first:] if first < tail // 2 else end}"
 
 
 def _masking(allow: AbstractSet[str], findings: list[Secret]) -> Change:
