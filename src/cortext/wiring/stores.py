@@ -12,6 +12,7 @@ from cortext.extensions import STORES
 from cortext.safety.credentials import mask_address
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.projects.workspaces import check_folder, find_workspace, known_workspaces, no_workspace
+from cortext.services.workspace import notices
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import control_folder
 
@@ -148,10 +149,9 @@ class Stores:
         return found
 
     def _safety_copies(self, found: Copied) -> SafetyCopies:
-        from cortext.services.workspace.left import note_stashed
         from cortext.store.files.safety_copies import SafetyCopies
 
-        return SafetyCopies(found.folder, found.root, found.trees, found.record, partial(note_stashed, found.root))
+        return SafetyCopies(found.folder, found.root, found.trees, found.record, partial(_note_stashed, found.root))
 
     def server(self, location: Location, timeout: float | None = None) -> ServerStore:
         """Return the store on a server, whose kind its address names. Each is created once, for its connections."""
@@ -262,6 +262,13 @@ class Stores:
         if not origin.session_id or not tools.is_known(origin.tool):
             return found
         return caught_up(self.capture(), tools.tool(origin.tool), found)
+
+
+def _note_stashed(root: str, path: str) -> None:
+    """Leave a notice if a conversation that came back into the work tree of a workspace is in the stash as well."""
+    from cortext.services.library.left import stashed
+
+    notices.add(stashed(root, path))
 
 
 @cache

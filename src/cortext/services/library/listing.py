@@ -299,7 +299,7 @@ def placed(rows: Iterable[Row], known: Mapping[Key, str] | None = None) -> list[
 def _places_of(outside: Sequence[tuple[str, str, str]]) -> dict[Key, str]:
     if not outside:
         return {}
-    from cortext.services.projects.safety_copies import places_of
+    from cortext.services.library.left import places_of
 
     return places_of(outside)
 

@@ -1,11 +1,11 @@
-"""What git took out of a workspace's work tree: where its safety copies are, and which branches still have it."""
+"""The safety copies of a workspace's conversations: where they are, and those of sessions that only a branch has."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
@@ -14,7 +14,6 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model.ids import slug
-from cortext.model.wording import listed
 from cortext.services.projects.repository import common_folder, top_of, work_trees
 from cortext.store.files.layout_paths import CONVERSATIONS, REPOSITORY, SESSION, in_folder
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from cortext.services.projects.git import Git
     from cortext.store.files.safety_copies import SafetyCopies
 
-Key = tuple[str, str]  # of a session: its store and its id
-
-NOWHERE = "not in any branch"
-STASH = "in the stash"
-MOST_NAMED = 3  # sessions that a note of the list names
 _MOST_SECONDS = 5.0  # for the history of the branches
 _LOG = re.compile(
     rf"({CONVERSATIONS}/[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}/[a-z0-9][a-z0-9_-]{{0,95}})/{re.escape(SESSION)}/messages\.jsonl"
@@ -186,53 +180,3 @@ def _fingerprint(found: Copied) -> list[tuple[str, int]]:
         except OSError:
             continue
     return times
-
-
-def places_of(outside: Iterable[tuple[str, str, str]]) -> dict[Key, str]:
-    """Return where git has those of these sessions that left their work tree as a whole, by store and id.
-
-    Given are the store, the id and the path of sessions that are read from outside their store.
-    """
-    by_root: dict[str, list[tuple[str, str]]] = {}
-    for root, name, path in outside:
-        by_root.setdefault(root, []).append((name, path))
-    found: dict[Key, str] = {}
-    for root, sessions in by_root.items():
-        kept = copied(root)
-        if kept is None:
-            continue
-        below = kept.folder + os.sep
-        inside = {name: root + path[len(kept.folder) :] for name, path in sessions if path.startswith(below)}
-        gone = {name: path for name, path in inside.items() if not os.path.exists(os.path.join(path, SESSION))}
-        where = places(root, gone.values())
-        found |= {(root, name): where[path] for name, path in gone.items()}
-    return found
-
-
-def places(root: str, paths: Collection[str]) -> dict[str, str]:
-    """Return where git has the conversations with these paths in the work tree: a branch, the stash, or nowhere."""
-    if not paths:
-        return {}
-    from cortext.services.projects.git import Git
-
-    logs = {path: f"{os.path.relpath(path, root)}/{SESSION}/messages.jsonl" for path in paths}
-    refs = Git(root).refs_with(logs.values())
-    return {path: _place(refs.get(log, ())) for path, log in logs.items()}
-
-
-def note(places: dict[Key, str]) -> list[str]:
-    """Return what a list says about sessions that left their work tree."""
-    if not places:
-        return []
-    names = [f"{session_id} ({place})" for (_, session_id), place in places.items()]
-    todo = "`cortext restore` with the id brings one back"
-    return [f"no longer in the work tree, but kept: {listed(names, MOST_NAMED)}; {todo}"]
-
-
-def _place(refs: Collection[str]) -> str:
-    for prefix, what in (("refs/heads/", "on branch"), ("refs/remotes/", "on branch"), ("refs/tags/", "at tag")):
-        names = [ref.removeprefix(prefix) for ref in refs if ref.startswith(prefix)]
-        if names:
-            return f"{what} {listed(names, 1)}"
-    others = [f"at {ref}" for ref in refs if not ref.startswith("refs/stash")]  # what filter-branch keeps, say
-    return others[0] if others else STASH if refs else NOWHERE

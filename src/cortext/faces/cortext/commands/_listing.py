@@ -86,7 +86,7 @@ def _left(listing: Listing) -> list[str]:
     places = listing.places()
     if not places:
         return []
-    from cortext.services.projects.safety_copies import note
+    from cortext.services.library.left import note
 
     return note(places)
 

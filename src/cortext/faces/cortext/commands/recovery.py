@@ -17,10 +17,10 @@ from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
+from cortext.services.library.left import bring_back
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
 from cortext.services.resume.putting_back import COPY, THERE, put_back
-from cortext.services.workspace.left import bring_back
 from cortext.services.workspace.merge_driver import was_conflict
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
