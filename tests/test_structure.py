@@ -56,7 +56,6 @@ STILL_ODD = frozenset(
         "index/background_jobs.py",
         "services/library/damage.py",
         "services/library/json_views.py",
-        "services/workspace/numbering.py",
         "tools/codex/headless.py",
         "tools/copilot/settings.py",
         "tools/opencode/headless.py",

@@ -12,7 +12,7 @@ import pytest
 from cortext.faces.mcp.calls import SPECS
 from cortext.model.message import Message
 from cortext.model.session import Change
-from cortext.services.workspace.lifecycle import OWN_TOOLS
+from cortext.services.workspace.creating import OWN_TOOLS
 from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import Ran, cortext
 

@@ -784,7 +784,7 @@ def test_what_is_shared_reaches_ai_tools_and_the_phone(
 ) -> None:
     from cortext.faces.mcp import tools
     from cortext.faces.mcp.context import Context
-    from cortext.services.workspace.lifecycle import session_to_continue
+    from cortext.services.workspace.creating import session_to_continue
     from cortext.wiring.stores import SHARED, Stores
 
     name = new_space()

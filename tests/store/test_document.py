@@ -12,7 +12,7 @@ from cortext.model.message import BEGINNING, Message, Part
 from cortext.model.session import Change
 from cortext.model.threads import thread
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.lifecycle import fork
+from cortext.services.workspace.creating import fork
 from cortext.store.files.store import FileStore
 from cortext.testing.table import every_row
 from tests.store import document_reader as document

@@ -29,7 +29,7 @@ from cortext.services.library.listing import Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import terminals
 from cortext.services.resume.planning import Plan, caught_up_plan
-from cortext.services.workspace import lifecycle, order
+from cortext.services.workspace import creating, lifecycle, order
 from cortext.web.library import PageLibrary
 from cortext.web.pages import access, address, library, page, shown
 from cortext.wiring import tools
@@ -231,7 +231,7 @@ def fork(services: PageLibrary, row: Row, form: FormData) -> str:
         raise UsageError(f"invalid message number {text[:40]!r}", kept="nothing was changed", hint="use its #number")
     found = services.found(row)
     home = services.stores.home_store()
-    made = lifecycle.fork(found.named_store, found.session, int(text) if text else None, home=home)
+    made = creating.fork(found.named_store, found.session, int(text) if text else None, home=home)
     place = home if row.kind == SHARED else found.named_store  # a copy of somebody else's is mine
     new = row_of(made, place.root, place.kind)
     return address(new, note=f"Forked from {row.id}: {amount(made.message_count, 'message')}.")

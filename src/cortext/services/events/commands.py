@@ -26,7 +26,8 @@ from cortext.services.library.search import Search
 from cortext.services.resume.in_tool import LARGEST, ChatResumer, reply_in_chat
 from cortext.services.text.sentences import COMMAND, terms
 from cortext.services.workspace import registry, running_chats
-from cortext.services.workspace.lifecycle import begin, confirmation
+from cortext.services.workspace.creating import begin
+from cortext.services.workspace.lifecycle import confirmation
 from cortext.services.workspace.pausing import ask_for_summary
 from cortext.tools.base import Installer
 

@@ -30,7 +30,7 @@ from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, completed_text, notes_in_chat, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace import running_chats
-from cortext.services.workspace.lifecycle import session_to_continue
+from cortext.services.workspace.creating import session_to_continue
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat
 

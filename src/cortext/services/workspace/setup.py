@@ -19,19 +19,18 @@ from cortext.io import durable, inside, locks
 from cortext.model.ids import is_plain_name
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.git import Git, set_merge_driver, unset_merge_driver
-from cortext.services.workspace import installed_tools, numbering, registry
+from cortext.services.workspace import installed_tools, registry
 from cortext.services.workspace.merge_driver import attributes
 from cortext.services.workspace.registry import Registry
 from cortext.store.capabilities import MendsLineEnds
+from cortext.store.files.layout_paths import NUMBER_FILE, NUMBER_LOCK
 from cortext.tools.base import CommandFile, Installer
 
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
 # What a store keeps in .workspace/state, all of it derived.
-_DERIVED = frozenset(
-    {"locks", "changes", "uncommitted", "ignored-told", ".gitignore", numbering.NUMBER_FILE, numbering.LOCK}
-)
+_DERIVED = frozenset({"locks", "changes", "uncommitted", "ignored-told", ".gitignore", NUMBER_FILE, NUMBER_LOCK})
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -61,7 +61,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         budget = options.tokens or stores.settings.resume.tokens
         return _print(chosen, command, budget, stores.carrying(listing), missing, as_json=options.json)
     if not options.dry_run:
-        from cortext.services.workspace.lifecycle import session_to_continue
+        from cortext.services.workspace.creating import session_to_continue
 
         branch = chosen.session.branch
         chosen = session_to_continue(chosen, stores.home_store())
