@@ -10,7 +10,7 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 425,
+    "files": 424,
     "imports inside functions": 146,
     "class names twice outside adapters": 4,
 }
@@ -53,7 +53,6 @@ REASONS = {
 STILL_ODD = frozenset(
     {
         "agents/telegram/bot.py",
-        "index/background_jobs.py",
         "services/library/damage.py",
         "services/library/json_views.py",
         "tools/codex/headless.py",

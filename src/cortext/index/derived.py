@@ -1,6 +1,7 @@
-"""Tables of the catalogue that are derived from the logs of sessions: each is read once, and again if it changed.
+"""What was done with each session, and is done again if it changed: tables filled from its log, and background chores.
 
-Disposable like the rest of the catalogue.
+Disposable like the rest of the catalogue: without the record of the chores, every session is checked once more, but no
+work is repeated, because the results are in the sessions themselves.
 """
 
 from __future__ import annotations
@@ -9,10 +10,24 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from cortext.index.database import in_memory, is_unwritable
+from cortext.index.database import connect, in_memory, is_unwritable
 from cortext.index.sessions import Row
+from cortext.store.assistant import EMBED, SUMMARISE, Due
 
 AT_ONCE = 200  # sessions per transaction
+
+# One row per session, one column per chore: joining with `session` in key order costs a quarter of separate lookups.
+_CHORES = """
+CREATE TABLE IF NOT EXISTS care (root TEXT, id TEXT, embed TEXT, summarise TEXT, PRIMARY KEY (root, id)) WITHOUT ROWID
+"""
+_DUE = """
+SELECT session.id, session.signs, session.last_active FROM session NOT INDEXED
+LEFT JOIN care ON care.root = session.root AND care.id = session.id
+WHERE session.root = ? AND session.message_count > 0 AND session.damage = 0 AND care.{chore} IS NOT session.signs
+"""
+_SETTLED = """
+INSERT INTO care (root, id, {chore}) VALUES (?, ?, ?) ON CONFLICT (root, id) DO UPDATE SET {chore} = excluded.{chore}
+"""
 
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]
@@ -125,3 +140,32 @@ class Derived(Generic[Result]):
 def _fingerprint(row: Row) -> str:
     """Return what changes with the log of a session, in a store of any kind."""
     return f"{row.line_count} {row.token_count} {row.last_active} {row.path}"
+
+
+class BackgroundJobs:
+    """The jobs that are due in the sessions of one store."""
+
+    def __init__(self, folder: str, root: str) -> None:
+        self._database: sqlite3.Connection = connect(folder)
+        self._database.execute(_CHORES)
+        self._root = root
+
+    def due(self, chore: str) -> list[Due]:
+        """Return the sessions whose files changed since this chore was last recorded as done, the oldest first."""
+        found = map(Due._make, self._database.execute(_DUE.format(chore=_checked(chore)), (self._root,)))
+        return sorted(found, key=lambda due: due.last_active)
+
+    def settled(self, chore: str, session: Due) -> None:
+        """Record that this chore is done, for as long as the session's files keep this fingerprint."""
+        self._database.execute(_SETTLED.format(chore=_checked(chore)), (self._root, session.id, session.signs))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+
+def _checked(chore: str) -> str:
+    """Return a valid column name; nothing else is ever put into a query."""
+    if chore not in (EMBED, SUMMARISE):
+        raise ValueError(chore)
+    return chore

@@ -1,12 +1,12 @@
-"""Protocols for what an assistant stores beside its sessions: facts, the active session of each chat, and the updates
-that a messenger sent. `files.assistant` and `postgres` implement them.
+"""Protocols for what an assistant stores beside its sessions: facts, the active session of each chat, the updates that
+a messenger sent, and which work on a session is due. `files.assistant`, `index.derived` and `server` implement them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -16,6 +16,8 @@ FACT = "fact"
 PREFERENCE = "preference"
 INSTRUCTION = "instruction"
 KINDS = (FACT, PREFERENCE, INSTRUCTION)
+
+EMBED, SUMMARISE = "embed", "summarise"  # the chores of the worker
 
 
 class Fact(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -122,3 +124,21 @@ class SharedUpdates(Updates, Protocol):
 
     def unattended(self) -> dict[str, int]:
         """Return the unclaimed chats that have waiting updates, with the number of updates."""
+
+
+class Due(NamedTuple):
+    """A session that a chore has to check, with the current fingerprint of its files."""
+
+    id: str
+    signs: str
+    last_active: str
+
+
+class Jobs(Protocol):
+    """The outstanding work of the background worker."""
+
+    def due(self, chore: str) -> list[Due]:
+        """Return the sessions that changed since this chore was last settled, oldest first."""
+
+    def settled(self, chore: str, session: Due) -> None:
+        """Record that nothing is left to do until the session changes."""

@@ -13,7 +13,7 @@ from cortext.agents.assistant.worker import ChatWorker, ServerJobs
 from cortext.agents.choosing import choose_model
 from cortext.config import folders
 from cortext.errors import ConfigError
-from cortext.index.background_jobs import BackgroundJobs
+from cortext.index.derived import BackgroundJobs
 from cortext.io import durable, locks
 from cortext.model.ids import chat_name
 from cortext.store.assistant import Chats, Facts, SharedUpdates

@@ -17,12 +17,12 @@ from cortext.agents.assistant.context import compact_chat, store_summary, summar
 from cortext.agents.assistant.turn import ModelPool
 from cortext.agents.llm.base import ChatModel
 from cortext.errors import CortextError, DamagedData, ModelError, NoModel, SessionBusy, SessionNotFound
-from cortext.index.background_jobs import EMBED, SUMMARISE, Due
 from cortext.io import locks
 from cortext.model import clock, tokens
 from cortext.model.message import Message
 from cortext.model.session import ACTIVE, IDLE, Change, Session
 from cortext.services.library.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
+from cortext.store.assistant import EMBED, SUMMARISE, Due, Jobs
 from cortext.store.base import Store
 from cortext.store.server_capabilities import Chores, Claim, Claims
 
@@ -39,16 +39,6 @@ class Refreshes(Protocol):
 
     def refresh(self) -> object:
         """Bring the listing up to date."""
-
-
-class Jobs(Protocol):
-    """The outstanding work: index.background_jobs, or ServerJobs."""
-
-    def due(self, chore: str) -> list[Due]:
-        """Return the sessions that changed since this chore was last settled, oldest first."""
-
-    def settled(self, chore: str, session: Due) -> None:
-        """Record that nothing is left to do until the session changes."""
 
 
 class ServerJobs:
