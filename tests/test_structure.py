@@ -52,7 +52,6 @@ REASONS = {
 # These are still to join a neighbour or to be divided: whoever does it removes the name, and none is added.
 STILL_ODD = frozenset(
     {
-        "agents/telegram/bot.py",
         "services/library/damage.py",
         "services/library/json_views.py",
         "tools/codex/headless.py",

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cortext.agents.telegram import bot as bot_module
 from cortext.agents.telegram.answering import Answering
 from cortext.agents.telegram.bot import TelegramBot
+from cortext.agents.telegram.serving import by_polling
 from cortext.errors import WriteFailed
 from cortext.store.assistant import PendingUpdate
 from cortext.store.files.assistant import FileUpdates
@@ -57,7 +57,7 @@ def test_a_full_disk_delays_answers_and_loses_none(desk: Desk, tmp_path: Path, m
     from telegram import Bot
 
     monkeypatch.setenv("PTB_TIMEDELTA", "true")
-    monkeypatch.setattr(bot_module.TelegramBot, "_pause", lambda self, seconds: asyncio.sleep(0))
+    monkeypatch.setattr(TelegramBot, "pause", lambda self, seconds: asyncio.sleep(0))
     updates = FullDisk(str(tmp_path / "journal.jsonl"), take=2, sent=2, done=2)
     updates.hold()
 
@@ -68,7 +68,7 @@ def test_a_full_disk_delays_answers_and_loses_none(desk: Desk, tmp_path: Path, m
             bot, answering, updates, allowed=[ME], longest=1000, parallel=4, how_to_allow=lambda user: "no"
         )
         await served.start()
-        polling = asyncio.ensure_future(served.poll())
+        polling = asyncio.ensure_future(by_polling(served))
         telegram.say(ME, "in spite of it")
         telegram.say(ME, "/title full")
         await asyncio.to_thread(telegram.wait_for, lambda: any("title: full" in text for text in telegram.said(ME)))

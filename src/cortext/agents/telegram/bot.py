@@ -1,4 +1,4 @@
-"""The bot: receives updates, keeps chats apart, and makes sure that every update is answered.
+"""The bot: accepts updates, keeps chats apart, and makes sure that every update is answered.
 
 An update is durable before it is confirmed to Telegram. Each chat has its own queue, so its messages are answered in
 order and no chat waits for another.
@@ -8,33 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-import warnings
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from telegram import Bot
-from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
+from telegram.error import BadRequest, InvalidToken, RetryAfter, TelegramError
 
 from cortext.agents.assistant.commands import COMMANDS, Outcome
 from cortext.agents.telegram.answering import PASSING, STOP, STOP_HELP, Answering, Grown, Stopped
 from cortext.agents.telegram.formatting import as_markdown
 from cortext.agents.telegram.incoming import AGAIN as ASK_AGAIN
-from cortext.agents.telegram.incoming import ASKED, EDIT, NOTHING, WORDS, Incoming, Refused, check_user, read
+from cortext.agents.telegram.incoming import EDIT, NOTHING, WORDS, Incoming, Refused, check_user, number_of, read
 from cortext.agents.telegram.logs import LOG
-from cortext.agents.telegram.sending import TYPING, ChatReply, Line, Undeliverable, seconds_of
-from cortext.errors import ConfigError, CortextError, StoreUnreachable, TakenOver, WriteFailed
+from cortext.agents.telegram.sending import ChatReply, Growing, Line, Undeliverable, seconds_of
+from cortext.errors import ConfigError, CortextError, TakenOver
 from cortext.store.assistant import PendingUpdate, Updates
 
-POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
 LARGEST = 512 * 1024  # characters of the largest update
 AGAIN = 3600.0  # seconds until a stranger is told again that this bot is private
 LONGEST_PAUSE = 60.0
 GRACE = 8.0  # seconds for answers in progress when the process is told to stop
-
-# Our own code parses updates and trusts none of them; the library warns that it would rather do it itself.
-warnings.filterwarnings("ignore", r"Please use 'Bot\.getUpdates'")
 
 
 class TelegramBot:
@@ -92,7 +87,7 @@ class TelegramBot:
                     continue
                 self._check(incoming)
             except Refused as refused:
-                LOG.warning("refused: %s (update %s)", refused, _number_of(body))
+                LOG.warning("refused: %s (update %s)", refused, number_of(body))
                 continue
             known[incoming.update] = incoming
             wanted.append((incoming.update, incoming.address.name, body))
@@ -195,7 +190,7 @@ class TelegramBot:
                 break
             except PASSING as error:
                 LOG.error("update %d waits: %s; retrying in %.0f s", taken.update, error.message, pause)
-                await self._pause(pause)
+                await self.pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             except Undeliverable as error:
                 LOG.warning("update %d cannot be delivered: %s", taken.update, error)
@@ -226,19 +221,19 @@ class TelegramBot:
                 raise
             except PASSING as error:
                 LOG.error("update %d is answered, but could not be recorded: %s", taken.update, error.message)
-                await self._pause(5.0)
+                await self.pause(5.0)
                 if self.stopping.is_set():
                     raise Stopped from None
 
     async def _answer(self, taken: PendingUpdate, incoming: Incoming) -> None:
         reply = ChatReply(self._line_of(taken.chat), self._updates, taken.update, incoming.address, taken.sent)
-        growing = _Growing(asyncio.get_running_loop())
+        growing = Growing(asyncio.get_running_loop())
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
         try:
             if incoming.touched:
                 self._spawn(self._acknowledge_button(incoming.touched))
             if incoming.kind in (WORDS, EDIT, ASK_AGAIN):
-                await self._show(reply, growing, work)
+                await reply.follow(growing, work, self._spawn)
         finally:
             await asyncio.wait([work])  # whatever Telegram says, the next message of this chat has to wait for this
             if not work.cancelled():
@@ -267,30 +262,6 @@ class TelegramBot:
         """Compute the answer; runs in a thread."""
         return self._answering.answer(taken, incoming, grown)
 
-    async def _show(self, reply: ChatReply, growing: _Growing, work: asyncio.Future[Outcome | None]) -> None:
-        """Show the answer while it grows; "typing" until there is something to show."""
-        begun, typed = False, -TYPING
-        while not work.done():
-            now = time.monotonic()
-            if not growing.text and now - typed >= TYPING:
-                typed = now
-                self._spawn(reply.typing())
-            events: list[asyncio.Future[Any]] = [work, growing.news()]
-            await asyncio.wait(events, timeout=TYPING, return_when=asyncio.FIRST_COMPLETED)
-            if growing.text and not work.done():
-                if not begun:
-                    begun = await self._begin(reply)
-                await reply.show(growing.text)
-                await asyncio.wait([work], timeout=0.2)
-
-    async def _begin(self, reply: ChatReply) -> bool:
-        """Show that an answer is coming. An error from Telegram will show up again when the answer is complete."""
-        try:
-            await reply.begin()
-        except TelegramError as error:
-            LOG.info("an answer could not be started: %s", error)
-        return True
-
     # ── process life cycle ───────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
@@ -314,10 +285,10 @@ class TelegramBot:
                 raise ConfigError(f"Telegram refused the start: {error}", hint="see `alfred telegram --help`") from None
             except RetryAfter as error:
                 LOG.warning("Telegram asks to wait %.0f s", seconds_of(error))
-                await self._pause(seconds_of(error))
+                await self.pause(seconds_of(error))
             except TelegramError as error:
                 LOG.warning("Telegram is unreachable (%s): retrying in %.0f s", error, pause)
-                await self._pause(pause)
+                await self.pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         return False
 
@@ -333,47 +304,6 @@ class TelegramBot:
     def _name(self) -> str:
         return self.bot.username
 
-    async def poll(self) -> None:
-        """Poll Telegram for updates until we are told to stop."""
-        offset: int | None = None
-        pause = 1.0
-        while not self.stopping.is_set():
-            try:
-                bodies = await self._ask(offset)
-                await self.take(bodies)
-                numbers = [number for number in map(_number_of, bodies) if number >= 0]
-                if numbers:
-                    offset = max(numbers) + 1
-                pause = 1.0
-            except RetryAfter as error:
-                await self._pause(seconds_of(error))
-            except InvalidToken:
-                raise ConfigError("the bot token is no longer valid", hint="check whether it was revoked") from None
-            except Conflict as error:
-                LOG.error("another process polls for this bot's updates (%s): retrying", error)
-                await self._pause(pause * 5)
-            except (TelegramError, WriteFailed, StoreUnreachable) as error:
-                LOG.warning("no updates (%s): retrying in %.0f s", error, pause)
-                await self._pause(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-
-    async def _ask(self, offset: int | None) -> list[Any]:
-        """Return the next updates, unparsed. Stopping ends the wait at once."""
-        request = asyncio.ensure_future(
-            self.bot.do_api_request(
-                "getUpdates",
-                {"offset": offset, "timeout": POLL, "allowed_updates": list(ASKED)},
-                read_timeout=POLL + 10,
-            )
-        )
-        stop = asyncio.ensure_future(self.stopping.wait())
-        try:
-            await asyncio.wait([request, stop], return_when=asyncio.FIRST_COMPLETED)
-            return list(await request) if request.done() else []
-        finally:
-            request.cancel()
-            stop.cancel()
-
     async def stop(self) -> None:
         """Let the answers in progress finish; the next process answers what does not."""
         self.stopping.set()
@@ -383,11 +313,6 @@ class TelegramBot:
         for task in self._tasks:
             task.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def settled(self) -> None:
-        """Wait until every accepted update is answered."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -399,37 +324,9 @@ class TelegramBot:
         if not task.cancelled() and task.exception() is not None:
             LOG.error("an answer failed", exc_info=task.exception())
 
-    async def _pause(self, seconds: float) -> None:
+    async def pause(self, seconds: float) -> None:
+        """Wait, unless we are told to stop."""
         try:
             await asyncio.wait_for(self.stopping.wait(), seconds)
         except TimeoutError:
             pass
-
-
-class _Growing:
-    """An answer that grows in another thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.text = ""
-        self._news: asyncio.Future[None] = loop.create_future()
-
-    def grown(self, text: str) -> None:
-        """Set the text so far; called from the thread."""
-        self.text = text
-        self._loop.call_soon_threadsafe(self._notify)
-
-    def _notify(self) -> None:
-        if not self._news.done():
-            self._news.set_result(None)
-
-    def news(self) -> asyncio.Future[None]:
-        """Return a future that is done when the text has grown since the last call."""
-        if self._news.done():
-            self._news = self._loop.create_future()
-        return self._news
-
-
-def _number_of(body: Any) -> int:
-    number = body.get("update_id") if isinstance(body, dict) else None
-    return number if isinstance(number, int) else -1

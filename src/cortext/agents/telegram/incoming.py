@@ -119,6 +119,12 @@ def read(update: Any, *, longest: int, bot_name: str = "", bot: int = 0) -> Inco
     return Incoming(number, NOTHING, 0, Address(0))
 
 
+def number_of(body: Any) -> int:
+    """Return the number of an update; -1 for what is none."""
+    number = body.get("update_id") if isinstance(body, dict) else None
+    return number if isinstance(number, int) else -1
+
+
 def _touched(number: int, touch: Any, *, longest: int, bot_name: str) -> Incoming:
     """Return the command of a pressed button under one of our messages, as if the user had typed it."""
     message, key = (touch.get("message"), touch.get("id")) if isinstance(touch, dict) else (None, None)

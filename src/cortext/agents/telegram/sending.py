@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 from telegram.constants import ChatAction
@@ -97,6 +97,30 @@ def _is_gone(error: BadRequest) -> bool:
     return "message to edit not found" in text or "message can't be edited" in text or "message_id_invalid" in text
 
 
+class Growing:
+    """An answer that grows in another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.text = ""
+        self._news: asyncio.Future[None] = loop.create_future()
+
+    def grown(self, text: str) -> None:
+        """Set the text so far; called from the thread."""
+        self.text = text
+        self._loop.call_soon_threadsafe(self._notify)
+
+    def _notify(self) -> None:
+        if not self._news.done():
+            self._news.set_result(None)
+
+    def news(self) -> asyncio.Future[None]:
+        """Return a future that is done when the text has grown since the last call."""
+        if self._news.done():
+            self._news = self._loop.create_future()
+        return self._news
+
+
 class ChatReply:
     """The answer to one update: `show` while it grows, `finish` when it is complete."""
 
@@ -108,10 +132,32 @@ class ChatReply:
         self._buttons: InlineKeyboardMarkup | None = None  # under the last message, once the answer is complete
         self.lost: list[int] = []  # messages that the user deleted before they were complete
 
+    async def follow(
+        self, growing: Growing, work: asyncio.Future[Any], spawn: Callable[[Coroutine[Any, Any, None]], None]
+    ) -> None:
+        """Show the answer while it grows, until the work on it is done; "typing" until there is something to show."""
+        begun, typed = False, -TYPING
+        while not work.done():
+            now = time.monotonic()
+            if not growing.text and now - typed >= TYPING:
+                typed = now
+                spawn(self.typing())
+            events: list[asyncio.Future[Any]] = [work, growing.news()]
+            await asyncio.wait(events, timeout=TYPING, return_when=asyncio.FIRST_COMPLETED)
+            if growing.text and not work.done():
+                if not begun:
+                    begun = True
+                    await self.begin()
+                await self.show(growing.text)
+                await asyncio.wait([work], timeout=0.2)
+
     async def begin(self) -> None:
-        """Show that an answer is coming."""
-        if not self._messages:
-            await self._send_placeholder()
+        """Show that an answer is coming. An error from Telegram will show up again when the answer is complete."""
+        try:
+            if not self._messages:
+                await self._send_placeholder()
+        except TelegramError as error:
+            LOG.info("an answer could not be started: %s", error)
 
     async def typing(self) -> None:
         """Show "typing"; it is not essential, so it is not retried."""

@@ -13,12 +13,14 @@ import json
 import secrets
 import signal
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from telegram import Bot
+from telegram.error import Conflict, InvalidToken, RetryAfter, TelegramError
 from telegram.request import HTTPXRequest
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
@@ -28,20 +30,25 @@ from cortext.agents.assistant.commands import Commands
 from cortext.agents.assistant.turn import Assistant
 from cortext.agents.assistant.worker import ChatWorker, error_text
 from cortext.agents.telegram.answering import STOP_HELP, Answering
-from cortext.agents.telegram.bot import TelegramBot
-from cortext.agents.telegram.incoming import ASKED
+from cortext.agents.telegram.bot import LONGEST_PAUSE, TelegramBot
+from cortext.agents.telegram.incoming import ASKED, number_of
 from cortext.agents.telegram.logs import LOG
 from cortext.agents.telegram.main import TOKEN
+from cortext.agents.telegram.sending import seconds_of
 from cortext.agents.telegram.shared import ChatClaims, SharedBot
 from cortext.config import folders
-from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
+from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, UsageError, WriteFailed
 from cortext.store.assistant import SharedUpdates
 from cortext.wiring.stores import Stores
 
 EVERY = 60.0  # seconds between two passes of the worker
 SOON = 3.0  # seconds until the first one
+POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
 LARGEST_UPDATE = 512 * 1024  # bytes: a real update has a few thousand
 SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
+
+# Our own code parses updates and trusts none of them; the library warns that it would rather do it itself.
+warnings.filterwarnings("ignore", r"Please use 'Bot\.getUpdates'")
 
 Take = Callable[[Sequence[Any]], Awaitable[None]]
 
@@ -122,7 +129,7 @@ async def serve_bot(token: str, options: argparse.Namespace) -> int:
             await _by_webhook(served, options, token if shared else "")
         else:
             await served.patiently(bot.delete_webhook)
-            await served.poll()
+            await by_polling(served)
     finally:
         if worker is not None:
             worker.stop()
@@ -157,6 +164,49 @@ def _warm(assistant: Assistant) -> None:
     except CortextError as error:
         why = "; ".join(filter(None, (error.message, error.hint)))
         LOG.warning("messages are kept, but cannot be answered yet: %s", why)
+
+
+async def by_polling(served: TelegramBot) -> None:
+    """Poll Telegram for updates until we are told to stop."""
+    offset: int | None = None
+    pause = 1.0
+    while not served.stopping.is_set():
+        try:
+            bodies = await _ask(served, offset)
+            await served.take(bodies)
+            numbers = [number for number in map(number_of, bodies) if number >= 0]
+            if numbers:
+                offset = max(numbers) + 1
+            pause = 1.0
+        except RetryAfter as error:
+            await served.pause(seconds_of(error))
+        except InvalidToken:
+            raise ConfigError("the bot token is no longer valid", hint="check whether it was revoked") from None
+        except Conflict as error:
+            LOG.error("another process polls for this bot's updates (%s): retrying", error)
+            await served.pause(pause * 5)
+        except (TelegramError, WriteFailed, StoreUnreachable) as error:
+            LOG.warning("no updates (%s): retrying in %.0f s", error, pause)
+            await served.pause(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def _ask(served: TelegramBot, offset: int | None) -> list[Any]:
+    """Return the next updates, unparsed. Stopping ends the wait at once."""
+    request = asyncio.ensure_future(
+        served.bot.do_api_request(
+            "getUpdates",
+            {"offset": offset, "timeout": POLL, "allowed_updates": list(ASKED)},
+            read_timeout=POLL + 10,
+        )
+    )
+    stop = asyncio.ensure_future(served.stopping.wait())
+    try:
+        await asyncio.wait([request, stop], return_when=asyncio.FIRST_COMPLETED)
+        return list(await request) if request.done() else []
+    finally:
+        request.cancel()
+        stop.cancel()
 
 
 async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: str) -> None:

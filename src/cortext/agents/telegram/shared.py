@@ -175,7 +175,7 @@ class SharedBot(TelegramBot):
     async def _look_around(self) -> None:
         """Look for chats of processes that died."""
         while not self.stopping.is_set():
-            await self._pause(self._chats.seconds / 3 * random.uniform(0.7, 1.3))
+            await self.pause(self._chats.seconds / 3 * random.uniform(0.7, 1.3))
             try:
                 for chat in await asyncio.to_thread(self._chats.unattended):
                     self._attend(chat)
