@@ -18,7 +18,6 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
-from functools import partial
 from html import escape
 from typing import Any, ClassVar
 
@@ -29,8 +28,7 @@ from cortext.config import folders
 from cortext.config.load import settings_of
 from cortext.errors import CortextError, UsageError
 from cortext.io import durable
-from cortext.services.workspace.lifecycle import sweep
-from cortext.services.workspace.pausing import keep_pausing
+from cortext.services.workspace.lifecycle import start_pausing
 from cortext.web.app import application
 from cortext.web.html import bounded
 from cortext.web.library import PageLibrary
@@ -139,13 +137,8 @@ def serve(
     address = url if password else f"{url}?token={access.token}"
     library = PageLibrary(later, remote=bool(password))
     stop = threading.Event()
-    pausing = (
-        lambda: Stores(library.folder).listing(),
-        partial(sweep, settings_of=settings_of),
-        settings_of("", only_reads=True).workspace.pause_minutes,
-        stop,
-    )
-    threading.Thread(target=keep_pausing, args=pausing, daemon=True, name="pausing").start()
+    minutes = settings_of("", only_reads=True).workspace.pause_minutes
+    start_pausing(lambda: Stores(library.folder).listing(), settings_of, minutes, stop)
     private = os.path.join(folders.state(), "web", f"{secrets.token_hex(8)}.html")
     try:
         asyncio.run(

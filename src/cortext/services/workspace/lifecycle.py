@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -35,10 +38,12 @@ from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
-from cortext.services.workspace import committing, pausing, running_chats
+from cortext.services.workspace import committing, notices, pausing, running_chats
 from cortext.services.workspace.committing import count_masked
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
+
+LOOK_S = 60.0  # at most, between two looks for quiet conversations
 
 
 class SaveResult(msgspec.Struct, kw_only=True):
@@ -137,6 +142,26 @@ def sweep(
         notes.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
         notes += [saved.commit.note] if saved.commit.note else []
     return notes
+
+
+def start_pausing(
+    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], minutes: float, stop: threading.Event
+) -> None:
+    """Pause quiet conversations once a minute, in a thread, until `stop`; the next command, and the tool, say so."""
+    given = (listing_of, settings_of, minutes, stop)
+    threading.Thread(target=_keep_pausing, args=given, daemon=True, name="pausing").start()
+
+
+def _keep_pausing(
+    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], minutes: float, stop: threading.Event
+) -> None:
+    while True:
+        with suppress(CortextError, OSError, sqlite3.Error):  # the next round tries again
+            listing = listing_of()
+            listing.refresh()
+            notices.add(sweep(listing, settings_of))
+        if stop.wait(min(LOOK_S, max(1.0, minutes * LOOK_S / 5))):
+            return
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:

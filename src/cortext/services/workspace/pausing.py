@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
-import threading
 import time
-from collections.abc import Callable, Container, Iterator
-from contextlib import suppress
+from collections.abc import Container, Iterator
 from functools import cache
 from itertools import product
 from typing import NamedTuple
@@ -20,15 +17,11 @@ from typing import NamedTuple
 import msgspec
 
 from cortext.config.schema import Settings
-from cortext.errors import CortextError
 from cortext.io import durable
 from cortext.model import clock
 from cortext.model.session import Change, Session
-from cortext.services.library.listing import Listing
-from cortext.services.workspace import notices
 
 ELSEWHERE = 24 * 60.0  # more quiet minutes, of a conversation that another machine will pause
-LOOK_S = 60.0  # at most, between two looks for quiet conversations
 LONGEST_CLAUSE = 60  # characters of a clause that can be a phrase
 _PHRASES = os.path.join(os.path.dirname(__file__), "pause_phrases.json")
 _SENTENCE_ENDS = re.compile(r"(?:[.!?…]+(?=\s|$)|[。！？\n])+\s*")
@@ -54,19 +47,6 @@ def is_quiet(last_active: str, minutes: float) -> bool:
     """Whether nothing was said in a conversation for more than these minutes; False if it is unknown when it was."""
     seen = clock.to_epoch(last_active)
     return seen is not None and seen < time.time() - minutes * 60
-
-
-def keep_pausing(
-    listing_of: Callable[[], Listing], sweep: Callable[[Listing], list[str]], minutes: float, stop: threading.Event
-) -> None:
-    """Pause quiet conversations once a minute until told to stop; the next command, and the tool itself, say so."""
-    while True:
-        with suppress(CortextError, OSError, sqlite3.Error):  # the next round tries again
-            listing = listing_of()
-            listing.refresh()
-            notices.add(sweep(listing))
-        if stop.wait(min(LOOK_S, max(1.0, minutes * LOOK_S / 5))):
-            return
 
 
 def wants_to_pause(text: str, more: str = "") -> bool:

@@ -51,7 +51,6 @@ from cortext.services.capture.transcripts import (
 )
 from cortext.services.capture.watching import Watching
 from cortext.services.workspace import lifecycle
-from cortext.services.workspace.pausing import keep_pausing
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -257,9 +256,8 @@ def run_watch(arguments: list[str]) -> int:
     watch = Watching(tools.tools(), lambda: Stores().capture(), report, _complain, stop)
     if options.once:
         return 3 if any(item.failed for item in watch.check_all().tools.values()) else 0
-    sweep, minutes = partial(lifecycle.sweep, settings_of=settings_of), settings_of("").workspace.pause_minutes
-    pausing = (lambda: Stores().listing(), sweep, minutes, stop)
-    threading.Thread(target=keep_pausing, args=pausing, daemon=True, name="pausing").start()
+    minutes = settings_of("").workspace.pause_minutes
+    lifecycle.start_pausing(lambda: Stores().listing(), settings_of, minutes, stop)
     watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
     return 0
 
