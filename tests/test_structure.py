@@ -10,7 +10,7 @@ from tests import structure
 
 # These figures only fall: whoever lowers one writes the new one here.
 MOST = {
-    "files": 424,
+    "files": 423,
     "imports inside functions": 146,
     "class names twice outside adapters": 4,
 }
@@ -52,8 +52,6 @@ REASONS = {
 # These are still to join a neighbour or to be divided: whoever does it removes the name, and none is added.
 STILL_ODD = frozenset(
     {
-        "services/library/damage.py",
-        "services/library/json_views.py",
         "tools/codex/headless.py",
         "tools/copilot/settings.py",
         "tools/opencode/headless.py",

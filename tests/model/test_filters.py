@@ -18,7 +18,7 @@ from cortext.index.search.query import parse
 from cortext.index.sessions import SessionIndex
 from cortext.model.query import ANY, FILTERS, Filter, Query, check_filters, of_sessions
 from cortext.model.session import Session
-from cortext.services.library.json_views import row_of
+from cortext.services.library.listing import row_of
 from cortext.services.library.sources import meets, selection
 from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES
 from cortext.web import home

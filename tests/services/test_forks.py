@@ -11,8 +11,7 @@ from cortext.errors import SessionNotFound
 from cortext.model.session import Session
 from cortext.services.library import branches
 from cortext.services.library.branches import Fork, family
-from cortext.services.library.json_views import row_of
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, row_of
 from cortext.services.library.sources import ServerSource
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores

@@ -19,8 +19,7 @@ from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.services.library.finder import FinderAnswer
-from cortext.services.library.json_views import row_of
-from cortext.services.library.listing import Listing, Row
+from cortext.services.library.listing import Listing, Row, row_of
 from cortext.store.files.chat import ChatStore
 from cortext.web import library as web
 from cortext.web.home import highlighted

@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, is_misuse, is_unwritable, recreate
-from cortext.index.refresh import Refresh, StoreSource
+from cortext.index.refresh import Refresh, StoreSource, derived_fields
 from cortext.model.query import AMONG, FILTERS, WORD, Filter, several
+from cortext.model.session import Session
 
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
@@ -93,6 +94,29 @@ class Row(_Fields):
     def shown_title(self) -> str:
         """Its title, or its id if it has none."""
         return self.name
+
+
+def row_of(session: Session, root: str, kind: str) -> Row:
+    """Return a session of an open store as a row of the list."""
+    return Row(
+        session.id,
+        session.type,
+        session.title,
+        session.shown_status,
+        session.origin.tool,
+        session.agent,
+        root,
+        session.created_at,
+        session.last_active,
+        session.message_count,
+        session.token_count,
+        session.summary,
+        session.path,
+        kind,
+        session.damage,
+        int(session.is_linear),
+        *derived_fields(root, kind, session),
+    )
 
 
 class SessionIndex:

@@ -24,8 +24,7 @@ from cortext.errors import UsageError, not_in_trash
 from cortext.model.session import COMPLETED, PAUSED, TITLED_BY_USER, Change
 from cortext.model.wording import amount
 from cortext.safety.languages import shell, typed
-from cortext.services.library.json_views import row_of
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, row_of
 from cortext.services.library.stores import Found
 from cortext.services.resume import terminals
 from cortext.services.resume.planning import Plan, caught_up_plan

@@ -18,9 +18,9 @@ from cortext.model.session import details_of, first_turn_of
 from cortext.model.wording import cut
 from cortext.services.cost.report import row_cost
 from cortext.services.library.branches import Fork, family
-from cortext.services.library.damage import damage_note, problem_of
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.library.listing import Row, placed
+from cortext.services.library.stores import damage_note, problem_of
 from cortext.services.library.windows import Ask, Window, Windows
 from cortext.services.text.message_masking import mask_messages, mask_session
 from cortext.services.text.threads import StoredThread

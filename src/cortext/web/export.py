@@ -22,10 +22,9 @@ from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.safety import terminal
-from cortext.services.library.damage import damage_note
 from cortext.services.library.export import mask_lazily
 from cortext.services.library.listing import Row
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import Found, damage_note
 from cortext.services.projects.projects import project_of
 from cortext.services.text.message_masking import mask_session
 from cortext.services.text.redaction import Redaction

@@ -23,10 +23,9 @@ from cortext.model.query import Query
 from cortext.model.session import ACTIVE, BY_TEXT, COMPLETED, IDLE, AgentConfig, Change, Session
 from cortext.model.threads import thread
 from cortext.services.library import last_command
-from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import Found, NamedStore, damage_note
 from cortext.services.text.summaries import summarise
 from cortext.services.text.titles import title
 from cortext.store.assistant import Chats

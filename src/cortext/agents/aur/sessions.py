@@ -19,7 +19,7 @@ from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.services.library import last_command
-from cortext.services.library.json_views import session_json, trashed_json
+from cortext.services.library.json_views import restored_json, session_json, trashed_json
 from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Resolver, resolve_trashed, with_exact_id
 from cortext.wiring.stores import SPAWN, Stores
@@ -149,7 +149,7 @@ def restore(stores: Stores, options: Namespace) -> int:
     _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
     session = spawn_store.store.restore(item.key)
     if options.json:
-        print_json({"session": session.id, "message_count": session.message_count})
+        print_json(restored_json(session))
     else:
         print(f"Restored session {session.id} ({amount(session.message_count, 'turn')}).")
     return 0

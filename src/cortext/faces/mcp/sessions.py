@@ -20,11 +20,9 @@ from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import catch_up
-from cortext.services.library.damage import problem_of
-from cortext.services.library.json_views import row_of
-from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row, row_of
 from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secrets
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import Found, problem_of
 from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.packet import Packet, build, context_block

@@ -6,15 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, batches
-from cortext.model.session import FIRST_TURN, Session, first_turn_of
+from cortext.model.session import Session
 from cortext.safety import terminal
 from cortext.safety.languages import markdown
-from cortext.services.library.damage import problem_of
-from cortext.services.library.json_views import message_json, row_of, session_json
-from cortext.services.library.listing import placed
+from cortext.services.library.json_views import conversation_json, message_json
 from cortext.services.library.stores import Found
 from cortext.services.text.message_masking import mask_messages, mask_session, mask_value
 
@@ -81,15 +77,10 @@ def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False
 
 def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
-    (placed_row,) = placed([row_of(found.session, found.root, found.named_store.kind)])
-    row = session_json(placed_row)
-    checked = first_turn_of(found.session.extra)
-    row |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
-    problem = problem_of(found)
-    row |= {"problem": problem.text} if problem is not None else {}
-    row = row if unmasked else mask_value(row)
+    session = conversation_json(found)
+    session = session if unmasked else mask_value(session)
     empty = "[]\n}"
-    yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))
+    yield as_utf8(_indented({**session, "messages": []}).removesuffix(empty))
     between = "[\n    "
     for message in messages:
         yield between + as_utf8(_indented(message_json(message)).replace("\n", "\n    "))

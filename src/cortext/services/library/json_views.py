@@ -1,17 +1,21 @@
-"""Sessions and messages as JSON, with the same field names in every interface."""
+"""Sessions, messages and hits as JSON, with the same field names in every interface."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext.index.refresh import derived_fields
 from cortext.index.sessions import Row
 from cortext.model.message import Message
-from cortext.model.session import Session
+from cortext.model.session import FIRST_TURN, Session, first_turn_of
+from cortext.services.library.listing import placed, row_of
+from cortext.services.library.stores import Found, problem_of
 from cortext.store.base import Trashed
+
+if TYPE_CHECKING:  # a list shows no hits
+    from cortext.services.library.hits import Answer, Match
 
 Json = dict[str, Any]
 
@@ -43,10 +47,32 @@ def session_json(row: Row) -> Json:
     return {**fields, "damage": row.damage} if row.damage else fields
 
 
+def conversation_json(found: Found) -> Json:
+    """Return one session with what no list shows: the result of its first turn in a tool, and what is wrong with it."""
+    checked, problem = first_turn_of(found.session.extra), problem_of(found)
+    (row,) = placed([row_of(found.session, found.root, found.named_store.kind)])
+    fields = session_json(row)
+    fields |= {FIRST_TURN: msgspec.to_builtins(checked)} if checked is not None else {}
+    return fields | ({"problem": problem.text} if problem is not None else {})
+
+
 def message_json(message: Message) -> Json:
     """Return a message as it is stored."""
     fields: Json = msgspec.to_builtins(message)
     return {name: value for name, value in fields.items() if name not in ("type", "idx")}
+
+
+def hit_json(row: Row, match: Match, answer: Answer) -> Json:
+    """Return a message that was found, with its session; `nearest` and `absent` are the same for the whole answer."""
+    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
+    return {
+        "session": session_json(row),
+        "message": message,
+        "score": match.score,
+        "why": list(match.why),
+        "nearest": answer.is_only_near,
+        "absent": list(answer.absent),
+    }
 
 
 def trashed_json(item: Trashed, store: str = "") -> Json:
@@ -55,24 +81,6 @@ def trashed_json(item: Trashed, store: str = "") -> Json:
     return {**fields, "store": store} if store else fields
 
 
-def row_of(session: Session, root: str, kind: str) -> Row:
-    """Return a session of an open store as a row of the list."""
-    return Row(
-        session.id,
-        session.type,
-        session.title,
-        session.shown_status,
-        session.origin.tool,
-        session.agent,
-        root,
-        session.created_at,
-        session.last_active,
-        session.message_count,
-        session.token_count,
-        session.summary,
-        session.path,
-        kind,
-        session.damage,
-        int(session.is_linear),
-        *derived_fields(root, kind, session),
-    )
+def restored_json(session: Session) -> Json:
+    """Return a session that came back as JSON."""
+    return {"session": session.id, "message_count": session.message_count}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from cortext.errors import SessionNotFound, StoreUnreachable
 from cortext.index.refresh import StoreSource
-from cortext.index.sessions import COLUMNS, Row, SessionIndex
+from cortext.index.sessions import COLUMNS, Row, SessionIndex, row_of
 from cortext.io import locks
 from cortext.model import clock
 from cortext.model.ids import is_id
@@ -26,7 +26,7 @@ from cortext.services.library.stores import Found, NamedStore
 from cortext.services.projects.repository import is_below, repository_of
 from cortext.store.files.layout_paths import lock_file
 
-__all__ = ["Listing", "Query", "Row"]
+__all__ = ["Listing", "Query", "Row", "row_of"]
 
 
 Result = TypeVar("Result")

@@ -15,12 +15,11 @@ from cortext.index.sessions import Row
 from cortext.model.query import Among, Query, number
 from cortext.model.wording import quoted
 from cortext.safety import terminal
-from cortext.services.library.hits import Answer, Match, SessionHit
+from cortext.services.library.hits import Answer, SessionHit
 from cortext.services.library.indexed_search import IndexedSearch
-from cortext.services.library.json_views import Json, session_json
 from cortext.services.library.listing import Listing, placed
 
-__all__ = ["Search", "SearchSource", "Updated", "hit_json", "lacking", "note_of", "nothing_of"]
+__all__ = ["Search", "SearchSource", "Updated", "lacking", "note_of", "nothing_of"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -246,16 +245,3 @@ def _best_score(hits: Iterable[SessionHit]) -> float:
 def _placed(found: Sequence[SessionHit]) -> list[SessionHit]:
     rows = placed(item.session for item in found)
     return [item._replace(session=row) for item, row in zip(found, rows, strict=True)]
-
-
-def hit_json(row: Row, match: Match, answer: Answer) -> Json:
-    """Return a message that was found, with its session; `nearest` and `absent` are the same for the whole answer."""
-    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
-    return {
-        "session": session_json(row),
-        "message": message,
-        "score": match.score,
-        "why": list(match.why),
-        "nearest": answer.is_only_near,
-        "absent": list(answer.absent),
-    }

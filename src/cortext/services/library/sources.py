@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from cortext.errors import CortextError
 from cortext.index.refresh import StoreSource
-from cortext.index.sessions import Row, SessionIndex
+from cortext.index.sessions import Row, SessionIndex, row_of
 from cortext.io import locks
 from cortext.model.order import tag_name
 from cortext.model.query import (
@@ -31,7 +31,6 @@ from cortext.model.query import (
     several,
 )
 from cortext.model.session import ACTIVE, INTERRUPTED, Session
-from cortext.services.library.json_views import row_of
 from cortext.store.base import TORN, Store
 from cortext.store.files.layout_paths import lock_file
 from cortext.store.server_capabilities import COMPARED, ServerQueries

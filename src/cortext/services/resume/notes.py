@@ -9,8 +9,7 @@ from cortext.model import clock
 from cortext.model.session import ACTIVE, COMPLETED, Origin
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.damage import damage_note
-from cortext.services.library.stores import Found
+from cortext.services.library.stores import Found, damage_note
 from cortext.services.workspace.registry import has_changed
 from cortext.store.capabilities import KeepsCopies
 from cortext.tools import registry

@@ -30,9 +30,8 @@ from cortext.model.session import (
 )
 from cortext.model.threads import thread
 from cortext.model.wording import kinds
-from cortext.services.library.damage import damage_note
 from cortext.services.library.listing import Listing
-from cortext.services.library.stores import Found, NamedStore
+from cortext.services.library.stores import Found, NamedStore, damage_note
 from cortext.services.projects.git import CommitResult, Git
 from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise

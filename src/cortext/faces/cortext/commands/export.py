@@ -15,8 +15,8 @@ from cortext.faces.terminal.output import note
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.damage import damage_note
 from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
+from cortext.services.library.stores import damage_note
 from cortext.services.resume.moved import place_of
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools

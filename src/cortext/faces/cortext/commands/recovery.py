@@ -16,7 +16,7 @@ from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
-from cortext.services.library.json_views import trashed_json
+from cortext.services.library.json_views import restored_json, trashed_json
 from cortext.services.library.left import bring_back
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
@@ -90,7 +90,7 @@ def run_restore(arguments: list[str]) -> int:
     named_store, item = resolve_trashed(items, name, here=stores.workspace, hint=hint)
     session = named_store.store.restore(item.key)
     if options.json:
-        print_json({"session": session.id, "message_count": session.message_count})
+        print_json(restored_json(session))
         return 0
     print(f"Restored {session.id} ({amount(session.message_count, 'message')}).")
     return 0
@@ -101,7 +101,7 @@ def _report_back(back: tuple[NamedStore, str, int], *, as_json: bool) -> int:
     session = named_store.store.get(session_id)
     print_notices()
     if as_json:
-        print_json({"session": session_id, "message_count": session.message_count, "path": session.path})
+        print_json({**restored_json(session), "path": session.path})
         return 0
     print(terminal.line(f"Brought {session_id} back into {named_store.root}: {amount(count, 'message')}."))
     print("Nothing was committed: `cortext stop` or git commits it on this branch.")

@@ -18,8 +18,9 @@ from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
 from cortext.services.library.hits import Answer, Match, SessionHit
+from cortext.services.library.json_views import hit_json
 from cortext.services.library.listing import incomplete_line
-from cortext.services.library.search import Search, hit_json, note_of, nothing_of
+from cortext.services.library.search import Search, note_of, nothing_of
 
 INDENT = "      "  # before the continuation lines of a folded snippet
 

@@ -22,10 +22,8 @@ from cortext.model.wording import amount, cut
 from cortext.safety import terminal
 from cortext.services.cost.report import session_cost
 from cortext.services.library.branches import open_branches
-from cortext.services.library.damage import problem_of
-from cortext.services.library.json_views import row_of
-from cortext.services.library.listing import placed
-from cortext.services.library.stores import Found
+from cortext.services.library.listing import placed, row_of
+from cortext.services.library.stores import Found, problem_of
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
