@@ -20,11 +20,9 @@ from cortext.services.library.listing import Row
 from cortext.services.library.resolve import Resolver
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
-from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import up_to_date
-from cortext.services.resume.packet import build
+from cortext.services.resume.packet import packet_for
 from cortext.services.resume.receipt import Receipt
-from cortext.services.workspace.registry import command_text
 from cortext.store.base import Store
 from cortext.wiring.stores import Location, Stores, server_location
 
@@ -114,12 +112,7 @@ class Library:
     def resume_packet(self, session: Session | str, *, tokens: int = 0) -> ResumePacket:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
         found, notes = up_to_date(self._named(session), self._stores.caught_up)
-        command = command_text(found.root, found.session.type, found.session.title)
-        budget = tokens or self._stores.settings.resume.tokens
-        place = place_of(found, self._stores.folder)
-        history = place.history(found)
-        packet = build(place.shown(found.session), history, command=command, budget=budget).masked()
-        place.count_newest(packet.receipt, history)
+        packet = packet_for(found, self._stores.folder, tokens or self._stores.settings.resume.tokens)
         packet.receipt.price = self._stores.carrying(self._listing).sentence(found.session, packet.receipt.tokens)
         return ResumePacket(packet.text(), packet.receipt, notes)
 

@@ -23,10 +23,13 @@ from cortext.safety.framing import BEGIN, END, control_disarmed, disarmed, fence
 from cortext.safety.secrets.masking import mask
 from cortext.services.digest.asks import ask_of
 from cortext.services.digest.digest import digest
+from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
+from cortext.services.resume.moved import place_of
 from cortext.services.resume.receipt import Receipt, count_notes, count_secrets, receipt_of
 from cortext.services.text.for_models import SHORTENED, body, cut_texts, heading
 from cortext.services.text.message_masking import mask_messages
+from cortext.services.workspace.registry import command_text
 
 HEADING = 15  # tokens of the line above each message
 BLOCK = 300  # tokens of the context block besides summary and facts, at most
@@ -129,6 +132,16 @@ def _summary(session: Session) -> str:
 def _details(session: Session) -> list[str]:
     """Return what an agent said beside the summary, a line each."""
     return [f"{label}: {field(text)}" for label, text in details_of(session.extra).labelled()]
+
+
+def packet_for(found: Found, folder: str, budget: int) -> Packet:
+    """Return the packet of a conversation that continues in this folder, without secrets."""
+    command = command_text(found.root, found.session.type, found.session.title)
+    place = place_of(found, folder)
+    history = place.history(found)
+    packet = build(place.shown(found.session), history, command=command, budget=budget).masked()
+    place.count_newest(packet.receipt, history)
+    return packet
 
 
 def build(

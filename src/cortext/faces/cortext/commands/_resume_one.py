@@ -31,11 +31,9 @@ from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
 from cortext.services.resume.handover import carry_out_or_rewrite, take_back
-from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, up_to_date
-from cortext.services.resume.packet import build
+from cortext.services.resume.packet import packet_for
 from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
-from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -57,9 +55,8 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if not (options.branch or options.print_packet or options.dry_run):
         _ask_for_branch(chosen)
     if options.print_packet:
-        command = command_text(chosen.root, chosen.session.type, chosen.session.title)
         budget = options.tokens or stores.settings.resume.tokens
-        return _print(chosen, command, budget, stores.carrying(listing), missing, as_json=options.json)
+        return _print(chosen, budget, stores.carrying(listing), missing, as_json=options.json)
     if not options.dry_run:
         from cortext.services.workspace.creating import session_to_continue
 
@@ -275,15 +272,10 @@ def _ask_for_tool(here: list[str]) -> str:
     )
 
 
-def _print(
-    chosen: Found, command: str, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool
-) -> int:
+def _print(chosen: Found, budget: int, carrying: CarryingPrices, missing: list[str], *, as_json: bool) -> int:
     for note in missing:
         print(terminal.line(f"Note: {note}."), file=sys.stderr)
-    place = place_of(chosen, os.getcwd())
-    history = place.history(chosen)
-    packet = build(place.shown(chosen.session), history, command=command, budget=budget).masked()
-    place.count_newest(packet.receipt, history)
+    packet = packet_for(chosen, os.getcwd(), budget)
     packet.receipt.price = carrying.sentence(chosen.session, packet.receipt.tokens)
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt), "warnings": missing})
