@@ -130,6 +130,8 @@ def test_what_comes_back_from_a_program_is_recognised(
 @pytest.mark.req("SAFE-08")
 def test_a_session_that_is_put_back_as_a_new_one_disarms_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stores, found, _ = _imported(home, monkeypatch)
+    (log,) = (home / ".local/share/cortext").rglob("messages.jsonl")
+    stored = log.read_bytes()
     tool = tools.native_writer("codex")
 
     done = put_back(found, tool, stores.capture())
@@ -137,7 +139,9 @@ def test_a_session_that_is_put_back_as_a_new_one_disarms_it(home: Path, monkeypa
     assert done.how == WRITTEN and done.receipt.changed[COUNT] == 4
     (transcript,) = (item for item in tool.transcripts(done.project) if item.key == done.key)
     written = Path(transcript.path).read_text("utf-8")
-    assert "(environment_context>" in written and "<|im_start|>" not in written
+    assert "(environment_context>" in written and "(|im_start|>" in written
+    assert cortext("import").code == 0
+    assert log.read_bytes() == stored, "what comes back is recognised"
 
 
 @pytest.mark.req("FLOW-06")

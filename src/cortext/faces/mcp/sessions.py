@@ -23,8 +23,9 @@ from cortext.services.capture.capture import catch_up
 from cortext.services.library.listing import Row, row_of
 from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found, problem_of
-from cortext.services.resume.in_tool import ChatResumer, choose, completed_text
+from cortext.services.resume.in_tool import ChatResumer, choose
 from cortext.services.resume.moved import place_of
+from cortext.services.resume.notes import completed_text
 from cortext.services.resume.packet import Packet, build, context_block
 from cortext.services.resume.receipt import Receipt
 from cortext.services.text.message_masking import mask_session
