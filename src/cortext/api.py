@@ -15,9 +15,9 @@ from cortext.model.message import Message
 from cortext.model.query import Filters, Query, SessionFilters, check_filters, of_sessions
 from cortext.model.session import Session
 from cortext.safety.credentials import is_address
-from cortext.services.library.hits import Match
 from cortext.services.library.listing import Row
 from cortext.services.library.resolve import Resolver
+from cortext.services.library.sources import Match
 from cortext.services.library.stores import Found
 from cortext.services.projects.workspaces import check_folder, remember_workspace
 from cortext.services.resume.notes import up_to_date

@@ -17,8 +17,8 @@ from cortext.faces.cortext.browse.work import Newest, Wanted
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.services.library.finder import typed
-from cortext.services.library.hits import Match, SessionHit
 from cortext.services.library.listing import Row
+from cortext.services.library.sources import Match, SessionHit
 from cortext.testing.table import every_row
 from tests.faces.pond import BOAT, HERONS, Pond, make_pond
 from tests.support.cli import SCRIPTS, cortext

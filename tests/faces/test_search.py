@@ -11,7 +11,7 @@ from cortext.faces.cortext.commands.search import highlighted
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
-from cortext.services.library.hits import Match
+from cortext.services.library.sources import Match
 from cortext.wiring.stores import Stores
 from tests.index.world import World
 from tests.support.cli import cortext
@@ -63,7 +63,7 @@ def test_a_search_beside_another_indexing_process_says_so_in_every_face(world: W
     from cortext.faces.mcp.tools import call
     from cortext.model.query import Query
     from cortext.services.library.finder import Finder
-    from cortext.services.library.listing import incomplete_line
+    from cortext.services.library.sources import incomplete_line
 
     sentence = incomplete_line((), is_current=False)
     stores = Stores(str(world.root))

@@ -8,8 +8,8 @@ from pathlib import Path
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
-from cortext.services.library.hits import SessionHit
 from cortext.services.library.search import Search
+from cortext.services.library.sources import SessionHit
 from cortext.services.projects.workspaces import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores

@@ -19,6 +19,7 @@ from cortext.index.sessions import SessionIndex
 from cortext.model.query import ANY, FILTERS, Filter, Query, check_filters, of_sessions
 from cortext.model.session import Session
 from cortext.services.library.listing import row_of
+from cortext.services.library.served_sessions import divided
 from cortext.services.library.sources import meets, selection
 from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES
 from cortext.web import home
@@ -65,7 +66,7 @@ def test_a_new_filter_is_understood_by_the_library_the_page_and_the_text_of_a_qu
 @pytest.mark.usefixtures("kind")
 def test_a_new_filter_is_a_condition_in_sql_and_of_a_session_on_a_server(tmp_path: Path) -> None:
     chosen = selection(Query(filters={"kind": "spawn,home"}), lambda folder: [])
-    assert chosen.where == chosen.beside_server == [("kind", "spawn,home")]
+    assert divided(chosen.where) == ([], [("kind", "spawn,home")])
     assert SessionIndex(str(tmp_path)).rows(["/store"], chosen.where) == []
     allowed = [meets(row_of(Session(id="one"), "/store", kind), "kind", "spawn,home") for kind in ("home", "chat")]
     assert allowed == [True, False]

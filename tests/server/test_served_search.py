@@ -15,7 +15,7 @@ from cortext.model.query import Query
 from cortext.model.session import Change, Origin, Session
 from cortext.server.store import PostgresStore
 from cortext.services.capture import capture
-from cortext.services.library import last_command, listing
+from cortext.services.library import last_command, served_sessions
 from cortext.wiring.stores import Stores
 from tests.support.postgres import needs_vectors, shared
 
@@ -100,7 +100,7 @@ def test_better_matches_that_a_filter_rejects_take_no_room(
 
 @pytest.mark.req("STORE-14")
 def test_a_name_is_looked_up_without_reading_every_session(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "NEWEST", 3)
+    monkeypatch.setattr(served_sessions, "NEWEST", 3)
     for number in range(12):
         add_session(stores, f"{number + 1:03}-talk-{'abcdefghijkl'[number]}", f"words {number}")
     store = stores.home_store().store
@@ -158,7 +158,7 @@ def test_the_assistant_stores_everything_on_the_server(stores: Stores) -> None:
     assistant.memory.remember("Likes tea")
     other = build_assistant(Stores())
     assert other.sessions.active("tg_1") == session_id
-    assert [(row.id, row.message_count, row.kind) for row in other.sessions.rows(Query(limit=20))] == [
+    assert [(row.id, row.message_count, row.kind) for row in other.sessions.answer(Query(limit=20)).rows] == [
         (session_id, 1, "chat")
     ]
     assert "Likes tea" in str(other.memory.all())

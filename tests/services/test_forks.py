@@ -12,7 +12,7 @@ from cortext.model.session import Session
 from cortext.services.library import branches
 from cortext.services.library.branches import Fork, family
 from cortext.services.library.listing import Listing, Row, row_of
-from cortext.services.library.sources import ServerSource
+from cortext.services.library.served_sessions import ServedSessions
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.stores import Stores
 
@@ -31,7 +31,7 @@ def _session(name: str, parent: str) -> Session:
     return Session(id=name, title=name, created_at=f"2026-03-01T10:{name[:3]}Z", extra=forked)
 
 
-class Server(ServerSource):
+class Server(ServedSessions):
     """A server: it finds sessions by a piece of their names, and one by its id."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Server(ServerSource):
     def rows(self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active") -> list[Row]:
         self.asked += 1
         piece = dict(where).get("named", "")
-        return [self.row(_session(*pair)) for pair in FORKS.items() if piece in pair[0]][: limit or None]
+        return [self.shown(_session(*pair)) for pair in FORKS.items() if piece in pair[0]][: limit or None]
 
     def get(self, name: str) -> Session:
         if name not in FORKS:

@@ -16,7 +16,7 @@ from cortext.model.session import Origin, Session
 from cortext.services.cost.prices import Prices
 from cortext.services.cost.report import Ledger
 from cortext.services.library.listing import Listing
-from cortext.services.library.sources import ServerSource
+from cortext.services.library.served_sessions import ServedSessions
 
 ROOT = "postgresql://db.example/cortext#home"
 
@@ -26,7 +26,7 @@ def _row(name: str, **fields: Any) -> Row:
     return Row(**{**values, "id": name, "root": ROOT, "kind": "home", "status": "interrupted", **fields})
 
 
-class Server(ServerSource):
+class Server(ServedSessions):
     """A server that knows nothing of tags, stars, the archive and projects; it may be down."""
 
     def __init__(self, *rows: Row) -> None:
@@ -122,7 +122,7 @@ def test_a_server_is_asked_for_each_of_several_values(tmp_path: Path) -> None:
             (("claude", "plan"), ("codex", "debug"), ("gemini", "plan"), ("codex", "plan"), ("claude", "learn")), 1
         )
     ]
-    listing = Listing(str(tmp_path), [], {}, [ServerSource(ROOT, "home", Equal(*made))])  # type: ignore[arg-type]
+    listing = Listing(str(tmp_path), [], {}, [ServedSessions(ROOT, "home", Equal(*made))])  # type: ignore[arg-type]
     found = [row.id for row in listing.rows(Query(filters={"tool": "claude,codex", "type": "plan,debug"}))]
     assert found == ["codex-plan", "codex-debug", "claude-plan"]
     assert [row.id for row in listing.rows(Query(filters={"tool": "claude, codex"}, limit=2))] == [

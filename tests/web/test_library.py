@@ -19,7 +19,8 @@ from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.services.library.finder import FinderAnswer
-from cortext.services.library.listing import Listing, Row, row_of
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.served_sessions import ServedSessions
 from cortext.store.files.chat import ChatStore
 from cortext.web import library as web
 from cortext.web.home import highlighted
@@ -172,12 +173,9 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: PageLi
     asked: list[object] = []
     kept = Session(id="far", title="Far away", message_count=1)
 
-    class Server:
-        root, kind = "postgresql://db.example#home", "home"
-
-        @property
-        def store(self) -> Server:
-            return self
+    class Server(ServedSessions):
+        def __init__(self) -> None:
+            super().__init__("postgresql://db.example#home", "home", self)  # type: ignore[arg-type]
 
         def get(self, session_id: str) -> Session:
             asked.append(session_id)
@@ -185,15 +183,12 @@ def test_a_server_is_asked_for_one_session_and_announces_changes(library: PageLi
 
         def rows(self, where: object = (), *, limit: int = 0, order: str = "") -> list[Row]:
             asked.append(limit)
-            return [self.row(kept)]
-
-        def row(self, session: Session) -> Row:
-            return row_of(session, self.root, self.kind)
+            return [self.shown(kept)]
 
     async def seen() -> None:
         await library.rows()
         server = Server()
-        library._lister.listing.servers[server.root] = server  # type: ignore[assignment]
+        library._lister.listing._sources.append(server)
         asked.clear()
         assert (await library.row(web.store_key(server.root), "far")).title == "Far away"
         before = await library.state()

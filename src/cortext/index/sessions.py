@@ -16,6 +16,7 @@ from cortext.index.refresh import Refresh, StoreSource, derived_fields
 from cortext.model.query import AMONG, FILTERS, WORD, Filter, several
 from cortext.model.session import Session
 
+Key = tuple[str, str]  # the store's root and the session's id
 Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
 AT_ONCE = 500  # sessions per query by id

@@ -69,6 +69,11 @@ def chat_of(session_id: str) -> str:
     return f"tg_{found[1] or found[2]}" if found else ""
 
 
+def is_number(text: str) -> bool:
+    """Whether this is a number, which names a session but never matches as a word."""
+    return text.isascii() and text.isdigit()
+
+
 def looks_like_id(text: str) -> bool:
     """Whether this looks like an id, or the beginning of one, rather than a word: `014-plan`, `sess_7k3`, `3f2a9b1c`.
 

@@ -98,7 +98,7 @@ def export_all(stores: Stores, options: Namespace, kinds: Counter[str]) -> int:
     listing = fresh_listing(stores)
     listing = listing.reachable()
     rows = listing.rows(Query(own_commands=False))
-    redaction = Redaction(options.redact, {*listing.sources, *(row.project for row in rows)})
+    redaction = Redaction(options.redact, {*listing.files, *(row.project for row in rows)})
 
     damaged: dict[str, str] = {}
 

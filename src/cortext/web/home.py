@@ -19,9 +19,9 @@ from cortext.model.session import LONGEST_SHOWN
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.library.finder import FinderAnswer, order_filters
-from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import Row
 from cortext.services.library.search import lacking
+from cortext.services.library.sources import Answer, Match, SessionHit
 from cortext.web.library import PAGE, PageLibrary
 from cortext.web.live import mark_of
 from cortext.web.pages import address, library, number, page, shown, stored

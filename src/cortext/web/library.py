@@ -24,9 +24,9 @@ from cortext.config.load import settings_of
 from cortext.errors import session_not_found
 from cortext.model.query import Query
 from cortext.services.library.finder import Finder, FinderAnswer
-from cortext.services.library.hits import SessionHit
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.recall import masked_match
+from cortext.services.library.sources import SessionHit
 from cortext.services.library.stores import Found
 from cortext.services.library.windows import Windows
 from cortext.wiring.stores import Stores
@@ -172,10 +172,7 @@ class PageLibrary:
         return await asyncio.get_running_loop().run_in_executor(self._list, self._state)
 
     def _state(self) -> State:
-        listing = self._located(self._lister).listing
-        # A server keeps its own list: its newest session changes with it, except for one that is removed.
-        newest = [row for server in listing.servers.values() for row in server.rows(limit=1)]
-        return *listing.index.counter(), *((row.root, row.id, row.message_count, row.last_active) for row in newest)
+        return self._located(self._lister).listing.state()
 
     async def row(self, store: str, session_id: str) -> Row:
         """Return the session with this id in the store with this key. Raises SessionNotFound.
@@ -187,12 +184,7 @@ class PageLibrary:
     def _row(self, store: str, session_id: str) -> Row:
         listing = self._located(self._lister).listing
         for root in listing.stores:
-            if store_key(root) != store:
-                continue
-            if root in listing.sources:
-                row = listing.index.named([(root, session_id)]).get((root, session_id))
-            else:
-                row = listing.on_server(root, session_id)
+            row = listing.row(root, session_id) if store_key(root) == store else None
             if row is not None:
                 return row
         raise session_not_found(session_id[:80])

@@ -193,7 +193,7 @@ class Stores:
         from cortext.store.files.layout_paths import CopiesView
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
-        sources = [
+        stores = [
             StoreSource(
                 location.root,
                 location.kind,
@@ -205,12 +205,12 @@ class Stores:
             if not location.address
         ]
         on_servers = [location for location in locations if location.address]
-        servers = []
+        served = []
         if on_servers:
-            from cortext.services.library.sources import ServerSource
+            from cortext.services.library.served_sessions import ServedSessions
 
-            servers = [ServerSource(location.root, location.kind, self.server(location)) for location in on_servers]
-        return Listing(folders.cache(), sources, {location.root: location.label for location in locations}, servers)
+            served = [ServedSessions(location.root, location.kind, self.server(location)) for location in on_servers]
+        return Listing(folders.cache(), stores, {location.root: location.label for location in locations}, served)
 
     def prices(self, file: str = "") -> Prices:
         """Return the prices of models: those in a file, or in the file that the settings name, replace the table's."""
@@ -233,7 +233,7 @@ class Stores:
         models = Models(self.settings.search.model, self.settings.search.address)
         listing = self.listing()
         served = None
-        if listing.servers:
+        if listing.served:
             from cortext.services.library.served_search import ServedSearch
 
             served = partial(ServedSearch, embedder=embedder)

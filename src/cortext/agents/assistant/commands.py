@@ -25,7 +25,7 @@ from cortext.model.wording import amount, clip
 from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import as_markdown, masked
-from cortext.services.library.listing import Row, incomplete_line
+from cortext.services.library.listing import Row
 from cortext.services.library.recall import masked_match
 from cortext.services.library.search import note_of
 from cortext.store.assistant import FACT, KINDS
@@ -93,9 +93,9 @@ class Commands:
     def _ids(self, name: str, beginning: str) -> list[Suggestion]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
-        listing, newest = self._sessions.listing().reachable(), Query(limit=NEWEST)
-        rows = self._sessions.rows(newest, listing=listing) if name == "delete" else listing.rows(newest)
-        matching = [row for row in rows if row.id.startswith(beginning.lower())]
+        newest, listing = Query(limit=NEWEST), self._sessions.listing()
+        answer = self._sessions.answer(newest) if name == "delete" else listing.answer(newest)
+        matching = [row for row in answer.rows if row.id.startswith(beginning.lower())]
         return [Suggestion(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
     def do_turn(self, chat: str, rest: str) -> Outcome:
@@ -132,12 +132,11 @@ class Commands:
         """`/sessions [all|shared|starred|archived|#TAG]`, or several of these."""
         wanted = rest.lower().split()
         everything = "all" in wanted
-        listing = self._sessions.listing().reachable()
         flags = [*(["starred"] if "starred" in wanted else []), "archived" if "archived" in wanted else "unarchived"]
         tags = [tag_name(word) for word in wanted if word not in ("all", "shared", "starred", "archived")]
         query = Query(filters={"tag": ",".join(tags), "is": ",".join(flags)}, limit=0 if everything else SHOWN + 1)
-        rows = self._sessions.rows(query, chat=chat, shared="shared" in wanted, listing=listing)
-        gone = incomplete_line(error.message for error in listing.away.values())
+        answer = self._sessions.answer(query, chat=chat, shared="shared" in wanted)
+        rows, gone = answer.rows, answer.incomplete
         more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows and gone:
             return Outcome("No other session matches.", above=gone)

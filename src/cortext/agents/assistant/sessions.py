@@ -25,13 +25,14 @@ from cortext.model.threads import thread
 from cortext.services.library import last_command
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, resolve_trashed
+from cortext.services.library.sources import Answer
 from cortext.services.library.stores import Found, NamedStore, damage_note
 from cortext.services.text.summaries import summarise
 from cortext.services.text.titles import title
 from cortext.store.assistant import Chats
 from cortext.store.base import Store
 from cortext.store.capabilities import Annotates, Compacts
-from cortext.store.server_capabilities import ReadsShared
+from cortext.wiring.stores import SHARED
 
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
@@ -185,28 +186,26 @@ class ChatSessions:
         listing.refresh()
         return listing
 
-    def rows(
+    def answer(
         self,
         query: Query,
         *,
         chat: str = COMMAND_LINE,
         shared: bool = False,
-        listing: Listing | None = None,
-    ) -> list[Row]:
+    ) -> Answer:
         """Return the sessions of the assistant, most recently active first, or those that others share with the user.
 
-        Those that the chat may not know are left out. If the listing does without a server that does not answer, these
-        are then the sessions in files, of every tool.
+        Those that the chat may not know are left out. If these are on a server that does not answer, the others are
+        returned, of every tool.
         """
-        listing = listing if listing is not None else self.listing()
-        servers = listing.servers.values()
-        roots = [each.root for each in servers if isinstance(each.store, ReadsShared)] if shared else [self.root]
+        listing = self.listing().reachable()  # which asks a server that does not answer only once
+        roots = listing.of_kind(SHARED) if shared else [self.root]
         most = 0 if ids.chat_of(chat) else query.limit  # only here it is known which ones a messenger's chat may know
-        rows = listing.rows(replace(query, roots=roots, limit=most))
-        if any(map(listing.is_away, roots)):
-            rows = listing.rows(replace(query, roots=[*listing.sources], limit=most))
-        rows = [row for row in rows if self.knows(chat, row.root, row.id)]
-        return rows[: query.limit] if query.limit else rows
+        answer = listing.answer(replace(query, roots=roots, limit=most))
+        if answer.away:
+            answer = listing.answer(replace(query, limit=most))
+        hits = [hit for hit in answer.hits if self.knows(chat, hit.session.root, hit.session.id)]
+        return answer._replace(hits=hits[: query.limit] if query.limit else hits)
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """Record the list that was shown in this chat: row numbers refer to it until the next list."""

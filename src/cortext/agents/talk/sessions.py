@@ -223,7 +223,7 @@ def clean(listing: Listing, store: Store, days: float, *, now: float | None = No
 def drop_abandoned(listing: Listing, store: Store) -> None:
     """Delete the empty sessions whose process was killed. `store` must not wait for locks."""
     cutoff = clock.from_epoch(time.time() - GRACE_PERIOD)
-    for root, session_id in listing.abandoned(listing.sources):
+    for root, session_id in listing.abandoned(listing.files):
         try:
             session = store.get(session_id)
             if session.message_count == 0 and (listing.holder_died(root, session_id) or session.created_at < cutoff):

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 
 from cortext.faces.mcp.pages import SMALLEST_BUDGET
-from cortext.services.library.listing import Listing, incomplete_line
+from cortext.services.library.listing import Listing
 from cortext.services.library.recall import Recall
 from cortext.services.library.search import Search, Updated
+from cortext.services.library.sources import incomplete_line
 from cortext.wiring.stores import Stores
 
 BACKGROUND_INTERVAL = 600.0  # seconds between two background processes

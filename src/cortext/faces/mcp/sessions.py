@@ -23,7 +23,7 @@ from cortext.services.capture.capture import catch_up
 from cortext.services.library.listing import Row, row_of
 from cortext.services.library.recall import SUMMARY, TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found, problem_of
-from cortext.services.resume.in_tool import ChatResumer, choose
+from cortext.services.resume.in_tool import ChatResumer
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import completed_text
 from cortext.services.resume.packet import Packet, build, context_block
@@ -122,7 +122,7 @@ def resume_session(context: Context, given: ResumeSession) -> ToolAnswer:
     resumer = _resumer(context, given)
     if not given.id:
         return _resumable(context, resumer)
-    row = choose(resumer, given.id, "list_sessions or search_sessions")
+    row = resumer.choose(given.id, "list_sessions or search_sessions")
     chosen = resumer.load(row)
     if resumer.chat is not None and chosen.session.status == COMPLETED and not given.force:
         refused = f"{completed_text(chosen)} (or resume_session with force)"
@@ -199,16 +199,15 @@ def _without_history(session: Session, command: str, receipt: Receipt) -> Packet
 
 
 def _resumable(context: Context, resumer: ChatResumer) -> ToolAnswer:
-    rows, shown = resumer.resumable(), resumer.numbered_list()
+    answer = resumer.resumable()
+    shown = resumer.numbered(answer)
     page = fit([without_secrets(row) for row in shown], 0, session_entry, context.budget, without_summary)
     context.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
     if not page.texts:
-        none = (
-            "No other conversation can be resumed." if context.missing else "There are no conversations to resume yet."
-        )
+        none = "No other conversation can be resumed." if answer.away else "There are no conversations to resume yet."
         return ToolAnswer(none, {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."
-    more = f" (the newest {len(page.texts)} of {len(rows)})" if len(rows) > len(page.texts) else ""
+    more = f" (the newest {len(page.texts)} of {len(answer.hits)})" if len(answer.hits) > len(page.texts) else ""
     return ToolAnswer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})
 
 

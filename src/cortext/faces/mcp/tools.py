@@ -29,10 +29,10 @@ from cortext.faces.mcp.sessions import get_session, resume_session, save_session
 from cortext.model import tokens
 from cortext.model.query import ARCHIVED, FILTERS, Query, check_choice
 from cortext.model.wording import quoted
-from cortext.services.library.hits import Answer
 from cortext.services.library.listing import Row, placed
 from cortext.services.library.recall import without_secrets
 from cortext.services.library.search import lacking
+from cortext.services.library.sources import Answer
 
 NEAREST = "These are only similar in meaning, and may be about something else"
 QUOTED = 30  # tokens of a quoted query that the frame has room for

@@ -124,7 +124,7 @@ def note(text: str) -> None:
 
 def report_missing(missing: Mapping[str, CortextError]) -> int:
     """Say on standard error which servers did not answer, so that their sessions are missing; return the exit code."""
-    from cortext.services.library.listing import incomplete_line
+    from cortext.services.library.sources import incomplete_line
 
     for error in missing.values():
         text = terminal.line(f"Note: {incomplete_line([error.message])} To see them: {error.hint}")

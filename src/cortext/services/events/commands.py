@@ -19,10 +19,9 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import session_id_for
 from cortext.services.digest.asks import ask_of
 from cortext.services.events.chat import TAIL, ToolChat, safe_text
-from cortext.services.library.hits import SessionHit
-from cortext.services.library.listing import incomplete_line
 from cortext.services.library.recall import scrubbed
 from cortext.services.library.search import Search
+from cortext.services.library.sources import Answer, SessionHit, incomplete_line
 from cortext.services.resume.in_tool import LARGEST, ChatResumer, reply_in_chat
 from cortext.services.text.sentences import COMMAND, terms
 from cortext.services.workspace import registry, running_chats
@@ -136,12 +135,12 @@ def _related(chat: ToolChat) -> str:
     this_chat = [session_id_for(chat.tool.name, chat.event.key), *([kept.session.id] if kept else [])]
     search = chat.world.search().reachable()
     try:
-        found = related(search, topic, workspace, this_chat)
-        gone = incomplete_line(error.message for error in search.listing.away.values())
+        answer = related(search, topic, workspace, this_chat)
     except (CortextError, OSError, ValueError, sqlite3.Error) as error:
         return f"cortext could not search: {error}. `cortext doctor` says more."
-    record = chat.record()
-    running_chats.remember_list(record, workspace, [(one.session.root, one.session.id) for one in found])
+    record, found = chat.record(), answer.hits
+    gone = incomplete_line(error.message for error in answer.away.values())
+    running_chats.remember_list(record, workspace, [(row.root, row.id) for row in answer.rows])
     text = "\n\n".join(filter(None, (gone, text_of(found, search, topic))))
     if not chat.tool.records_after_answer or not found:
         return text
@@ -171,16 +170,18 @@ def _asks_for_this(ask: str) -> bool:
     return ask.startswith(("/workspace.related", "$workspace-related"))
 
 
-def related(search: Search, topic: str, folder: str, leave_out: Collection[str]) -> list[SessionHit]:
+def related(search: Search, topic: str, folder: str, leave_out: Collection[str]) -> Answer:
     """Return at most three sessions about a topic, the best first, but none of `leave_out` and no copy of one."""
     answer = search.search(Query(topic, {"project": folder}, limit=CANDIDATES, leave_out=leave_out))
     if answer.is_only_near:
-        return []  # no conversation has the words, and near in meaning is not enough to call it related
-    hidden = set(search.listing.index.asking(list(search.listing.sources)))
+        return answer._replace(
+            hits=()
+        )  # no conversation has the words, and near in meaning is not enough to call it related
+    hidden = set(search.listing.index.asking(list(search.listing.files)))
     wanted = terms(topic)
     least = min(LEAST_SHARED, len(wanted))
     shown = [one for one in answer.hits if (one.session.root, one.session.id) not in hidden]
-    return [one for one in shown if _shared(one, wanted) >= least][:MOST]
+    return answer._replace(hits=[one for one in shown if _shared(one, wanted) >= least][:MOST])
 
 
 def _shared(found: SessionHit, wanted: Collection[str]) -> int:

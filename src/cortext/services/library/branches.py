@@ -6,19 +6,17 @@ conversations that were forked from each other, as a tree: a fork names what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cortext.model.session import Session
 from cortext.model.threads import OpenBranch, Outline, branches, followed, seams, thread, up_to
 from cortext.services.library.listing import Listing, Row
+from cortext.services.library.sources import ForksOf
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of
 
 MOST = 60  # conversations of a tree; the first ones are those before this one, then its own forks
-ASKED = 500  # forks that a server is asked for, the newest
-
-ForksOf = Callable[[Sequence[str]], list[Row]]
 
 
 def open_branches(store: Store, session: Session) -> tuple[list[OpenBranch], dict[int, str]]:
@@ -99,7 +97,7 @@ def family(listing: Listing, row: Row) -> Fork | None:
     """Return the tree that a conversation is in, from the first one on; None if it is neither a fork nor has any."""
     before = _before(listing, row)
     kept = {each.id: each for each in [*reversed(before), row]}
-    forks_of = _lookup(listing, row.root)
+    forks_of = listing.forks_of(row.root)
     for begin in ([row], before):
         _add_forks(forks_of, kept, begin)
     if len(kept) < 2:
@@ -117,12 +115,11 @@ def _before(listing: Listing, row: Row) -> list[Row]:
     found: list[Row] = []
     seen = {row.id}
     while row.parent and row.parent not in seen and len(found) < MOST - 1:  # a file may say anything, even a circle
-        key = (row.root, row.parent)
-        known = listing.on_server(*key) if row.root in listing.servers else listing.index.named([key]).get(key)
-        if known is None:
+        parent = listing.row(row.root, row.parent)
+        if parent is None:
             break
-        seen.add(known.id)
-        found.append(row := known)
+        seen.add(parent.id)
+        found.append(row := parent)
     return found
 
 
@@ -132,14 +129,3 @@ def _add_forks(forks_of: ForksOf, kept: dict[str, Row], begin: Sequence[Row]) ->
     while level and len(kept) < MOST:
         level = [each for each in forks_of([row.id for row in level]) if each.id not in kept][: MOST - len(kept)]
         kept.update((each.id, each) for each in level)
-
-
-def _lookup(listing: Listing, root: str) -> ForksOf:
-    """Return the function that finds the forks of some conversations in this store, the oldest first."""
-    server = listing.servers.get(root)
-    if server is None:
-        return lambda names: listing.index.forks(root, names)
-    # A server cannot look for what a session was forked from, but the name of a fork says that it is one.
-    named = listing.from_server(server, [("named", "fork")], ASKED)
-    named.sort(key=lambda row: (row.created_at, row.id))
-    return lambda names: [row for row in named if row.parent in names]

@@ -14,15 +14,14 @@ from cortext.errors import UsageError
 from cortext.index.search import words
 from cortext.model.order import tag_name
 from cortext.model.query import AMONG, ARCHIVED, FILTERS, STARRED, WORD, Query, check_filters
-from cortext.services.library.hits import Answer, SessionHit
-from cortext.services.library.listing import Listing, Row, placed
+from cortext.services.library.listing import Listing, in_place
 from cortext.services.library.search import Search
+from cortext.services.library.sources import Answer
 
 MOST_LISTED = 500  # sessions without a query
 MOST_FOUND = 60  # sessions with a query
 WEAKEST = 0.5  # of the best score, for matches by meaning alone
 FRESH = 5.0  # seconds for which the list counts as up to date
-VALUES_SECONDS = 60.0  # for which the values to filter by are kept that sessions on a server have
 ASK_AGAIN = 15.0  # seconds after which a server is asked again that did not answer
 
 
@@ -62,8 +61,7 @@ class Finder:
         self._searched_at = -math.inf
         self._has_searched = False
         self._values: dict[str, list[str]] = {}
-        self._values_of: tuple[str, int] = ("", -1)
-        self._values_at = -math.inf
+        self._values_of: tuple[object, ...] = ()
         self._asked_at = -math.inf
         self._totals = (0, 0)  # sessions in the list, and in the archive
 
@@ -104,10 +102,7 @@ class Finder:
             if filter.compare == AMONG and value and not self._any_project and value not in self._values[name]:
                 raise UsageError(f"unknown {name} {value!r}", hint="choose one from the list")
         is_archive = ARCHIVED in query.filters.get("is", "").split(",")
-        if query.text.strip():
-            answer = self._searched(query)
-        else:
-            answer = Answer([SessionHit(row, [], 0.0) for row in self._newest(listing, query, is_archive=is_archive)])
+        answer = self._searched(query) if query.text.strip() else self._newest(listing, query, is_archive=is_archive)
         away = {address: error for each in self._listings() for address, error in each.away.items()}
         return FinderAnswer(answer._replace(away=away), self._values, self._totals[is_archive])
 
@@ -117,9 +112,8 @@ class Finder:
 
     def _note_values(self, listing: Listing) -> None:
         """Collect the values to filter by, if the list has changed."""
-        state = listing.index.counter()
-        is_recent = not listing.servers or time.monotonic() - self._values_at < VALUES_SECONDS
-        if state == self._values_of and is_recent:
+        state = listing.state(exact=False)
+        if state == self._values_of:
             return
         offered = {name: filter for name, filter in FILTERS.items() if filter.is_offered}
         columns = list(dict.fromkeys(["tags", STARRED, ARCHIVED, *(filter.column for filter in offered.values())]))
@@ -135,13 +129,13 @@ class Finder:
                 self._values[name] = sorted(set(values))
         listed = [bool(archived) for (archived,) in listing.cells((ARCHIVED,), Query(own_commands=False))]
         self._totals = (listed.count(False), listed.count(True))
-        self._values_of, self._values_at = state, time.monotonic()
+        self._values_of = state
 
-    def _newest(self, listing: Listing, query: Query, *, is_archive: bool) -> list[Row]:
+    def _newest(self, listing: Listing, query: Query, *, is_archive: bool) -> Answer:
         flags = query.filters.get("is", "")
         filters = {**query.filters, "is": flags if is_archive else f"{flags},unarchived"}
-        return placed(
-            listing.rows(replace(query, filters=filters, limit=query.limit or MOST_LISTED, own_commands=False))
+        return in_place(
+            listing.answer(replace(query, filters=filters, limit=query.limit or MOST_LISTED, own_commands=False))
         )
 
     def _searched(self, query: Query) -> Answer:

@@ -3,10 +3,9 @@ kind of lookup evaluates it), and cut to the part that shows why they were found
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from cortext.errors import CortextError, StoreUnreachable
+from cortext.errors import CortextError
 from cortext.index.search.fuse import At
 from cortext.index.search.query import ParsedQuery, Word
 from cortext.index.search.reading import Picking
@@ -14,7 +13,8 @@ from cortext.index.search.words import SIGNS, clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.query import FILTERS, moment, number, of_sessions
-from cortext.services.library.listing import Listing, incomplete_line
+from cortext.services.library.listing import Listing
+from cortext.services.library.sources import Match
 from cortext.store.capabilities import outlines_of
 
 Known = tuple[Row, int]  # a session, and how many of its messages are in the index
@@ -26,54 +26,6 @@ WIDTH = 220  # characters of a snippet
 BLOCK = 20_000  # characters that are split into terms together
 NEIGHBOUR = 160  # characters of a neighbour
 LAST = 99991231235959
-
-
-class Match(NamedTuple):
-    """A message that was found; `before` and `after` are the beginnings of its neighbours.
-
-    `highlights` are the (start, end) offsets of the query's words in the snippet. `why` says what it was found by:
-    words, meaning, title, date; or `neighbour`, if it only stands next to a message that was found.
-    """
-
-    id: str
-    seq: int
-    role: str
-    timestamp: str
-    snippet: str
-    highlights: list[tuple[int, int]]
-    score: float
-    before: str
-    after: str
-    why: tuple[str, ...] = ()
-
-
-class SessionHit(NamedTuple):
-    """A session with the messages found in it, the best first."""
-
-    session: Row
-    matches: list[Match]
-    score: float
-
-
-class Answer(NamedTuple):
-    """What a search found, the best first, and what to know about it."""
-
-    hits: Sequence[SessionHit] = ()
-    is_only_near: bool = False  # no message has the words, or too few of them: the hits are only near in meaning
-    has_few: bool = False  # if so: some of the words were found
-    absent: Mapping[str, str] = {}  # what of the query occurs nowhere, by what was looked for instead
-    unclear: str = ""  # what sounds like a time, but is none that is known
-    filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
-    meaningless: str = ""  # why only words were compared, not meanings
-    is_current: bool = True  # whether everything was indexed when the index was last brought up to date
-    damaged: int = 0  # sessions among those that were asked for whose messages may be missing
-    away: Mapping[str, StoreUnreachable] = {}  # the servers that did not answer, by address
-
-    @property
-    def incomplete(self) -> str:
-        """Why something may be missing, in a sentence; empty if nothing is."""
-        reasons = [error.message for error in self.away.values()]
-        return incomplete_line(reasons, is_current=self.is_current, damaged=self.damaged)
 
 
 class QueryReading:
@@ -98,7 +50,7 @@ class QueryReading:
         for key in missing:
             root, name, count = named.get(key, ("", "", 0))
             row = found.get((root, name))
-            shown = row is not None and name not in self._leave_out and root in self._listing.sources
+            shown = row is not None and name not in self._leave_out and root in self._listing.files
             self._rows[key] = (row, count) if row is not None and shown else None
         return self._rows
 
@@ -113,7 +65,7 @@ class QueryReading:
             known = rows[key]
             if known is not None:
                 row, count = known
-                source = self._listing.sources[row.root]
+                source = self._listing.files[row.root]
                 exist = [seq for seq in numbers if seq < count]
                 for seq, message in self._picking.picked(source, row.id, row.path, exist).items() if exist else ():
                     found[key, seq] = self._messages[row.root, row.id, seq] = message
@@ -123,7 +75,7 @@ class QueryReading:
         """Return a message, or None if it is gone."""
         at = (row.root, row.id, seq)
         if at not in self._messages:
-            picked = self._picking.picked(self._listing.sources[row.root], row.id, row.path, [seq])
+            picked = self._picking.picked(self._listing.files[row.root], row.id, row.path, [seq])
             if seq not in picked:
                 return None
             self._messages[at] = picked[seq]
@@ -131,7 +83,7 @@ class QueryReading:
 
     def around(self, row: Row, seq: int) -> dict[int, Message]:
         """Return a message and its neighbours by number."""
-        return self._picking.around(self._listing.sources[row.root], row.id, row.path, seq)
+        return self._picking.around(self._listing.files[row.root], row.id, row.path, seq)
 
 
 class LeftOut:
@@ -147,7 +99,7 @@ class LeftOut:
     def messages(self, names: Collection[str]) -> set[str]:
         """Return the ids of the messages in the sessions with these ids, of every store."""
         found: set[str] = set()
-        for root in self._listing.sources if names else ():
+        for root in self._listing.files if names else ():
             for name, fingerprint in self._listing.index.fingerprints(root, names).items():
                 known = self._known.get((root, name))
                 if known is None or known[0] != fingerprint:

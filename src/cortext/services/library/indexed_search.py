@@ -14,18 +14,9 @@ from cortext.index.search.retrieve import Lookup, Results
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Row
 from cortext.model.query import Query
-from cortext.services.library.hits import (
-    Answer,
-    Check,
-    LeftOut,
-    Match,
-    QueryReading,
-    SessionHit,
-    match_of,
-    session_filters,
-    snippet,
-)
+from cortext.services.library.hits import Check, LeftOut, QueryReading, match_of, session_filters, snippet
 from cortext.services.library.listing import Listing
+from cortext.services.library.sources import Answer, Match, SessionHit
 
 Ranked = tuple[float, "Row", int, tuple[str, ...]]  # score, session, number of the message in it, why it was found
 
@@ -136,7 +127,7 @@ class IndexedSearch:
     def _keys(self, query: ParsedQuery, leave_out: Collection[str]) -> tuple[Collection[int] | None, list[int]]:
         """Return the keys of the sessions that the filters allow (None: all), and of those to leave out."""
         wanted = session_filters(query)
-        sources = self._listing.sources
+        sources = self._listing.files
         unwanted = self._engine.keys_of([(root, name) for root in sources for name in leave_out])
         if not wanted and not self._engine.strangers():
             return None, unwanted

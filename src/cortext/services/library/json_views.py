@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -11,11 +11,9 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.session import FIRST_TURN, Session, first_turn_of
 from cortext.services.library.listing import placed, row_of
+from cortext.services.library.sources import Answer, Match
 from cortext.services.library.stores import Found, problem_of
 from cortext.store.base import Trashed
-
-if TYPE_CHECKING:  # a list shows no hits
-    from cortext.services.library.hits import Answer, Match
 
 Json = dict[str, Any]
 

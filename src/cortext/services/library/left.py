@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from cortext.errors import CortextError
+from cortext.index.sessions import Key
 from cortext.model.wording import amount, listed
-from cortext.services.library.resolve import Key, by_id, raise_ambiguous
+from cortext.services.library.resolve import by_id, raise_ambiguous
 from cortext.services.library.stores import NamedStore
 from cortext.services.projects.safety_copies import copied
 from cortext.store.capabilities import KeepsCopies

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cortext.errors import SessionNotFound, StoreUnreachable
+from cortext.errors import StoreUnreachable
 from cortext.index.refresh import StoreSource
-from cortext.index.sessions import COLUMNS, Row, SessionIndex, row_of
+from cortext.index.sessions import COLUMNS, Key, Row, SessionIndex, row_of
 from cortext.io import locks
 from cortext.model import clock
-from cortext.model.ids import is_id
+from cortext.model.ids import is_number
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.session import COMPLETED, PAUSED
-from cortext.model.wording import amount
-from cortext.services.library.resolve import Key, is_number
-from cortext.services.library.sources import IndexedSessions, Selection, ServedSessions, ServerSource, merged, selection
+from cortext.services.library.sources import (
+    Answer,
+    ForksOf,
+    IndexedSessions,
+    Selection,
+    SessionHit,
+    SessionSource,
+    merged,
+    selection,
+)
 from cortext.services.library.stores import Found, NamedStore
-from cortext.services.projects.repository import is_below, repository_of
 from cortext.store.files.layout_paths import lock_file
+
+if TYPE_CHECKING:  # imported only if there is a server
+    from cortext.services.library.served_sessions import ServedSessions
 
 __all__ = ["Listing", "Query", "Row", "row_of"]
 
 
 Result = TypeVar("Result")
-EVERYTHING = Query()
+ALL = Query()
 _SKEW_S = 60.0  # by which a tool's clock may be ahead
-NEWEST = 1000  # sessions of a server among which a name is looked up with typing errors
 
 
 class Listing:
@@ -41,15 +48,17 @@ class Listing:
     def __init__(
         self,
         folder: str,
-        sources: Sequence[StoreSource],
+        stores: Sequence[StoreSource],
         labels: dict[str, str],
-        servers: Sequence[ServerSource] = (),
+        served: Sequence[ServedSessions] = (),
     ) -> None:
+        """`stores` are those in files, `served` those on a server."""
         self._index = SessionIndex(folder)
-        self.sources = {source.root: source for source in sources}
-        # A server keeps its own list.
-        self.servers = {server.root: server for server in servers}
+        self.files = {store.root: store for store in stores}
+        self.served = served
         self.labels = labels
+        self._indexed = IndexedSessions(self._index, self.files)
+        self._sources: list[SessionSource] = [self._indexed, *served]
         self._places: dict[Key, str] | None = None
         self._needs_all = True  # whether a server that does not answer is an error
         self._away: dict[str, StoreUnreachable] = {}  # else those that did not answer, by address
@@ -77,11 +86,15 @@ class Listing:
     @property
     def stores(self) -> list[str]:
         """The stores whose sessions are listed, by root."""
-        return [*self.sources, *self.servers]
+        return [root for source in self._sources for root in source.kinds]
+
+    def of_kind(self, kind: str) -> list[str]:
+        """Return the stores of one kind."""
+        return [root for source in self._sources for root, each in source.kinds.items() if each == kind]
 
     def limit(self, most: int) -> int:
         """Return how many sessions to ask for: all (0), or `most` if some are on a server, where there may be many."""
-        return most if self.servers else 0
+        return most if self.served else 0
 
     def roots(self, name: str) -> list[str]:
         """Return the stores that a user means by a label, a folder's name, or its path. May be empty."""
@@ -101,49 +114,30 @@ class Listing:
         """
         from cortext.services.projects.projects import Projects
 
-        projects = Projects()
-        folder = os.path.abspath(os.path.expanduser(folder))
-        wanted = projects.repository(folder)
-        known = self._index.projects([*self.sources])
-        served = [row for server in self.servers.values() for row in self.from_server(server)]
-        known += [(row.project, row.repository) for row in served]
-        found = []
-        for project, recorded in dict.fromkeys(known):
-            repository = repository_of(json.loads(recorded)) if recorded else projects.repository(project)
-            if is_below(project, folder) or (wanted.is_same(repository) and is_below(repository.inside, wanted.inside)):
-                found.append(project)
-        return found
+        known = [pair for source in self._sources for pair in self.ask(source, source.projects) or ()]
+        return Projects().same(os.path.abspath(os.path.expanduser(folder)), known)
 
     def pairs(self, query: Query) -> list[Key]:
         """Return (store, id) of the sessions in files that a query chooses, unordered."""
         roots, chosen = self._chosen(query)
-        local = [root for root in roots if root in self.sources]
+        local = [root for root in roots if root in self.files]
         if chosen.status in ("", PAUSED, COMPLETED):
             [status] = chosen.statuses
             return self._index.pairs(local, [*chosen.where, *status])
-        return merged([self._in_files(local)], ("root", "id"), chosen)
+        return merged([self._indexed], ("root", "id"), chosen, local, self.ask)
 
     def messages(self, row: Row) -> Iterator[Message]:
         """Return the messages of a session."""
-        if row.root in self.sources:
-            from cortext.index.search.reading import messages
-
-            return messages(self.sources[row.root], row.id, row.path)
-        return iter(self.named_store(row.root).store.read(row.id))
+        return self._source(row.root).messages(row)
 
     def reachable_messages(self, row: Row) -> Iterable[Message] | None:
         """Return the messages of a session; None if it is on a server that does not answer."""
-        server = self.servers.get(row.root)
-        return self.messages(row) if server is None else self.ask(server, lambda: list(self.messages(row)))
+        source = self._source(row.root)
+        return self.ask(source, lambda: list(source.messages(row))) if source.address else source.messages(row)
 
     def message(self, row: Row, seq: int) -> Message | None:
         """Return one message of a session, without decoding those before it; None if it does not exist."""
-        if row.root in self.sources:
-            from cortext.index.search.reading import Picking
-
-            return Picking().picked(self.sources[row.root], row.id, row.path, [seq]).get(seq)
-        found = next(iter(self.named_store(row.root).store.read(row.id, seq)), None)
-        return found if found is not None and found.seq == seq else None
+        return self._source(row.root).message(row, seq)
 
     def refresh(self, progress: Callable[[int, int], None] | None = None, *, quick: bool = False) -> bool:
         """Bring the list up to date; return whether a full comparison of all files is due.
@@ -151,22 +145,42 @@ class Listing:
         A `quick` one, for a process that asks all the time, sees less of what others change: see `SessionIndex`.
         """
         self._places = None
-        return self._index.refresh(self.sources.values(), progress, quick=quick)
+        return self._index.refresh(self.files.values(), progress, quick=quick)
 
     def refresh_all(self) -> None:
         """Compare the files of every session with the list, however many there are."""
-        self._index.refresh(self.sources.values(), everything=True)
+        self._index.refresh(self.files.values(), everything=True)
 
-    def rows(self, query: Query = EVERYTHING) -> list[Row]:
+    def rows(self, query: Query = ALL) -> list[Row]:
         """Return the sessions that a query chooses, the newest first."""
         return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, query)))
 
-    def cells(self, columns: Sequence[str], query: Query = EVERYTHING) -> list[tuple[Any, ...]]:
+    def answer(self, query: Query = ALL) -> Answer:
+        """Return the sessions that a query chooses, and which servers did not answer: that is no error here."""
+        listing = self.reachable() if self._needs_all else self
+        hits = [SessionHit(row, []) for row in listing.rows(query)]
+        return Answer(hits, away=dict(listing.away))
+
+    def cells(self, columns: Sequence[str], query: Query = ALL) -> list[tuple[Any, ...]]:
         """Return only these columns of the same sessions, for tables, which can be very long."""
         roots, chosen = self._chosen(query)
-        servers = [ServedSessions(server, self.from_server) for root, server in self.servers.items() if root in roots]
-        local = self._in_files([root for root in roots if root in self.sources])
-        return merged([local, *servers], columns, chosen)
+        return merged(self._sources, columns, chosen, roots, self.ask)
+
+    def row(self, root: str, session_id: str) -> Row | None:
+        """Return the session with this id in a store; None if it is not there."""
+        return next((source.row(root, session_id) for source in self._sources if root in source.kinds), None)
+
+    def forks_of(self, root: str) -> ForksOf:
+        """Return what finds the forks of sessions of a store: none, if it is on a server that does not answer."""
+        source = self._source(root)
+        return self.ask(source, lambda: source.forks_of(root)) or (lambda names: [])
+
+    def state(self, *, exact: bool = True) -> tuple[object, ...]:
+        """Return a value that changes with the list; unless `exact`, no server is asked for it."""
+        return tuple(part for source in self._sources for part in source.state(exact=exact))
+
+    def _source(self, root: str) -> SessionSource:
+        return next(source for source in self._sources if root in source.kinds)
 
     def _chosen(self, query: Query) -> tuple[list[str], Selection]:
         """Return the stores that a query chooses, and its other filters."""
@@ -176,16 +190,13 @@ class Listing:
             roots = [root for root in roots if root in query.roots]
         return roots, selection(query, self.projects_of)
 
-    def _in_files(self, roots: Sequence[str]) -> IndexedSessions:
-        return IndexedSessions(self._index, self.sources, roots)
-
     def places(self) -> dict[Key, str]:
         """Return where git has the sessions that left their work tree as a whole, by store and id.
 
         Git is only asked if there are some, and then once after a refresh. For a few sessions, use `placed`.
         """
         if self._places is None:
-            roots = [root for root, source in self.sources.items() if source.copies is not None]
+            roots = [root for root, store in self.files.items() if store.copies is not None]
             self._places = _places_of([(root, *pair) for root in roots for pair in self._index.outside(root)])
         return self._places
 
@@ -196,56 +207,32 @@ class Listing:
         typed: typing errors are only forgiven in the newest. Without the server, only a whole id and a row of the last
         list are looked up, because any other name could mean another session. Raises StoreUnreachable.
         """
-        found = {(row.root, row.id): row for row in self.rows(Query(roots=[*self.sources]))}
         number = int(wanted) if is_number(wanted.strip()) and len(wanted) < 10 else 0
-        is_row = 0 < number <= len(shown or ())
-        is_certain = any(session_id == wanted.strip() for _, session_id in found)
-        if shown and is_row and number < 100 and wanted.strip()[0] != "0":  # not a session's own number: 001, 014, 120
-            is_certain |= shown[number - 1] in found
-        pieces = [("named", piece) for piece in wanted.split()[:8]]
-        for server in self.servers.values():
+        listed = shown[number - 1] if shown and 0 < number <= len(shown) else None
+        is_row = number < 100 and wanted.strip()[:1] != "0"  # not a session's own number: 001, 014, 120
+        found: dict[Key, Row] = {}
+        for source in self._sources:
             try:
-                newest = server.rows(limit=NEWEST)
-                more = server.rows(pieces, limit=NEWEST) if len(newest) == NEWEST and pieces else []
+                found |= {(row.root, row.id): row for row in source.named(wanted)}
             except StoreUnreachable:
-                if not is_certain:
+                if not (is_row and listed in found) and all(name != wanted.strip() for _, name in found):
                     raise
                 break
-            found |= {(row.root, row.id): row for row in (*newest, *more)}
-        if shown and is_row and shown[number - 1] not in found:
-            root, session_id = shown[number - 1]
-            row = self.on_server(root, session_id)
-            found |= {(root, session_id): row} if row else {}
+        if listed is not None and listed not in found and listed[0] not in self.files:
+            row = self.row(*listed)
+            found |= {listed: row} if row is not None else {}
         return sorted(found.values(), key=attrgetter("last_active", "id"), reverse=True)
 
-    def on_server(self, root: str, session_id: str) -> Row | None:
-        """Return the session with this id on a server; None if it is not there."""
-        server = self.servers.get(root)
-        try:
-            return server.row(server.store.get(session_id)) if server and is_id(session_id) else None
-        except SessionNotFound:
-            return None
-
-    def from_server(
-        self,
-        server: ServerSource,
-        where: Sequence[tuple[str, str]] = (),
-        limit: int = 0,
-        order: str = "last_active",
-    ) -> list[Row]:
-        """Return rows of a server; none if it does not answer and may be left out."""
-        return self.ask(server, lambda: server.rows(where, limit=limit, order=order)) or []
-
-    def ask(self, server: ServerSource, question: Callable[[], Result]) -> Result | None:
-        """Return the answer of a server; None if it does not answer and may be left out."""
-        if not self._needs_all and self.is_away(server.root):
+    def ask(self, source: SessionSource, question: Callable[[], Result]) -> Result | None:
+        """Return the answer of a source; None if it does not answer and may be left out."""
+        if not self._needs_all and source.address in self._away:
             return None  # one attempt is enough
         try:
             return question()
         except StoreUnreachable as error:
             if self._needs_all:
                 raise
-            self._away[server.root.partition("#")[0]] = error
+            self._away[source.address] = error
             return None
 
     def is_away(self, root: str) -> bool:
@@ -254,24 +241,24 @@ class Listing:
 
     def abandoned(self, roots: Collection[str]) -> Iterator[Key]:
         """Yield (store, id) of sessions without messages that no process holds, in spawn stores."""
-        return self._in_files(list(roots)).abandoned(roots)
+        return self._indexed.abandoned(roots)
 
     def was_said_here(self, row: Row) -> bool:
         """Whether the last of a session in files was written by this machine, and did not come with a pull."""
         try:
-            written = os.stat(lock_file(self.sources[row.root].control, row.id)).st_mtime
+            written = os.stat(lock_file(self.files[row.root].control, row.id)).st_mtime
         except OSError:
             return False  # it has never written to it
         return written + _SKEW_S > (clock.to_epoch(row.last_active) or 0.0)
 
     def holder_died(self, root: str, session_id: str) -> bool:
         """Whether the process that held this session last was killed."""
-        return locks.holder_died(lock_file(self.sources[root].control, session_id))
+        return locks.holder_died(lock_file(self.files[root].control, session_id))
 
     def named_store(self, root: str) -> NamedStore:
         """Return the store of a row."""
-        source = self.servers.get(root) or self.sources[root]
-        return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
+        source = self._source(root)
+        return NamedStore(self.labels.get(root, root), source.kinds[root], root, source.opened(root))
 
     def found(self, row: Row) -> Found:
         """Return the session of a row, with its store."""
@@ -296,23 +283,16 @@ def placed(rows: Iterable[Row], known: Mapping[Key, str] | None = None) -> list[
     return [row._replace(place=found.get((row.root, row.id), "")) for row in rows] if found else rows
 
 
+def in_place(answer: Answer) -> Answer:
+    """Return the answer with the same of its sessions."""
+    hits = answer.hits
+    rows = placed(hit.session for hit in hits)
+    return answer._replace(hits=[hit._replace(session=row) for hit, row in zip(hits, rows, strict=True)])
+
+
 def _places_of(outside: Sequence[tuple[str, str, str]]) -> dict[Key, str]:
     if not outside:
         return {}
     from cortext.services.library.left import places_of
 
     return places_of(outside)
-
-
-def incomplete_line(missing: Iterable[str], *, is_current: bool = True, damaged: int = 0) -> str:
-    """Return why an answer may lack something, in the words of every face; empty if it is complete.
-
-    `missing` says why servers did not answer; `is_current` is False if the index is behind; `damaged` counts the
-    damaged sessions among those that were asked for.
-    """
-    reasons = "; ".join(dict.fromkeys(missing))
-    away = f"Sessions are missing: {reasons}." if reasons else ""
-    behind = "" if is_current else "Another process is indexing right now: the newest messages may be missing."
-    several = f"{amount(damaged, 'session')} {'is' if damaged == 1 else 'are'}"
-    broken = f"{several} damaged, so messages may be missing: `cortext doctor` says what to do." if damaged else ""
-    return " ".join(filter(None, (away, behind, broken)))

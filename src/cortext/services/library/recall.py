@@ -16,15 +16,16 @@ from msgspec.structs import replace
 
 from cortext.index.search.intent import subject_of
 from cortext.index.search.words import clean, searchable
+from cortext.index.sessions import Key
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.model.wording import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
-from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import Listing, Row, placed
-from cortext.services.library.resolve import Key, Resolver
+from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Search
+from cortext.services.library.sources import Answer, Match, SessionHit
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.for_models import body
 from cortext.services.text.message_masking import mask_message, mask_messages

@@ -14,8 +14,8 @@ from difflib import SequenceMatcher
 from typing import NamedTuple, NoReturn, TypeVar
 
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_trash
-from cortext.index.sessions import Row
-from cortext.model.ids import is_id, looks_like_id, number_of
+from cortext.index.sessions import Key, Row
+from cortext.model.ids import is_id, is_number, looks_like_id, number_of
 from cortext.model.wording import listed
 from cortext.services.library.stores import Found, NamedStore, ask_all
 from cortext.store.base import Trashed
@@ -29,7 +29,6 @@ MOST_CANDIDATES = 8  # named by an error
 
 # Whether one message of a session has all these words; called only if no name matches.
 Said = Callable[[Row, Sequence[str]], bool]
-Key = tuple[str, str]  # the store's root and the session's id
 
 
 class Resolver(NamedTuple):
@@ -179,11 +178,6 @@ def raise_ambiguous(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn
     """Raise AmbiguousId, naming the candidates."""
     candidates = listed(names, MOST_CANDIDATES)
     raise AmbiguousId(f"{wanted!r} could be: {candidates}", kept="nothing was changed", hint=hint)
-
-
-def is_number(wanted: str) -> bool:
-    """Whether this is a number, which never matches as a word."""
-    return wanted.isascii() and wanted.isdigit()
 
 
 def by_id(items: Iterable[tuple[str, Item]], wanted: str) -> list[Item]:

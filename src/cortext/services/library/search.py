@@ -15,9 +15,9 @@ from cortext.index.sessions import Row
 from cortext.model.query import Among, Query, number
 from cortext.model.wording import quoted
 from cortext.safety import terminal
-from cortext.services.library.hits import Answer, SessionHit
 from cortext.services.library.indexed_search import IndexedSearch
-from cortext.services.library.listing import Listing, placed
+from cortext.services.library.listing import Listing, in_place
+from cortext.services.library.sources import Answer, SessionHit
 
 __all__ = ["Search", "SearchSource", "Updated", "lacking", "note_of", "nothing_of"]
 
@@ -92,7 +92,7 @@ class Search:
     ) -> None:
         self._listing = listing
         self._released = released  # when a version of the project was released
-        self._engine = Engine(folder, listing.sources, models)
+        self._engine = Engine(folder, listing.files, models)
         self._files = IndexedSearch(listing, self._engine, self._rebuild_damaged)
         self._served = served(listing, self._engine) if served is not None else None
         self._is_current = True  # whether everything was indexed when the last refresh ended
@@ -113,7 +113,7 @@ class Search:
 
     def damaged(self, query: ParsedQuery | None = None, among: Among | None = None) -> int:
         """Return how many sessions, of those that a query allows, are damaged: messages may be missing there."""
-        found = self._listing.index.pairs(list(self._listing.sources), [("damage", "")])
+        found = self._listing.index.pairs(list(self._listing.files), [("damage", "")])
         if found and query is not None:
             found = list(set(found).intersection(self._files.pairs(query)))
         return len(found if among is None else [pair for pair in found if among(*pair)])
@@ -174,8 +174,7 @@ class Search:
             if not answer.hits and not query.exact and unquoted is not None:
                 absent, answer = answer.absent, ask(unquoted, query)
                 answer = answer._replace(is_only_near=bool(answer.hits), absent={**absent, **answer.absent})
-            return answer._replace(
-                hits=_placed(answer.hits),
+            return in_place(answer)._replace(
                 unclear=parsed.unclear,
                 filters=parsed.filters,
                 is_current=self._is_current,
@@ -240,8 +239,3 @@ def _merged(answers: Sequence[Answer], limit: int) -> Answer:
 
 def _best_score(hits: Iterable[SessionHit]) -> float:
     return max((item.score for item in hits), default=0.0)
-
-
-def _placed(found: Sequence[SessionHit]) -> list[SessionHit]:
-    rows = placed(item.session for item in found)
-    return [item._replace(session=row) for item, row in zip(found, rows, strict=True)]

@@ -18,9 +18,10 @@ from cortext.model.message import Message
 from cortext.model.query import FILTERS, Query, comparable_time
 from cortext.model.session import COMPLETED, PAUSED, Session
 from cortext.services.library.backfill import Embedder, backfill, is_embedded
-from cortext.services.library.hits import Answer, Check, Match, SessionHit, match_of, session_filters, snippet
+from cortext.services.library.hits import Check, match_of, session_filters, snippet
 from cortext.services.library.listing import Listing
-from cortext.services.library.sources import ServedStore, ServerSource, meets, selection
+from cortext.services.library.served_sessions import ServedSessions, ServedStore
+from cortext.services.library.sources import Answer, Match, SessionHit, meets, selection
 from cortext.store.server_capabilities import COMPARED, COMPARED_IN_MESSAGES
 
 Hit = tuple[float, Session, Message]  # with its score
@@ -61,7 +62,7 @@ class ServedSearch:
         filters = {name: value for name, value in session_filters(parsed).items() if name != "after"}
         chosen = selection(Query(filters=filters), self._listing.projects_of)
         conditions = [*chosen.where, *([("status", chosen.status)] if chosen.status else [])]
-        roots = self._listing.roots(filters["workspace"]) if filters.get("workspace") else [*self._listing.servers]
+        roots = self._listing.roots(filters["workspace"]) if filters.get("workspace") else self._listing.stores
 
         def allows(row: Row, message: Message) -> bool:
             if query.among is not None and not query.among(row.root, row.id):
@@ -72,7 +73,7 @@ class ServedSearch:
                 return False
             return check.allows(message, row)
 
-        for source in self._listing.servers.values() if parsed.said else ():
+        for source in self._listing.served if parsed.said else ():
             if source.root not in roots:
                 continue
             question = partial(self._groups, source, parsed, limit, max(1, per_session), query.exact, allows)
@@ -82,13 +83,13 @@ class ServedSearch:
             near = self._listing.ask(source, partial(source.store.around, places)) or {}
             for group in best:
                 matches = [self._match_of(near, parsed, *hit) for hit in group]
-                hits.append(SessionHit(source.row(group[0][1]), matches, round(group[0][0], 4)))
+                hits.append(SessionHit(source.shown(group[0][1]), matches, round(group[0][0], 4)))
         hits.sort(key=lambda item: item.score, reverse=True)
         return Answer(hits[:limit], is_only_near=not has_words)
 
     def _groups(
         self,
-        source: ServerSource,
+        source: ServedSessions,
         parsed: ParsedQuery,
         limit: int,
         per_session: int,
@@ -108,7 +109,7 @@ class ServedSearch:
             hits, is_worded, is_all = self._hits(source, parsed, number, exact)
             has_words = has_words or is_worded
             for key in sorted(hits.keys() - seen, key=lambda key: hits[key][0], reverse=True):
-                if allows(source.row(hits[key][1]), hits[key][2]):
+                if allows(source.shown(hits[key][1]), hits[key][2]):
                     groups.setdefault(key[0], []).append(hits[key])
             seen |= hits.keys()
             if is_all or len(groups) >= limit or number >= MOST_HITS:
@@ -118,7 +119,7 @@ class ServedSearch:
         return sorted(best, key=lambda group: _rank(group[0]), reverse=True)[:limit], has_words
 
     def _hits(
-        self, source: ServerSource, parsed: ParsedQuery, limit: int, exact: bool
+        self, source: ServedSessions, parsed: ParsedQuery, limit: int, exact: bool
     ) -> tuple[dict[tuple[str, int], Hit], bool, bool]:
         """Return messages by words and by meaning, each with the better of the two scores.
 
@@ -139,7 +140,7 @@ class ServedSearch:
         return hits, is_worded, len(worded) < limit and (len(similar) < limit or similar[-1][2] < LEAST_SIMILARITY)
 
     def _similar(
-        self, source: ServerSource, text: str, limit: int, where: Sequence[tuple[str, str]]
+        self, source: ServedSessions, text: str, limit: int, where: Sequence[tuple[str, str]]
     ) -> list[tuple[Session, Message, float]]:
         """Return messages that are near a text in meaning, with their similarity, the nearest first."""
         store = source.store

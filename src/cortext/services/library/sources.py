@@ -1,4 +1,5 @@
-"""Where sessions are listed: the index of those in files, and the servers. Each answers by itself; a merge joins them.
+"""Where sessions are listed: the index of those in files, and the servers (`served_sessions`). Each answers by itself;
+a merge joins them to one answer.
 
 A source returns only what it can decide for itself, with the status that lists show. Whether a server that does not
 answer is an error is the caller's choice (see `Listing.reachable`).
@@ -7,19 +8,19 @@ answer is an error is the caller's choice (see `Listing.reachable`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import product
-from operator import attrgetter, itemgetter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, StoreUnreachable
 from cortext.index.refresh import StoreSource
-from cortext.index.sessions import Row, SessionIndex, row_of
+from cortext.index.sessions import COLUMNS, Row, SessionIndex
 from cortext.io import locks
+from cortext.model.message import Message
 from cortext.model.order import tag_name
 from cortext.model.query import (
     AMONG,
-    ANY,
     DAMAGED,
     FILTERS,
     SINCE,
@@ -30,14 +31,87 @@ from cortext.model.query import (
     comparable_time,
     several,
 )
-from cortext.model.session import ACTIVE, INTERRUPTED, Session
+from cortext.model.session import ACTIVE, INTERRUPTED
+from cortext.model.wording import amount
 from cortext.store.base import TORN, Store
 from cortext.store.files.layout_paths import lock_file
-from cortext.store.server_capabilities import COMPARED, ServerQueries
 
 NEEDED = ("id", "root", "status")  # columns that a merge needs, beside the one it orders by
 Cells = tuple[Any, ...]
 Where = list[tuple[str, str]]  # filters, or columns, with the values to compare
+ForksOf = Callable[[Sequence[str]], list[Row]]  # returns the forks of sessions with these ids, the oldest first
+
+
+class Match(NamedTuple):
+    """A message that was found; `before` and `after` are the beginnings of its neighbours.
+
+    `highlights` are the (start, end) offsets of the query's words in the snippet. `why` says what it was found by:
+    words, meaning, title, date; or `neighbour`, if it only stands next to a message that was found.
+    """
+
+    id: str
+    seq: int
+    role: str
+    timestamp: str
+    snippet: str
+    highlights: list[tuple[int, int]]
+    score: float
+    before: str
+    after: str
+    why: tuple[str, ...] = ()
+
+
+class SessionHit(NamedTuple):
+    """A session with the messages found in it, the best first; none in a list."""
+
+    session: Row
+    matches: list[Match]
+    score: float = 0.0
+
+
+class Answer(NamedTuple):
+    """What a list or a search found, in order, and what to know about it."""
+
+    hits: Sequence[SessionHit] = ()
+    is_only_near: bool = False  # no message has the words, or too few of them: the hits are only near in meaning
+    has_few: bool = False  # if so: some of the words were found
+    absent: Mapping[str, str] = {}  # what of the query occurs nowhere, by what was looked for instead
+    unclear: str = ""  # what sounds like a time, but is none that is known
+    filters: Mapping[str, str] = {}  # those that were applied, also if they were in the text
+    meaningless: str = ""  # why only words were compared, not meanings
+    is_current: bool = True  # whether everything was indexed when the index was last brought up to date
+    damaged: int = 0  # sessions among those that were asked for whose messages may be missing
+    away: Mapping[str, StoreUnreachable] = {}  # the servers that did not answer, by address
+
+    @property
+    def rows(self) -> list[Row]:
+        """The sessions."""
+        return [hit.session for hit in self.hits]
+
+    @property
+    def incomplete(self) -> str:
+        """Why something may be missing, in a sentence; empty if nothing is."""
+        reasons = [error.message for error in self.away.values()]
+        return incomplete_line(reasons, is_current=self.is_current, damaged=self.damaged)
+
+    def check_whole(self) -> None:
+        """Raise StoreUnreachable if a server did not answer."""
+        for error in self.away.values():
+            raise error
+
+
+def incomplete_line(missing: Iterable[str], *, is_current: bool = True, damaged: int = 0) -> str:
+    """Return why an answer may lack something, in the words of every face; empty if it is complete.
+
+    `missing` says why servers did not answer; `is_current` is False if the index is behind; `damaged` counts the
+    damaged sessions among those that were asked for.
+    """
+    reasons = "; ".join(dict.fromkeys(missing))
+    away = f"Sessions are missing: {reasons}." if reasons else ""
+    behind = "" if is_current else "Another process is indexing right now: the newest messages may be missing."
+    several = f"{amount(damaged, 'session')} {'is' if damaged == 1 else 'are'}"
+    broken = f"{several} damaged, so messages may be missing: `cortext doctor` says what to do." if damaged else ""
+    return " ".join(filter(None, (away, behind, broken)))
 
 
 class Selection(NamedTuple):
@@ -62,15 +136,14 @@ class Selection(NamedTuple):
         stored = (ACTIVE, INTERRUPTED) if self.status == INTERRUPTED else (self.status,)
         return [[("status", one)] for one in stored]
 
-    @property
-    def on_server(self) -> Where:
-        """The conditions that a server compares."""
-        return [condition for condition in self.where if condition[0] in COMPARED]
+    def checked(self, found: list[Cells], column: int) -> list[Cells]:
+        """Return those of the sessions that are shown with the status, which is in this column."""
+        if self.status in ("", DAMAGED):
+            return found
+        return [cells for cells in found if cells[column] == self.status]
 
-    @property
-    def beside_server(self) -> Where:
-        """The conditions that a server cannot compare."""
-        return [condition for condition in self.where if condition[0] not in COMPARED]
+
+EVERYTHING = Selection([], "", 0, "last_active", own_commands=True)
 
 
 def selection(query: Query, projects_of: Callable[[str], Sequence[str]]) -> Selection:
@@ -114,30 +187,79 @@ def meets(row: Row, name: str, value: str) -> bool:
 
 
 class SessionSource(Protocol):
-    """What lists sessions."""
+    """What lists the sessions of some stores: the index those in files, a server its own. It may not answer: each
+    method raises StoreUnreachable."""
 
-    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
-        """Return these columns (NEEDED and the order among them) of the sessions, ordered, at least up to the limit."""
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Its stores, and the kind of each."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """The address of the server; empty: it always answers."""
+        ...
+
+    def cells(self, columns: Sequence[str], chosen: Selection, roots: Sequence[str]) -> list[Cells]:
+        """Return these columns of the sessions in these stores, ordered, at least up to the limit.
+
+        NEEDED and the order are among the columns.
+        """
+        ...
+
+    def row(self, root: str, session_id: str) -> Row | None:
+        """Return the session with this id; None if there is none."""
+        ...
+
+    def named(self, wanted: str) -> list[Row]:
+        """Return the sessions among which a name is looked up: at least those with what was typed in their names."""
+        ...
+
+    def forks_of(self, root: str) -> ForksOf:
+        """Return what finds the forks of sessions of this store."""
+        ...
+
+    def projects(self) -> list[tuple[str, str]]:
+        """Return the folders that sessions are about, each with its repository."""
+        ...
+
+    def state(self, *, exact: bool = True) -> tuple[object, ...]:
+        """Return a value that changes with what is listed; unless `exact`, a server is not asked for it."""
+        ...
+
+    def opened(self, root: str) -> Store:
+        """Return a store."""
+        ...
+
+    def messages(self, row: Row) -> Iterator[Message]:
+        """Return the messages of a session."""
+        ...
+
+    def message(self, row: Row, seq: int) -> Message | None:
+        """Return one message of a session, without decoding those before it; None if it does not exist."""
         ...
 
 
 class IndexedSessions:
     """The sessions in files, from the index."""
 
-    def __init__(self, index: SessionIndex, stores: Mapping[str, StoreSource], roots: Sequence[str]) -> None:
-        self._index, self._stores, self._roots = index, stores, roots
+    address = ""
 
-    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
+    def __init__(self, index: SessionIndex, stores: Mapping[str, StoreSource]) -> None:
+        self._index, self._stores = index, stores
+        self.kinds = {root: store.kind for root, store in stores.items()}
+
+    def cells(self, columns: Sequence[str], chosen: Selection, roots: Sequence[str]) -> list[Cells]:
         """See SessionSource."""
-        spawn = {root for root in self._roots if self._stores[root].kind == "spawn"}
+        spawn = {root for root in roots if self._stores[root].kind == "spawn"}
         hidden = set(self.abandoned(spawn))
-        hidden |= set() if chosen.own_commands else set(self._index.asking(self._roots))
+        hidden |= set() if chosen.own_commands else set(self._index.asking(roots))
         is_cut = chosen.limit > 0 and not chosen.status and chosen.order != "title"
         most = chosen.limit + len(hidden) if is_cut else 0
         found: list[Cells] = []
         for status in chosen.statuses:
             where = [*chosen.where, *status]
-            found += self._index.cells(columns, self._roots, where, limit=most, order=chosen.order)
+            found += self._index.cells(columns, roots, where, limit=most, order=chosen.order)
         name, root, shown = (columns.index(column) for column in NEEDED)
         if hidden:
             found = [cells for cells in found if (cells[root], cells[name]) not in hidden]
@@ -145,7 +267,43 @@ class IndexedSessions:
             for number, cells in enumerate(found):  # they end with their process
                 if cells[shown] == ACTIVE and cells[root] in spawn and not self.is_held(cells[root], cells[name]):
                     found[number] = (*cells[:shown], INTERRUPTED, *cells[shown + 1 :])
-        return _with_status(found, shown, chosen.status)
+        return chosen.checked(found, shown)
+
+    def row(self, root: str, session_id: str) -> Row | None:
+        """See SessionSource."""
+        return self._index.named([(root, session_id)]).get((root, session_id))
+
+    def named(self, wanted: str) -> list[Row]:
+        """See SessionSource. These are all."""
+        return [tuple.__new__(Row, cells) for cells in self.cells(COLUMNS, EVERYTHING, [*self._stores])]
+
+    def forks_of(self, root: str) -> ForksOf:
+        """See SessionSource."""
+        return partial(self._index.forks, root)
+
+    def projects(self) -> list[tuple[str, str]]:
+        """See SessionSource."""
+        return self._index.projects([*self._stores])
+
+    def state(self, *, exact: bool = True) -> tuple[object, ...]:
+        """See SessionSource."""
+        return self._index.counter()
+
+    def opened(self, root: str) -> Store:
+        """See SessionSource."""
+        return self._stores[root].store
+
+    def messages(self, row: Row) -> Iterator[Message]:
+        """See SessionSource."""
+        from cortext.index.search.reading import messages
+
+        return messages(self._stores[row.root], row.id, row.path)
+
+    def message(self, row: Row, seq: int) -> Message | None:
+        """See SessionSource."""
+        from cortext.index.search.reading import Picking
+
+        return Picking().picked(self._stores[row.root], row.id, row.path, [seq]).get(seq)
 
     def abandoned(self, roots: Collection[str]) -> Iterator[tuple[str, str]]:
         """Yield (store, id) of sessions without messages that no process holds, which no list shows.
@@ -170,77 +328,28 @@ class IndexedSessions:
         return locks.read_holder(lock_file(self._stores[root].control, session_id)) is not None
 
 
-class ServedStore(Store, ServerQueries, Protocol):
-    """A store on a server."""
+Ask = Callable[[SessionSource, Callable[[], list[Cells]]], list[Cells] | None]
 
 
-class ServerSource:
-    """One store on a server, for the list of sessions."""
+def merged(
+    sources: Iterable[SessionSource], columns: Sequence[str], chosen: Selection, roots: Collection[str], ask: Ask
+) -> list[Cells]:
+    """Return these columns of the sessions in some stores of all sources: titles from A to Z, the rest descending.
 
-    def __init__(self, root: str, kind: str, store: ServedStore) -> None:
-        self.root, self.kind, self.store = root, kind, store
-
-    def rows(self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active") -> list[Row]:
-        """Return the sessions with these properties, the newest first."""
-        if any(name == "damage" for name, _ in where):
-            return [self.row(self.store.get(session_id)) for session_id in self.store.miscounted()]
-        ways = product(*([(name, each) for each in _values(name, value)] for name, value in where))
-        found = [session for way in ways for session in self.store.listed(way, limit=limit, order=order)]
-        rows = [self.row(session) for session in found]
-        if any(len(_values(*pair)) > 1 for pair in where):
-            rows.sort(key=attrgetter(order, "id"), reverse=True)
-            rows = rows[:limit] if limit > 0 else rows
-        return rows
-
-    def row(self, session: Session) -> Row:
-        """Return a session as a row of the list."""
-        return row_of(session, self.root, self.kind)
-
-
-def _values(name: str, value: str) -> list[str]:
-    """Return the values that a filter names; a server is asked for each of several."""
-    return several(value) if name in FILTERS and FILTERS[name].several == ANY else [value]
-
-
-class ServedSessions:
-    """The sessions of one server, which keeps its own list; `rows` asks it."""
-
-    def __init__(self, server: ServerSource, rows: Callable[[ServerSource, Where, int, str], list[Row]]) -> None:
-        self._server, self._rows = server, rows
-
-    def cells(self, columns: Sequence[str], chosen: Selection) -> list[Cells]:
-        """See SessionSource. What the server cannot decide is decided here, and then every session is needed.
-
-        It knows nothing of tags and the archive, but most sessions are in no archive.
-        """
-        beside = chosen.beside_server
-        every = chosen.status in (INTERRUPTED, ACTIVE, DAMAGED) or any(value != "0" for _, value in beside)
-        most = 0 if every or not chosen.limit else 2 * chosen.limit + 50 if beside else chosen.limit
-        found: list[Row] = []
-        for status in chosen.statuses:
-            inside: list[Row] = []
-            for number in (most, 0):
-                rows = self._rows(self._server, [*chosen.on_server, *status], number, chosen.order)
-                inside = [row for row in rows if all(meets(row, *condition) for condition in beside)]
-                if not number or len(rows) < number or len(inside) >= chosen.limit:
-                    break
-            found += inside
-        return _with_status(list(map(attrgetter(*columns), found)), columns.index("status"), chosen.status)
-
-
-def merged(sources: Sequence[SessionSource], columns: Sequence[str], chosen: Selection) -> list[Cells]:
-    """Return these columns of the sessions of all sources: titles from A to Z, everything else descending."""
+    `ask` decides what an answer is worth that a source does not give.
+    """
     fetched = tuple(dict.fromkeys((*columns, *NEEDED, chosen.order)))
-    found = [cells for source in sources for cells in source.cells(fetched, chosen)]
+    found: list[Cells] = []
+    answers = 0
+    for source in sources:
+        if some := [root for root in source.kinds if root in roots]:
+            found += ask(source, partial(source.cells, fetched, chosen, some)) or []
+            answers += 1
     order, name = fetched.index(chosen.order), fetched.index("id")
     if chosen.order == "title":
         found.sort(key=lambda cells: ((cells[order] or cells[name]).casefold(), cells[name]))
-    elif len(sources) > 1 or len(chosen.statuses) > 1:
+    elif answers > 1 or len(chosen.statuses) > 1:
         found.sort(key=itemgetter(order, name), reverse=True)
     if len(fetched) > len(columns):
         found = [cells[: len(columns)] for cells in found]
     return found[: chosen.limit] if chosen.limit > 0 else found
-
-
-def _with_status(found: list[Cells], column: int, status: str) -> list[Cells]:
-    return [cells for cells in found if cells[column] == status] if status not in ("", DAMAGED) else found

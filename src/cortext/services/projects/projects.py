@@ -6,8 +6,9 @@ folder that is gone. It also says where else on this machine the same project is
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -68,6 +69,20 @@ class Projects:
                 current = self._current(line.top)
                 if repository.is_same(current):
                     yield line.top, current
+
+    def same(self, folder: str, known: Iterable[tuple[str, str]]) -> list[str]:
+        """Return those of these folders that are about the project in a folder, wherever they are.
+
+        Each comes with its repository as it was recorded, or an empty string. If the folder is inside a repository,
+        these are the same folder in every place where the repository was, and the folders below.
+        """
+        wanted = self.repository(folder)
+        found = []
+        for project, recorded in dict.fromkeys(known):
+            repository = repository_of(json.loads(recorded)) if recorded else self.repository(project)
+            if is_below(project, folder) or (wanted.is_same(repository) and is_below(repository.inside, wanted.inside)):
+                found.append(project)
+        return found
 
     def _current(self, top: str) -> Repository:
         """Return the repository of a work tree, from the file unless its settings have changed since."""

@@ -17,14 +17,16 @@ from cortext.errors import AmbiguousId, CortextError, DamagedData, NotFound, Sto
 from cortext.index.sessions import Row
 from cortext.model import clock, tokens
 from cortext.model.asides import LONGEST_ASKING, only_asks
+from cortext.model.ids import is_number
 from cortext.model.query import Query
 from cortext.model.session import ACTIVE, COMPLETED, LONGEST_SHOWN, Change, Origin, Session
 from cortext.model.wording import clip
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.capture.capture import Capture, session_id_for
-from cortext.services.library.listing import Listing, incomplete_line, placed
-from cortext.services.library.resolve import Resolver, is_number
+from cortext.services.library.listing import Listing, placed
+from cortext.services.library.resolve import Resolver
+from cortext.services.library.sources import Answer
 from cortext.services.library.stores import Found
 from cortext.services.resume.moved import place_of
 from cortext.services.resume.notes import choose_branch, completed_text, notes_in_chat, up_to_date
@@ -75,21 +77,9 @@ class ChatResumer:
         self._caught_up, self._save, self._price = caught_up, save, price
         self._missing: list[str] = []  # why the chosen conversation may not be up to date
 
-    def reachable(self) -> ChatResumer:
-        """Return the same without the conversations on servers that do not answer (see `Listing.reachable`)."""
-        return ChatResumer(
-            self.listing.reachable(),
-            self.capture,
-            self.workspace,
-            self.chat,
-            caught_up=self._caught_up,
-            save=self._save,
-            price=self._price,
-        )
-
     # ── candidates ───────────────────────────────────────────────────────────────────────────────────
 
-    def resumable(self) -> list[Row]:
+    def resumable(self) -> Answer:
         """Return what can be resumed here: neither this chat itself nor the conversation that is active in it."""
         current = self.current()
         hidden = set()
@@ -97,9 +87,8 @@ class ChatResumer:
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if current is not None and current.session.status == ACTIVE:
             hidden.add((current.root, current.session.id))
-        return [
-            row for row in self.listing.rows(Query(filters={"is": "unarchived"})) if (row.root, row.id) not in hidden
-        ]
+        answer = self.listing.answer(Query(filters={"is": "unarchived"}))
+        return answer._replace(hits=[hit for hit in answer.hits if (hit.session.root, hit.session.id) not in hidden])
 
     def current(self) -> Found | None:
         """Return the conversation that this chat is part of, if any."""
@@ -116,9 +105,9 @@ class ChatResumer:
             return None
         return Found(named_store, session)
 
-    def numbered_list(self) -> list[Row]:
-        """Return the conversations to list, and remember their numbers until the next list."""
-        shown = list(islice(self._without_requests(self.resumable()), LISTED))
+    def numbered(self, answer: Answer) -> list[Row]:
+        """Return the conversations of an answer to list, and remember their numbers until the next list."""
+        shown = list(islice(self._without_requests(answer.rows), LISTED))
         running_chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
         return placed(shown)
 
@@ -132,14 +121,30 @@ class ChatResumer:
         return only_asks(self.listing.messages(row))
 
     def choose(self, wanted: str, see: str = "this list") -> Row:
-        """Return the conversation that is meant; numbers are those of the last list in this chat."""
+        """Return the conversation that is meant; numbers are those of the last list in this chat.
+
+        Raises StoreUnreachable if it could be one on a server that does not answer: only a whole id is not.
+        """
         if is_number(wanted.strip()):
-            shown = running_chats.numbers_of(self.chat, self.workspace) or [
-                (row.root, row.id) for row in self.numbered_list()
-            ]
-            return Resolver(self.listing.named(wanted, shown), self.workspace, shown, see=see).resolve(wanted)
-        names = Resolver(self.resumable(), self.workspace, newest_clone=True, see=see)
-        return names.only(list(self._without_requests(names.candidates(wanted))), wanted)
+            return self._numbered(wanted, see)
+        answer = self.resumable()
+        names = Resolver(answer.rows, self.workspace, newest_clone=True, see=see)
+        try:
+            row = names.only(list(self._without_requests(names.candidates(wanted))), wanted)
+        except (AmbiguousId, NotFound):
+            answer.check_whole()
+            raise
+        if row.id != wanted.strip():
+            answer.check_whole()
+        return row
+
+    def _numbered(self, wanted: str, see: str) -> Row:
+        shown = running_chats.numbers_of(self.chat, self.workspace)
+        if not shown:
+            answer = self.resumable()
+            answer.check_whole()
+            shown = [(row.root, row.id) for row in self.numbered(answer)]
+        return Resolver(self.listing.named(wanted, shown), self.workspace, shown, see=see).resolve(wanted)
 
     def load(self, row: Row) -> Found:
         """Return the conversation of a row, up to date."""
@@ -148,19 +153,27 @@ class ChatResumer:
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 
+    def choices(self) -> Reply:
+        """Return a numbered list, and why it may lack something."""
+        answer = self.resumable()
+        if answer.away and not answer.hits:
+            return Reply("", f"{answer.incomplete} No other conversation can be resumed here.")
+        text = list_text(self.numbered(answer), len(answer.hits))
+        return Reply("", "\n\n".join(filter(None, (answer.incomplete, text))))
+
     def answer(self, wanted: str, largest: int = LARGEST, size: Callable[[str], int] = len) -> Reply:
-        """Return a numbered list if nothing is named, else the packet of the conversation that continues here."""
+        """Return the packet of the conversation that continues here; if it is unclear which one is meant, the list."""
         branch, wanted = _branch_in(wanted)
         words = [word for word in wanted.split() if word != FORCE]
         force = FORCE in wanted.split()
-        if not words:
-            return Reply("", list_text(self.numbered_list(), len(self.resumable())))
+        if not words:  # only a branch is named
+            return self.choices()
         try:
             chosen = self.load(self.choose(" ".join(words)))
             choose_branch(chosen, branch)
         except (AmbiguousId, DamagedData, NotFound) as error:
             problem = disarmed(mask(f"{error.message}. {error.hint}.").text)
-            return Reply("", f"{problem}\n\n{list_text(self.numbered_list(), len(self.resumable()))}")
+            return Reply("", f"{problem}\n\n{self.choices().record}")
         if chosen.session.status == COMPLETED and not force:
             return Reply(completed_text(chosen))
         done = "\n".join(self.attach(chosen, force=force))
@@ -258,7 +271,7 @@ def reply_in_chat(
     largest: int = LARGEST,
     size: Callable[[str], int] = len,
 ) -> Reply:
-    """Return the list, or the conversation that continues here; if a server is away, what is missing or not done.
+    """Return the list, or the conversation that continues here; if a server does not answer, what is missing.
 
     `capture_chat` stores what was said in this chat so far. It must succeed before the chat is attached to another
     conversation; for a list it may fail, and the next hook repeats it.
@@ -270,24 +283,7 @@ def reply_in_chat(
             return resumer.answer(wanted, largest, size)
         except StoreUnreachable as error:
             return Reply(f"cortext could not resume it: {error.message}. Nothing was changed: {error.hint}.")
-    some = resumer.reachable()
     with suppress(StoreUnreachable):  # the list says so
         capture_chat()
-    some.listing.refresh()
-    reply = some.answer(wanted, largest, size)
-    gone = incomplete_line(error.message for error in some.listing.away.values())
-    if gone and not some.resumable():
-        return Reply("", f"{gone} No other conversation can be resumed here.")
-    return reply._replace(record=f"{gone}\n\n{reply.record}") if gone else reply
-
-
-def choose(resumer: ChatResumer, wanted: str, see: str) -> Row:
-    """Return the conversation that is meant. Raises StoreUnreachable if that needs a server that does not answer."""
-    some = resumer.reachable()
-    try:
-        row = some.choose(wanted, see)
-    except (AmbiguousId, NotFound) as error:
-        raise next(iter(some.listing.away.values()), error) from None
-    if some.listing.away and row.id != wanted.strip():
-        raise next(iter(some.listing.away.values()))
-    return row
+    resumer.listing.refresh()
+    return resumer.choices()

@@ -120,10 +120,10 @@ def sweep(
     written, or the disk is full) does not affect the others.
     """
     notes = []
-    roots = [one.root for one in listing.sources.values() if one.kind == "workspace" and only in ("", one.root)]
+    roots = [one.root for one in listing.files.values() if one.kind == "workspace" and only in ("", one.root)]
     for row in listing.rows(Query(filters={"status": ACTIVE}, roots=roots)):
         try:
-            copies = listing.sources[row.root].copies
+            copies = listing.files[row.root].copies
             if copies is not None and copies.is_copy(row.path):
                 continue  # git took it out of the work tree: nothing is written there behind the user's back
             settings = settings_of(row.root)

@@ -16,8 +16,8 @@ from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.wording import amount
 from cortext.safety import terminal
-from cortext.services.library.hits import Match, SessionHit
 from cortext.services.library.listing import Row
+from cortext.services.library.sources import Match, SessionHit
 
 Span = tuple[str, str]  # style and text
 Line = list[Span]

@@ -37,9 +37,8 @@ from cortext.model.message import Message
 from cortext.model.query import AMONG, EQUAL, FILTERS, Query
 from cortext.safety import terminal
 from cortext.services.library.finder import Finder, FinderAnswer, tag_choices
-from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.listing import Row
-from cortext.services.library.sources import meets, selection
+from cortext.services.library.sources import Answer, Match, SessionHit, meets, selection
 from cortext.wiring.stores import Stores
 
 WIDE = 100  # columns from which the preview is beside the list

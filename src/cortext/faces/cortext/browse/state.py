@@ -11,7 +11,7 @@ from cortext.faces.cortext.browse.work import Wanted
 from cortext.model.message import Message
 from cortext.model.query import Query
 from cortext.services.library.finder import FinderAnswer, order_filters, order_text
-from cortext.services.library.hits import SessionHit
+from cortext.services.library.sources import SessionHit
 
 SWITCHED = ("tool", "type", "status", "tag")  # by keys
 

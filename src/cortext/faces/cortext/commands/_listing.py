@@ -151,7 +151,6 @@ def run_status(arguments: list[str]) -> int:
     stores = stores_for()
     offer_import(stores)
     listing, notes = listing_with_notes(stores)
-    listing = listing.reachable()
     for line in notes:
         print(terminal.line(f"Note: {line}"))
     if stores.workspace:
@@ -159,9 +158,10 @@ def run_status(arguments: list[str]) -> int:
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
     limit = listing.limit(SERVED)
-    rows = listing.rows(Query(filters={"is": "unarchived"}, limit=limit))
-    if not rows and listing.away:
-        return report_missing(listing.away)
+    answer = listing.answer(Query(filters={"is": "unarchived"}, limit=limit))
+    rows = answer.rows
+    if not rows and answer.away:
+        return report_missing(answer.away)
     if not rows:
         if line := import_line(stores):
             print(line)
@@ -176,7 +176,7 @@ def run_status(arguments: list[str]) -> int:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
     total = f"{'At least ' if 0 < limit == len(rows) else ''}{amount(len(rows), 'conversation')} in all"
     print(f"{total}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} shows more.")
-    return report_missing(listing.away)
+    return report_missing(answer.away)
 
 
 STATUS = Command(ArgumentParser, run_status)  # `cortext` alone: no options

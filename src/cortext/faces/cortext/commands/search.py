@@ -17,10 +17,9 @@ from cortext.model import clock
 from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
-from cortext.services.library.hits import Answer, Match, SessionHit
 from cortext.services.library.json_views import hit_json
-from cortext.services.library.listing import incomplete_line
 from cortext.services.library.search import Search, note_of, nothing_of
+from cortext.services.library.sources import Answer, Match, SessionHit, incomplete_line
 
 INDENT = "      "  # before the continuation lines of a folded snippet
 
