@@ -11,9 +11,9 @@ from starlette.datastructures import QueryParams
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands import browse, list_, search
-from cortext.faces.cortext.commands._which import filters_of, is_filtered
 from cortext.faces.mcp.calls import SPECS, arguments_of, decode
 from cortext.faces.mcp.calls import filters_of as filters_of_call
+from cortext.faces.terminal.args import filters_of, is_filtered
 from cortext.index.search.query import parse
 from cortext.index.sessions import SessionIndex
 from cortext.model.query import ANY, FILTERS, Filter, Query, check_filters, of_sessions

@@ -15,8 +15,8 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
 from cortext.model.tokens import CALL, Tokens, read_of, used
 from cortext.services.cost.carrying import Carrying, sentence
-from cortext.services.cost.prices import TABLE, Prices, canonical
-from cortext.services.cost.report import KINDS, Priced, money, report
+from cortext.services.cost.prices import TABLE, Prices, canonical, money
+from cortext.services.cost.report import KINDS, Priced, report
 from cortext.testing.table import every_row
 
 # What each tool records, and what it means: (tokens, tool, recorded cost).

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cortext.services.cost.prices import Prices
-from cortext.services.cost.report import CostSum, Ledger, money, report
+from cortext.services.cost.prices import Prices, money
+from cortext.services.cost.report import CostSum, Ledger, report
 from cortext.web import see
 from cortext.web.app import application
 from cortext.web.library import PageLibrary

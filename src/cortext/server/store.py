@@ -211,6 +211,9 @@ class PostgresStore:
             found.sort(key=attrgetter(order, "id"), reverse=True)
         return found
 
+    def from_tools(self) -> list[Session]:
+        return [] if self.shared else self.listed([("other_tool", "")])
+
     def find(self, text: str, limit: int = 20, where: Sequence[tuple[str, str]] = ()) -> list[ServerHit]:
         rows = search.find(self.scope, text, limit, where)
         return [ServerHit(self._session(row), message, score) for row, message, score in search.readable(rows)]

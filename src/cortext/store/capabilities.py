@@ -19,6 +19,14 @@ from cortext.store.base import Reading, Store
 
 
 @runtime_checkable
+class KnowsOrigins(Protocol):
+    """A store that finds the sessions of AI tools among many others."""
+
+    def from_tools(self) -> Iterable[Session]:
+        """Return the sessions that may name a transcript of a tool as their origin; none of others."""
+
+
+@runtime_checkable
 class Compacts(Protocol):
     """A store that can move older messages from the working file into an archive beside it."""
 

@@ -25,14 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from cortext.io.new_files import Later
 from cortext.model.answer import Headless
 from cortext.model.message import Message
-from cortext.model.turns import Turns
+
+if TYPE_CHECKING:  # a hook writes no session, and does without
+    from cortext.model.turns import Turns
 
 __all__ = [
     "About",

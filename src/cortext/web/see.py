@@ -23,7 +23,8 @@ from cortext.errors import UsageError
 from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
-from cortext.services.cost.report import UNKNOWN, CostReport, CostSum, Ledger, Priced, money, report
+from cortext.services.cost.prices import UNKNOWN, money
+from cortext.services.cost.report import CostReport, CostSum, Ledger, Priced, report
 from cortext.services.library.activity import FileWork, Work, work
 from cortext.services.library.stats import NO_TOOL, Stats, Tally, last_days
 from cortext.web.home import short_path

@@ -52,9 +52,8 @@ from cortext.services.projects.projects import Projects, held_in_workspace, proj
 from cortext.services.projects.workspaces import types_not_stored
 from cortext.services.text.message_masking import AnyStruct, mask_message, mask_struct
 from cortext.store.base import Store
-from cortext.store.capabilities import KeepsCopies
+from cortext.store.capabilities import KeepsCopies, KnowsOrigins
 from cortext.store.files.layout_paths import NATIVE
-from cortext.store.server_capabilities import ServerQueries
 from cortext.tools.base import Counts, Transcript, TranscriptReading, TranscriptSource
 
 UNREAD = "unread"  # the folder of transcripts that made no session, as the tools wrote them
@@ -489,7 +488,5 @@ def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
 
 
 def _from_tools(store: Store) -> Iterable[Session]:
-    """Return the sessions that may name a transcript as their origin; on a server it chooses them, none of others."""
-    if not isinstance(store, ServerQueries):
-        return store.sessions()
-    return () if store.shared else store.listed([("other_tool", "")])
+    """Return the sessions that may name a transcript as their origin; a server chooses them, none of others."""
+    return store.from_tools() if isinstance(store, KnowsOrigins) else store.sessions()

@@ -10,8 +10,7 @@ from cortext.index.calls import CallIndex
 from cortext.model.query import Query
 from cortext.model.session import Session
 from cortext.model.tokens import Tokens
-from cortext.services.cost.prices import Prices
-from cortext.services.cost.report import UNKNOWN, money
+from cortext.services.cost.prices import UNKNOWN, Prices, money
 from cortext.services.library.listing import Listing
 
 LEAST = 0.01  # dollars that are worth a line

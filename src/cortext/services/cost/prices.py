@@ -20,6 +20,7 @@ from cortext.model.tokens import Tokens
 
 TABLE = os.path.join(os.path.dirname(__file__), "prices.json")
 LARGEST = 4 << 20  # bytes of a table
+UNKNOWN = "unknown"
 
 _PROVIDER = re.compile(r"^(?:[a-z]{2,6}\.)?(?:anthropic|openai|google|mistral|deepseek|moonshot|zai|xai|qwen)[.:]")
 _SUFFIX = re.compile(r"(?:\[[^\]]*\]|@[\w-]+|-v\d+:\d+|:(?:thinking|extended|online|beta))$")
@@ -214,3 +215,12 @@ def _read(path: str) -> _Table:
             hint="convert them, and leave out currency and per_tokens",
         )
     return table
+
+
+def money(cost: float | None, unpriced: int = 0) -> str:
+    """Return an amount for people: to the cent, or with two significant digits below that."""
+    if cost is None:
+        return UNKNOWN
+    small = f"${cost:.2g}" if cost >= 0.0001 else "<$0.0001"
+    text = small if 0 < cost < 0.0995 else f"${cost:,.2f}"
+    return f"{text} + {UNKNOWN}" if unpriced else text

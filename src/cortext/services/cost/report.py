@@ -23,7 +23,7 @@ from cortext.model.query import several
 from cortext.model.session import Session
 from cortext.model.tokens import Tokens
 from cortext.model.wording import amount
-from cortext.services.cost.prices import Prices
+from cortext.services.cost.prices import UNKNOWN, Prices, money
 from cortext.services.library.listing import Listing, Row
 
 HOUR = 3_600
@@ -32,7 +32,6 @@ WEEK = 7 * 24 * HOUR
 MONDAY = 4 * 24 * HOUR  # 1970 began on a Thursday
 SAME_END = 600  # seconds by which the recorded ends of one window may differ
 
-UNKNOWN = "unknown"
 # Kinds of entries that follow one another in time; the others are ranked by what they cost.
 WINDOWS = ("window", "week-window")
 TIMES = ("day", "week", "month", *WINDOWS)
@@ -322,12 +321,3 @@ def _own_program(row: Row) -> str:
 
 def _rounded(cost: float | None) -> float | None:
     return None if cost is None else round(cost, 6)
-
-
-def money(cost: float | None, unpriced: int = 0) -> str:
-    """Return an amount for people: to the cent, or with two significant digits below that."""
-    if cost is None:
-        return UNKNOWN
-    small = f"${cost:.2g}" if cost >= 0.0001 else "<$0.0001"
-    text = small if 0 < cost < 0.0995 else f"${cost:,.2f}"
-    return f"{text} + {UNKNOWN}" if unpriced else text

@@ -21,14 +21,14 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.first_reading import newest_of
-from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace import notices, running_chats
 from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Transcript, TranscriptSource
 from cortext.tools.registry import title_of
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only the commands in a chat ask for these
+    from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
     from cortext.services.workspace.lifecycle import SaveResult
 

@@ -19,6 +19,7 @@ from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import durable
 
+PROGRAM = "cortext"  # whose last list row numbers refer to, unless another program asks
 MOST_ROWS = 1_000
 VALID_SECONDS = 24 * 3600.0  # later, another terminal may have the same session number
 _LARGEST_CHANGE = 64 << 20  # bytes

@@ -9,8 +9,8 @@ from functools import partial
 
 from cortext.errors import NotFound, UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, named_as, query_of, resolver
-from cortext.faces.terminal.args import stores_for
+from cortext.faces.cortext.commands._which import named_as, resolver
+from cortext.faces.terminal.args import add_filters, is_filtered, query_of, stores_for
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.progress import Progress
 from cortext.model.order import ARCHIVE, NOTE, STAR, TAG
@@ -18,6 +18,7 @@ from cortext.model.session import Session
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library import last_command
+from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import refuse_namesake
 from cortext.services.library.stores import NamedStore

@@ -15,19 +15,16 @@ from typing import NoReturn, TextIO
 import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
-from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.cortext.commands._which import choose
 from cortext.faces.terminal.output import paint, print_fields, print_json
 from cortext.faces.terminal.run import ENDED, refresh_command
-from cortext.model import clock
 from cortext.model.session import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.languages import typed
 from cortext.services.capture import first_turns
 from cortext.services.cost.carrying import CarryingPrices
-from cortext.services.library import last_command
 from cortext.services.library.branches import open_branches
-from cortext.services.library.listing import Listing, Row, placed
-from cortext.services.library.resolve import Resolver, contains
+from cortext.services.library.listing import Listing, Row
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment
 from cortext.services.resume.handover import carry_out_or_rewrite, take_back
@@ -38,7 +35,6 @@ from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
 _NEW = "NEW"  # stands for the id of a session that is yet to be written
-MOST_MATCHES = 20  # shown if several match
 
 
 def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
@@ -47,9 +43,17 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if options.in_tool:
         words = f"{wanted} --branch {options.branch}" if options.branch else wanted
         return _answer_in_tool(stores, listing, words, force=options.force)
-    row = _choose(stores, listing, rows, wanted if options.what else None, options)
+    row, picked = choose(
+        stores,
+        listing,
+        rows,
+        wanted if options.what else None,
+        targets=lambda: tuple(writer.name for writer in tools.native_writers()),
+        is_silent=options.json,
+    )
     if row is None:
         return 130
+    options.ai = picked or options.ai
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
     choose_branch(chosen, options.branch or 0)
     if not (options.branch or options.print_packet or options.dry_run):
@@ -145,46 +149,6 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
     reply = reply_in_chat(resumer, f"{wanted} {FORCE}" if force else wanted, capture_chat)
     print(terminal.block(reply.text()))
     return 0
-
-
-def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
-    """Return the conversation that is meant; if several match, the user picks one. None if the user left."""
-
-    def mentions(row: Row, words: Sequence[str]) -> bool:
-        texts = (message.text.casefold() for message in listing.named_store(row.root).store.read(row.id))
-        return any(all(contains(text, word) for word in words) for text in texts)
-
-    names = resolver(rows, stores.workspace)
-    matches = names.candidates(wanted, said=mentions) if wanted is not None else rows
-    if len(matches) == 1:
-        return matches[0]
-    if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        if matches and not options.json:
-            _print_numbers(listing, matches)
-        return names.only(matches, wanted or "")  # raises, naming the matches or the nearest ones
-    from cortext.faces.cortext.browse.screen import pick
-
-    chosen = pick(
-        placed(matches, listing.places()),
-        lambda rows, text: Resolver(rows).candidates(text),
-        stores.folder,
-        stores.workspace,
-        tuple(writer.name for writer in tools.native_writers()),
-    )
-    if chosen is not None and chosen.tool:
-        options.ai = chosen.tool
-    return None if chosen is None else chosen.row
-
-
-def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
-    """Print the matches as a list to choose from by number."""
-    for number, row in enumerate(placed(matches[:MOST_MATCHES], listing.places()), 1):
-        where = f"{row.id} in {listing.labels.get(row.root, row.root)}"
-        facts = " · ".join(filter(None, (row.shown_type, clock.ago(row.last_active), where, row.place)))
-        print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
-    if len(matches) > MOST_MATCHES:
-        print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)
-    last_command.remember_list(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
 
 
 def _confirm_reopening(chosen: Found) -> bool:

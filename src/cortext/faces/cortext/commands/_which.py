@@ -1,25 +1,24 @@
-"""The sessions that a command is about, in the same way for every command: the one that is named
-(`services/library/resolve`), or those that the filters choose (`model/query`)."""
+"""The session that a command is about, in the same way for every command: the one that is named
+(`services/library/resolve`), or that the user picks among several."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Sequence
 
-from cortext.faces.terminal.args import Several
-from cortext.model.query import AMONG, FILTERS, Filter, Query, check_filters, of_sessions
+from cortext.model import clock
+from cortext.safety import terminal
 from cortext.safety.framing import field
 from cortext.services.library import last_command
-from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, refuse_namesake, with_exact_id
+from cortext.services.library.last_command import PROGRAM
+from cortext.services.library.listing import Listing, Row, placed
+from cortext.services.library.resolve import Resolver, contains, refuse_namesake, with_exact_id
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
-PROGRAM = "cortext"  # whose last list row numbers refer to
 HELP_ID = "the session: its row in the last list or search (3), its number (014), or its id or a prefix of it"
 HELP = "the session: its row in the last list or search (3), its number (014), its id or a prefix of it, or words"
-HERE = "here"
+MOST_MATCHES = 20  # shown if several match
 
 
 def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
@@ -57,57 +56,50 @@ def resolver(rows: Sequence[Row], workspace: str) -> Resolver:
     return Resolver(rows, workspace, last_command.recall_list(PROGRAM))
 
 
-def add_filters(parser: ArgumentParser, *, without: tuple[str, ...] = ()) -> None:
-    """Add the options for the filters of sessions, except some."""
-    for name in of_sessions():
-        filter = FILTERS[name]
-        for flag, (about, _) in filter.flags.items():
-            if flag not in without:
-                parser.add_argument(f"--{flag}", action="store_true", help=about)
-        if filter.compare == AMONG and name not in without:
-            about = f"{filter.help} (default: the current folder)"
-            parser.add_argument(f"--{name}", nargs="?", const=".", default="", metavar="PATH", help=about)
-        elif name not in without and not filter.flags:
-            _add(parser, name, filter, filter.help)
-    parser.add_argument(f"--{HERE}", action="store_true", help="only the current workspace")
+def choose(
+    stores: Stores,
+    listing: Listing,
+    rows: list[Row],
+    wanted: str | None,
+    *,
+    targets: Callable[[], tuple[str, ...]],
+    is_silent: bool = False,
+) -> tuple[Row | None, str]:
+    """Return the conversation that is meant, and one of the `targets` if the user picked that, too.
+
+    If several match, the user picks one; None if the user left. Without a terminal they are listed, unless `is_silent`.
+    """
+
+    def mentions(row: Row, words: Sequence[str]) -> bool:
+        texts = (message.text.casefold() for message in listing.named_store(row.root).store.read(row.id))
+        return any(all(contains(text, word) for word in words) for text in texts)
+
+    names = resolver(rows, stores.workspace)
+    matches = names.candidates(wanted, said=mentions) if wanted is not None else rows
+    if len(matches) == 1:
+        return matches[0], ""
+    if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if matches and not is_silent:
+            _print_numbers(listing, matches)
+        return names.only(matches, wanted or ""), ""  # raises, naming the matches or the nearest ones
+    from cortext.faces.cortext.browse.screen import pick
+
+    chosen = pick(
+        placed(matches, listing.places()),
+        lambda rows, text: Resolver(rows).candidates(text),
+        stores.folder,
+        stores.workspace,
+        targets(),
+    )
+    return (None, "") if chosen is None else (chosen.row, chosen.tool)
 
 
-def add_message_filters(parser: ArgumentParser) -> None:
-    """Add the options for all filters, as a search of messages has them."""
-    for name, filter in FILTERS.items():
-        _add(parser, name, filter, filter.of_messages or filter.help)
-
-
-def _add(parser: ArgumentParser, name: str, filter: Filter, about: str) -> None:
-    fields: dict[str, Any] = {"choices": filter.choices} if filter.choices and not filter.several else {}
-    action = Several if filter.several else "store"
-    parser.add_argument(f"--{name}", action=action, default="", help=about, **fields)
-
-
-def is_filtered(options: Namespace, *, without: tuple[str, ...] = ()) -> bool:
-    """Whether any filter was given, except some."""
-    flags = [flag for filter in FILTERS.values() for flag in filter.flags]
-    return any(getattr(options, name, None) for name in (*FILTERS, *flags, HERE) if name not in without)
-
-
-def filters_of(options: Namespace) -> dict[str, str]:
-    """Return the filters that were given, by name. Raises UsageError if one is invalid."""
-    filters = {name: getattr(options, name, "") for name in FILTERS}
-    for name, filter in FILTERS.items():
-        if flags := [flag for flag in filter.flags if getattr(options, flag, False)]:
-            filters[name] = _listed(flags)
-    filters = {name: value for name, value in filters.items() if value}
-    check_filters(filters)
-    return filters
-
-
-def query_of(options: Namespace, stores: Stores, *, archived: bool | None) -> Query:
-    """Return which sessions the filters choose; None: whether they are archived or not."""
-    filters = filters_of(options)
-    words = [word for word in filters.get("is", "").split(",") if word not in ("", "archived")]
-    words += [] if archived is None else ["archived" if archived else "unarchived"]
-    return Query(filters={**filters, "is": _listed(words)}, roots=[stores.here()] if options.here else None)
-
-
-def _listed(values: Iterable[str]) -> str:
-    return ",".join(values)
+def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
+    """Print the matches as a list to choose from by number."""
+    for number, row in enumerate(placed(matches[:MOST_MATCHES], listing.places()), 1):
+        where = f"{row.id} in {listing.labels.get(row.root, row.root)}"
+        facts = " · ".join(filter(None, (row.shown_type, clock.ago(row.last_active), where, row.place)))
+        print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
+    if len(matches) > MOST_MATCHES:
+        print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)
+    last_command.remember_list(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])

@@ -8,8 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
-from cortext.faces.cortext.commands._which import add_filters, filters_of
-from cortext.faces.terminal.args import Help, stores_for
+from cortext.faces.terminal.args import Help, add_filters, filters_of, stores_for
 from cortext.faces.terminal.run import index_later
 from cortext.model.order import tag_name
 from cortext.model.query import AMONG, FILTERS, Query, several

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import add_filters, is_filtered, query_of
-from cortext.faces.terminal.args import Help, Several, count, stores_for
+from cortext.faces.terminal.args import Help, Several, add_filters, count, is_filtered, query_of, stores_for
 from cortext.faces.terminal.output import columns, folded, paint, print_json, report_missing
 from cortext.faces.terminal.progress import progress_of_many
 from cortext.faces.terminal.run import Command
@@ -22,8 +21,8 @@ from cortext.model import clock
 from cortext.model.query import Query, timestamps
 from cortext.model.wording import amount, listed
 from cortext.safety import terminal
-from cortext.services.cost.prices import Prices
-from cortext.services.cost.report import KINDS, MONDAY, TIMES, CostReport, CostSum, Ledger, money, report
+from cortext.services.cost.prices import Prices, money
+from cortext.services.cost.report import KINDS, MONDAY, TIMES, CostReport, CostSum, Ledger, report
 from cortext.services.library.activity import work
 from cortext.services.library.listing import Listing
 from cortext.services.library.stats import Stats, Tally, last_days, ranked

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import SERVED, import_line, listing_with_notes, offer_import
-from cortext.faces.cortext.commands._which import PROGRAM, add_filters, is_filtered, query_of
-from cortext.faces.terminal.args import Help, Several, count_or_none, stores_for
+from cortext.faces.terminal.args import Help, Several, add_filters, count_or_none, is_filtered, query_of, stores_for
 from cortext.faces.terminal.output import columns, folded, print_json, report_missing, rows_of_screen
 from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
@@ -22,6 +21,7 @@ from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
 from cortext.services.library.json_views import session_json
+from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.listing import Listing, Row, placed
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def shown_tags(tags: str) -> str:
 def _costs(rows: Sequence[Row], listing: Listing, prices: Prices) -> dict[str, list[str]]:
     """Return the columns with what the sessions cost; a session without recorded tokens has a dash."""
     from cortext.faces.cortext.commands.figures import read_ledger
-    from cortext.services.cost.report import money
+    from cortext.services.cost.prices import money
 
     sums = read_ledger(listing, prices).by_session(rows)
     entries = [sums.get((row.root, row.id)) for row in rows]

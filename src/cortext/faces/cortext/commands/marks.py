@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._change import add_bulk_options, add_options, change
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.cortext.commands._which import HELP_ID, is_filtered, named, which, which_row
-from cortext.faces.terminal.args import Help, count, stores_for
+from cortext.faces.cortext.commands._which import HELP_ID, named, which, which_row
+from cortext.faces.terminal.args import Help, count, is_filtered, stores_for
 from cortext.faces.terminal.output import print_json, report_missing
 from cortext.faces.terminal.run import Command
 from cortext.faces.terminal.table import table
@@ -74,8 +74,8 @@ def _print_tags_of(name: str, *, as_json: bool) -> int:
 
 def _print_all(*, as_json: bool) -> int:
     counts: dict[str, int] = {}
-    listing = fresh_listing(stores_for()).reachable()
-    for row in listing.rows():
+    answer = fresh_listing(stores_for()).answer()
+    for row in answer.rows:
         for tag in row.tag_names:
             counts[tag] = counts.get(tag, 0) + 1
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -83,9 +83,9 @@ def _print_all(*, as_json: bool) -> int:
         print_json([{"tag": tag, "sessions": count} for tag, count in ranked])
     elif ranked:
         print(table(("TAG", "SESSIONS"), [(tag, str(count)) for tag, count in ranked]))
-    elif not listing.away:
+    elif not answer.away:
         print("No tags yet. Add one: cortext tag ID TAG")
-    return report_missing(listing.away)
+    return report_missing(answer.away)
 
 
 def star_parser() -> ArgumentParser:

@@ -6,13 +6,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import SERVED, listing_with_notes
-from cortext.faces.cortext.commands._which import HELP, PROGRAM
+from cortext.faces.cortext.commands._which import HELP
 from cortext.faces.terminal.args import Help, count, count_or_none, stores_for
 from cortext.faces.terminal.output import folded, paint, report_missing
 from cortext.model import clock
 from cortext.model.query import FILTERS, Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
+from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.listing import Listing, Row, placed
 from cortext.wiring import tools
 

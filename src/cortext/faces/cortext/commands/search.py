@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from itertools import pairwise
 
-from cortext.faces.cortext.commands._which import HELP, PROGRAM, add_message_filters, filters_of, which_row
-from cortext.faces.terminal.args import Help, count, stores_for
+from cortext.faces.cortext.commands._which import HELP, which_row
+from cortext.faces.terminal.args import Help, add_message_filters, count, filters_of, stores_for
 from cortext.faces.terminal.output import columns, folded, paint, print_json, report_missing
 from cortext.faces.terminal.progress import WorkBar
 from cortext.faces.terminal.run import Command, index_later
@@ -18,6 +18,7 @@ from cortext.model.query import Query
 from cortext.safety import terminal
 from cortext.services.library import last_command
 from cortext.services.library.json_views import hit_json
+from cortext.services.library.last_command import PROGRAM
 from cortext.services.library.search import Search, note_of, nothing_of
 from cortext.services.library.sources import Answer, Match, SessionHit, incomplete_line
 
