@@ -1,9 +1,11 @@
 """The structure of the source in figures: files, lines, imports inside functions, files that a command enters.
 
     python -m tests.structure            print the figures of this checkout
-    python -m tests.structure --run      and the files that five everyday commands enter (in a temporary HOME)
+    python -m tests.structure --run      and how many files five everyday commands enter (in a temporary HOME)
+    python -m tests.structure --files    and which
 
-`tests/test_structure.py` holds the rules. `__init__` modules are left out of the counts of files, here and there.
+`tests/test_structure.py` holds the rules. `__init__` modules are left out of the counts of files, here and there; of
+the files that a command enters, both counts are printed.
 """
 
 from __future__ import annotations
@@ -173,8 +175,8 @@ def figures() -> dict[str, float]:
     }
 
 
-def entered(home: Path, folder: Path) -> dict[str, int]:
-    """Return how many files of ours each command enters, the second time that it is run."""
+def entered(home: Path, folder: Path) -> dict[str, list[str]]:
+    """Return the files of ours that each command enters, the second time that it is run."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "STRUCTURE_SOURCE": str(SOURCE), "COLUMNS": "120"}
     environment["PYTHONPATH"] = str(SOURCE.parent)
     environment["STRUCTURE_TARGET"] = str(home / "entered")
@@ -205,7 +207,7 @@ def entered(home: Path, folder: Path) -> dict[str, int]:
     ]  # a list offers it until it was done once
     subprocess.run(importing, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     event = {"hook_event_name": "Stop", "session_id": key, "transcript_path": str(transcript), "cwd": str(folder)}
-    counts = {}
+    files = {}
     for name, arguments in COMMANDS.items():
         for _ in range(2):
             done = subprocess.run(
@@ -219,18 +221,21 @@ def entered(home: Path, folder: Path) -> dict[str, int]:
             )
         if done.returncode:
             print(f"{name}: exit {done.returncode}: {done.stderr.strip()[-300:]}", file=sys.stderr)
-        counts[name] = len((home / "entered").read_text().splitlines())
-    return counts
+        files[name] = [os.path.relpath(path, SOURCE) for path in (home / "entered").read_text().splitlines()]
+    return files
 
 
 def main() -> None:
     """Print the figures."""
     for name, value in figures().items():
         print(f"{value:>9,.0f}  {name}")
-    if "--run" in sys.argv[1:]:
+    if {"--run", "--files"} & {*sys.argv[1:]}:
         with tempfile.TemporaryDirectory() as home:
-            for name, count in entered(Path(home), Path(home) / "demo").items():
-                print(f"{count:>9}  files entered by {name}")
+            for name, files in entered(Path(home), Path(home) / "demo").items():
+                inits = sum(file.endswith("__init__.py") for file in files)
+                print(f"{len(files):>9}  files entered by {name}, {len(files) - inits} without __init__")
+                if "--files" in sys.argv[1:]:
+                    print(*(f"{'':11}{file}" for file in files if not file.endswith("__init__.py")), sep="\n")
 
 
 if __name__ == "__main__":
