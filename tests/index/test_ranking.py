@@ -12,10 +12,9 @@ from cortext.index.search import rank
 from cortext.index.search.arrays import np
 from cortext.index.search.embed import StaticModel
 from cortext.index.search.features import NAMES
-from cortext.index.search.intent import intent_of
 from cortext.index.search.models import BUILT_IN
 from cortext.index.search.named_time import named_time
-from cortext.index.search.query import parse
+from cortext.index.search.query import intent_of, parse
 from cortext.index.search.rank import late
 from cortext.index.search.state import IndexState
 from cortext.model.message import Message, Part

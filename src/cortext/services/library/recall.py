@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from cortext.index.search.intent import subject_of
+from cortext.index.search.query import subject_of
 from cortext.index.search.words import clean, searchable
 from cortext.index.sessions import Key
 from cortext.model.message import Message
