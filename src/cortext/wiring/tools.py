@@ -163,6 +163,8 @@ def with_hooks() -> list[Hooks]:
 
 def can_resume(name: str) -> bool:
     """Whether there is a tool of this name that a conversation can be resumed in."""
+    if name in registry.BUILT_IN or name in registry.READERS:  # known without loading its adapter
+        return name in registry.BUILT_IN
     return is_known(name) and isinstance(tool(name), NativeWriter)
 
 

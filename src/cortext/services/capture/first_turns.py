@@ -171,8 +171,12 @@ def _judge(
 def judge_smaller(tool_of: Callable[[str], TranscriptSource]) -> None:
     """Judge what was handed over lately and whose file is gone or smaller: no capture may see that."""
     for record in _all():
-        if record.result is None and _is_recent(record) and _is_smaller(record):
+        if _is_to_judge(record):
             _judge_quietly(record, tool_of)
+
+
+def _is_to_judge(record: Record) -> bool:
+    return record.result is None and _is_recent(record) and _is_smaller(record)
 
 
 def judge_ended(tool_of: Callable[[str], TranscriptSource], tool: str, key: str) -> None:
@@ -290,7 +294,11 @@ def alarm(record: Record, title: str) -> str:
 
 def shortened() -> list[Record]:
     """Return what was handed over and is no longer whole in its tool, until it is put back or handed over again."""
-    return [record for record in _all() if record.result is not None and record.result.is_short]
+    return [record for record in _all() if _is_short(record)]
+
+
+def _is_short(record: Record) -> bool:
+    return record.result is not None and record.result.is_short
 
 
 def forget_of(tool: str, root: str, session: str) -> None:
@@ -349,9 +357,9 @@ def _names() -> list[str]:
         return []
 
 
-def are_any() -> bool:
-    """Whether anything was handed over lately."""
-    return bool(_names())
+def may_be_short() -> bool:
+    """Whether anything that was handed over lately is no longer whole in its tool, or has yet to be judged."""
+    return any(_is_short(record) or _is_to_judge(record) for record in _all())
 
 
 def _all() -> Iterator[Record]:

@@ -113,7 +113,7 @@ def _not_captured() -> list[str]:
 
 def _shortened() -> list[str]:
     """Return a note about conversations that a tool no longer holds as they were handed over."""
-    if not first_turns.are_any():
+    if not first_turns.may_be_short():
         return []
     from cortext.wiring import tools
 
