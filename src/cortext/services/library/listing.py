@@ -133,7 +133,7 @@ class Listing:
     def reachable_messages(self, row: Row) -> Iterable[Message] | None:
         """Return the messages of a session; None if it is on a server that does not answer."""
         source = self._source(row.root)
-        return self.ask(source, lambda: list(source.messages(row))) if source.address else source.messages(row)
+        return self.ask(source, lambda: list(self.messages(row))) if source.address else self.messages(row)
 
     def message(self, row: Row, seq: int) -> Message | None:
         """Return one message of a session, without decoding those before it; None if it does not exist."""
