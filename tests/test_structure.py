@@ -56,7 +56,6 @@ STILL_ODD = frozenset(
         "tools/copilot/settings.py",
         "tools/opencode/headless.py",
         "tools/pi/settings.py",
-        "tools/proven.py",
         "tools/qwen_code/adapter.py",
         "tools/qwen_code/settings.py",
         "tools/shared/headless.py",

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from cortext.faces.cortext.main import run
-from cortext.tools import proven, registry
+from cortext.services.workspace import installed_tools
+from cortext.tools import registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource, proof_of
 from cortext.tools.shared.parts import Part
 from tests.index.world import World
@@ -168,7 +169,7 @@ def test_tools_says_what_is_supported_and_which_pairs_were_proven(
         Run("qwen", "claude", True, "2026-11-18"),
     ]
     matrix_data.write(rows, pairs)
-    monkeypatch.setattr(proven, "PATH", str(pairs))
+    monkeypatch.setattr(installed_tools, "PAIRS", str(pairs))
     monkeypatch.setenv("PATH", "/nowhere")
     assert run(["tools", "--json"]) == 0
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
@@ -196,7 +197,7 @@ class Run(NamedTuple):
 
 
 def test_the_pairs_that_ship_are_of_the_tested_versions() -> None:
-    for name, pairs in proven.load().items():
+    for name, pairs in installed_tools.proven_pairs().items():
         assert pairs.version == registry.load(name).tested_version, name
         assert pairs.run_from + pairs.run_to > 0
         assert pairs.passed_from <= pairs.run_from <= len(registry.BUILT_IN) >= pairs.run_to >= pairs.passed_to

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.tools.proven import PATH, ProvenPairs
+from cortext.services.workspace.installed_tools import PAIRS, ProvenPairs
 
 
 class Result(Protocol):
@@ -54,6 +54,6 @@ def proven(rows: Sequence[Result]) -> dict[str, ProvenPairs]:
     return found
 
 
-def write(rows: Sequence[Result], path: Path = Path(PATH)) -> None:
+def write(rows: Sequence[Result], path: Path = Path(PAIRS)) -> None:
     """Write the data file."""
     path.write_bytes(msgspec.json.format(msgspec.json.encode(proven(rows))) + b"\n")

@@ -1,10 +1,13 @@
-"""Which AI tools are installed, and what they have stored; whether the MCP SDK is, which `cortext mcp` needs.
+"""Which AI tools are installed, what they have stored, and what was proven about pairs of them: a conversation held in
+one program and resumed in another (docs/pairs.md). Whether the MCP SDK is installed, which `cortext mcp` needs.
 
-Programs are asked in parallel, because each takes a second to print its version.
+Programs are asked in parallel, because each takes a second to print its version. `python -m tests.tools.matrix` runs
+the pairs with the real programs and writes `pairs.json` beside this module.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
@@ -12,11 +15,33 @@ import msgspec
 
 from cortext.distribution import install_hint
 from cortext.errors import ConfigError
-from cortext.tools import proven
 from cortext.tools.base import Detected, Hooks, NativeWriter, TranscriptSource, proof_of
-from cortext.tools.proven import ProvenPairs
 
 MCP_EXTRA = "mcp"
+PAIRS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "pairs.json")
+
+
+class ProvenPairs(msgspec.Struct, kw_only=True):
+    """One tool's pairs, that with itself included: how many were run and how many passed, from it and to it.
+
+    `date` is the day of the last run.
+    """
+
+    version: str
+    date: str
+    run_from: int = 0
+    passed_from: int = 0
+    run_to: int = 0
+    passed_to: int = 0
+
+
+def proven_pairs() -> dict[str, ProvenPairs]:
+    """Return the pairs by tool, as they ship with this version; empty if none were run."""
+    try:
+        with open(PAIRS, "rb") as file:
+            return msgspec.json.decode(file.read(), type=dict[str, ProvenPairs])
+    except FileNotFoundError:
+        return {}
 
 
 class ToolHere(msgspec.Struct, kw_only=True):
@@ -39,7 +64,7 @@ Failed = Callable[[str, Exception], None]
 
 def overview(tools: Sequence[TranscriptSource], failed: Failed) -> list[ToolHere]:
     """Return what there is of each of these tools, in order."""
-    pairs = proven.load()
+    pairs = proven_pairs()
     found = zip(tools, detect_all(tools), strict=True)
     return [_tool_here(tool, detected, failed, pairs.get(tool.name)) for tool, detected in found]
 
