@@ -64,7 +64,6 @@ STILL_ODD = frozenset(
         "tools/shared/vscode.py",
         "tools/vibe/adapter.py",
         "tools/vibe/settings.py",
-        "web/html/templates.py",
     }
 )
 

@@ -13,7 +13,7 @@ from cortext.errors import ConfigError, CortextError, NotFound, SessionBusy, Tra
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Row
-from cortext.web.html.templates import environment
+from cortext.web.html.rendering import load_template
 from cortext.web.library import PageLibrary, store_key
 from cortext.web.security import Access
 
@@ -34,7 +34,7 @@ def access(request: Request) -> Access:
 
 def page(request: Request, template: str, values: Mapping[str, object], status: int = 200) -> Response:
     """Return a page, or a piece of one."""
-    made = environment().get_template(f"web/{template}")
+    made = load_template(f"web/{template}")
     shared = {"csrf": access(request).csrf, "version": __version__, "path": request.url.path}
     return HTMLResponse(made.render({**shared, **values}), status)
 

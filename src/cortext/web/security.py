@@ -22,7 +22,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cortext.web.html.templates import environment
+from cortext.web.html.rendering import load_template
 
 MOST_BODY = 64 << 10  # bytes of a request's body
 MOST_TARGET = 4096  # bytes of its path and query
@@ -227,10 +227,10 @@ class Guard:
         token = _token(scope)
         if not self._access.asks_password and self._access.spend(token):
             # A page that leads on, not a redirect: the browser must see the next request as coming from here.
-            page = environment().get_template("web/enter.html").render()
+            page = load_template("web/enter.html").render()
             await _answer(send, 200, page, [(b"set-cookie", self._access.set_cookie().encode())], html=True)
             return
-        locked = environment().get_template("web/locked.html")
+        locked = load_template("web/locked.html")
         await _answer(send, 401, locked.render(password=self._access.asks_password, wrong=bool(token)), html=True)
 
     async def _log_in(self, receive: Receive, send: Send, address: str) -> None:
@@ -249,7 +249,7 @@ class Guard:
             headers = [(b"set-cookie", self._access.set_cookie().encode()), (b"location", b"/")]
             await _answer(send, 303, "", headers)
             return
-        page = environment().get_template("web/locked.html")
+        page = load_template("web/locked.html")
         await _answer(send, 401, page.render(password=True, wrong=True), html=True)
 
 

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.web.html.message import render
-from cortext.web.html.templates import environment
+from cortext.web.html.rendering import load_template
 from cortext.wiring import tools
 
 BATCH = 200  # messages that are rendered together, and at most as many more until every call has its result
@@ -52,8 +52,7 @@ def document_chunks(
     Long texts, results and calls are cut, and say so, unless `full`. If it is not `masked`, the file says that, too.
     """
     head, _, tail = (
-        environment()
-        .get_template("html/document.html")
+        load_template("html/document.html")
         .render(session=session, tool=tools.title(session.origin.tool), style=style(), policy=POLICY, masked=masked)
         .partition("<!-- messages -->")
     )

@@ -23,7 +23,7 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, USER, Message
 from cortext.model.session import Session
 from cortext.web.html.document import style
-from cortext.web.html.templates import environment
+from cortext.web.html.rendering import load_template
 from cortext.wiring import tools
 
 ITERATIONS = 600_000  # of PBKDF2 with SHA-256: what OWASP advises
@@ -54,7 +54,7 @@ def sealed(page: str, passphrase: str) -> str:
     # Of what is in the file anyway: it tells a damaged file from a wrong passphrase.
     digest = hashlib.sha256(".".join([str(ITERATIONS), *encoded.values()]).encode()).hexdigest()
     script = _script("sealed.js")
-    template = environment().get_template("html/sealed.html")
+    template = load_template("html/sealed.html")
     return template.render(
         style=style(),
         script=script,
@@ -115,5 +115,5 @@ def first_page(entries: Iterable[SiteEntry]) -> str:
     # In a script element only "</" and "<!--" could end it early.
     data = json.dumps(index_of(listed), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     script = _script("site.js")
-    template = environment().get_template("html/site.html")
+    template = load_template("html/site.html")
     return template.render(entries=listed, data=data, style=style(), script=script, policy=policy(script))

@@ -33,8 +33,7 @@ from cortext.safety import terminal
 from cortext.services.digest.calls import ToolCall, calls_in, status_of
 from cortext.services.text.edits import FileDiff, edits_of
 from cortext.web.html import bounded
-from cortext.web.html.rendering import MOST_LINES, render_edit, render_markdown, spans
-from cortext.web.html.templates import environment
+from cortext.web.html.rendering import MOST_LINES, load_template, render_edit, render_markdown, spans
 
 _MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) ([0-9a-f]{2,6})\]")
 _PRIVATE = re.compile("[\ue000-\uf8ff]")
@@ -183,7 +182,7 @@ def with_results(messages: Sequence[Message], seqs: Collection[int]) -> set[int]
 
 def html(shown: Sequence[Item] | Iterator[Item]) -> Markup:
     """Return the messages as HTML."""
-    return Markup(environment().get_template("html/messages.html").render(items=list(shown)))
+    return Markup(load_template("html/messages.html").render(items=list(shown)))
 
 
 def render(

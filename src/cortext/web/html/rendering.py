@@ -1,7 +1,7 @@
-"""Markdown, code and edits as HTML: sanitised, and highlighted by Pygments with classes only.
+"""Safe HTML of what others wrote: the templates of all pages, which escape it, and markdown, code and edits.
 
-The colours are in the style sheet. An edit has one row per line, with its sign, so that colour is never the only
-difference.
+Markdown is sanitised, and code highlighted by Pygments with classes only: the colours are in the style sheet. An edit
+has one row per line, with its sign, so that colour is never the only difference.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 import nh3
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined, Template
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -22,10 +23,43 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
 from pygments.util import ClassNotFound
 
+from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.text.edits import ADDED, REMOVED, SKIPPED, DiffLine, FileDiff
 from cortext.web.html import bounded
+
+
+def load_template(name: str) -> Template:
+    """Return a template, which is named by its package: `html/…` or `web/…`.
+
+    Everything that is inserted is escaped, unless our own code marked it as HTML. And it has no control character and
+    none that turns the direction of text, so a title cannot pass for another one. What the field of a form sends back
+    is therefore compared with what was shown (`pages.stored`).
+    """
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    loaders = {name: PackageLoader(package) for name, package in (("html", "cortext.web.html"), ("web", "cortext.web"))}
+    environment = Environment(
+        loader=PrefixLoader(loaders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    environment.filters |= {"ago": clock.ago, "short_time": clock.short, "number": "{:,}".format}
+    return environment
+
+
+def _visible(value: object) -> object:
+    return terminal.block(value) if type(value) is str else value
+
+
+# ── code and edits ──────────────────────────────────────────────────────────────────────────────────
 
 MOST_CODE = 20_000  # characters; longer code is shown without colours, which would take longer than reading it
 _NAME = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
@@ -104,6 +138,8 @@ def _row(line: DiffLine, path: str, rest: int = 0) -> str:
     kind = _CLASSES.get(line.sign, "same")
     return f'<span class="line {kind}">{label}<span class="sign" aria-hidden="true">{line.sign}</span>{code}\n</span>'
 
+
+# ── markdown ───────────────────────────────────────────────────────────────────────────────────────
 
 MOST_MARKDOWN = 200_000  # characters; a longer text is shown as it was written
 REMEMBERED = 8_000  # characters of a text whose HTML is kept: a reader scrolls up and down in the same messages
