@@ -61,7 +61,6 @@ STILL_ODD = frozenset(
         "tools/shared/headless.py",
         "tools/shared/sqlite.py",
         "tools/shared/verify.py",
-        "tools/shared/vscode.py",
         "tools/vibe/adapter.py",
         "tools/vibe/settings.py",
     }

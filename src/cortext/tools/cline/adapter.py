@@ -24,7 +24,7 @@ from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import text_of
 from cortext.tools.shared.values import field, list_of, moment, object_of, read_document, salvaged, word
-from cortext.tools.shared.vscode import extension, user_folders
+from cortext.tools.shared.vscode import extension, extension_folders
 
 HISTORY = "api_conversation_history.json"
 OLD_HISTORY = "claude_messages.json"
@@ -103,8 +103,7 @@ class Cline(BundleTool, LocalTool):
 
     def _folders(self) -> list[str]:
         """Return the folders in which tasks are: of every editor, and outside of any."""
-        storages = [os.path.join(user, "globalStorage") for user in user_folders(self.home, self.environ)]
-        tops = [os.path.join(storage, name) for storage in storages for name in _names(storage, self.extension)]
+        tops = extension_folders(self.home, self.environ, self.extension)
         return [*(os.path.join(top, "tasks") for top in tops), *self._homes()]
 
     def _homes(self) -> list[str]:
@@ -165,11 +164,6 @@ class Kilo(Cline):
     name = "kilo"
     title = "Kilo Code"
     extension = _KILO
-
-
-def _names(storage: str, extension: str) -> list[str]:
-    """Return the folders of an extension: its publisher's name may have capital letters."""
-    return [name for name in os.listdir(storage) if name.lower() == extension] if os.path.isdir(storage) else []
 
 
 def _exists(folder: str, name: str) -> bool:

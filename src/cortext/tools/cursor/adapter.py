@@ -23,9 +23,8 @@ from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.rows import RowTool, query
 from cortext.tools.shared.sqlite import columns, connection, text_of
 from cortext.tools.shared.values import object_of, objects, word
-from cortext.tools.shared.vscode import folder_of_workspace, user_folders
+from cortext.tools.shared.vscode import DATABASE, databases, folder_of_workspace, item, user_folders, workspaces
 
-_FILE = "state.vscdb"
 _CHATS = "workbench.panel.aichat.view.aichat.chatdata"
 _COMPOSERS = "composer.composerData"
 _CONVERSATIONS = """
@@ -39,7 +38,6 @@ WHERE key >= 'bubbleId:' AND key < 'bubbleId;' GROUP BY 1
 # A reply grows in its own row, and nothing else has to change with it.
 _LENGTH = "SELECT length(CAST(value AS BLOB)) FROM cursorDiskKV WHERE key = ?"
 _VALUE = "SELECT key, value FROM cursorDiskKV WHERE key = ?"
-_ITEM = "SELECT value FROM ItemTable WHERE key = ?"
 _READ = ("composerData:", "bubbleId:")
 # The kinds of keys that hold nothing but what is in the messages too, or what Cursor needs for its editor.
 _HARMLESS = (
@@ -79,19 +77,15 @@ class Cursor(RowTool, LocalTool):
     name = "cursor"
     title = "Cursor"
     command = "cursor"
-    database_name = _FILE
+    database_name = DATABASE
     proof = "samples"
-    beside = ("state.vscdb.backup",)
+    beside = (f"{DATABASE}.backup",)
     tables: ClassVar[Tables] = {"cursorDiskKV": ("key", "value"), "ItemTable": ("key", "value")}
 
     def databases(self, project: str | None = None) -> Iterable[str]:
         """Return the database of all projects, and that of each."""
         users = user_folders(self.home, self.environ, ("Cursor",))
-        return [
-            os.path.join(folder, _FILE)
-            for user in users
-            for folder in (os.path.join(user, "globalStorage"), *_workspaces(user))
-        ]
+        return [path for user in users for path in databases(user)]
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
         """Yield the tables, and in those that are known the keys and records, that may hold what was said."""
@@ -182,18 +176,13 @@ def _last_length(database: sqlite3.Connection, key: str, head: _Conversation | N
 def _old(database: sqlite3.Connection) -> dict[str, dict[str, Any]]:
     """Return the conversations that are complete in the database of a project, by id."""
     found = {}
-    for chat in objects(_item(database, _CHATS), "tabs"):
+    for chat in objects(object_of(item(database, _CHATS)), "tabs"):
         if word(chat, "tabId") and objects(chat, "bubbles"):
             found[word(chat, "tabId")] = chat
-    for composer in objects(_item(database, _COMPOSERS), "allComposers"):
+    for composer in objects(object_of(item(database, _COMPOSERS)), "allComposers"):
         if word(composer, "composerId") and objects(composer, "conversation"):
             found[word(composer, "composerId")] = composer
     return found
-
-
-def _item(database: sqlite3.Connection, key: str) -> Any:
-    row = database.execute(_ITEM, (key,)).fetchone()
-    return object_of(text_of(row[0])) if row else None
 
 
 def _time(record: dict[str, Any], otherwise: int) -> int:
@@ -204,23 +193,18 @@ def _time(record: dict[str, Any], otherwise: int) -> int:
 def _projects(user: str) -> dict[str, str]:
     """Return the project folder of each conversation, as the databases of the projects list them."""
     found: dict[str, str] = {}
-    for folder in _workspaces(user):
+    for folder in workspaces(user):
         project = folder_of_workspace(folder)
-        path = os.path.join(folder, _FILE)
+        path = os.path.join(folder, DATABASE)
         if not project or not os.path.exists(path):
             continue
         try:
             with connection(path) as database:
-                listed = _item(database, _COMPOSERS)
+                listed = object_of(item(database, _COMPOSERS))
         except sqlite3.Error:
             continue  # its own listing reports it
         found.update((word(composer, "composerId"), project) for composer in objects(listed, "allComposers"))
     return found
-
-
-def _workspaces(user: str) -> list[str]:
-    storage = os.path.join(user, "workspaceStorage")
-    return [os.path.join(storage, name) for name in sorted(os.listdir(storage))] if os.path.isdir(storage) else []
 
 
 def _leftovers_in(path: str, listed: set[str]) -> Iterator[Leftover]:
@@ -293,6 +277,6 @@ def _items(database: sqlite3.Connection) -> Iterator[str]:
     for key, _ in database.execute(_ITEMS, (_CHATS, _COMPOSERS)):
         yield f"its item {text_of(key)[:60]} is of a kind that is not known yet"
     for key in (_CHATS, _COMPOSERS):
-        row = database.execute("SELECT value FROM ItemTable WHERE key = ?", (key,)).fetchone()
-        if row is not None and row[0] and object_of(text_of(row[0])) is None:
+        text = item(database, key)
+        if text and object_of(text) is None:
             yield f"its item {key} is not JSON"
