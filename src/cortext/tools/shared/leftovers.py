@@ -10,7 +10,6 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -20,7 +19,7 @@ from cortext.tools.base import Leftover, Transcript
 from cortext.tools.shared import jsonc
 from cortext.tools.shared.folders import entries
 from cortext.tools.shared.lines import concatenated_values
-from cortext.tools.shared.sqlite import columns, connection, is_database
+from cortext.tools.shared.sqlite import columns, connection, has_text, is_database, row_count, tables_of
 
 _BEGIN = 1 << 16
 _SHOWN = 6  # fields or tables of a description
@@ -31,10 +30,7 @@ _TABLE = re.compile(r"(?:messages?|sessions?|conversations?|threads?|chats?)(?:_
 _NAMED = 100  # files that are named one by one; the others are counted
 _LOOKED_AT = 100_000  # files below a folder: listing more would take seconds
 _WORKING = re.compile(r".*\.tmp\b.*|.*(\.lock|-wal|-shm|-journal)")  # files of a program at work, and of SQLite
-# Columns of other types hold no text; SQLite accepts any name of a type, and none.
-_WORDLESS = re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC|BOOL|DATE|TIME", re.IGNORECASE)
 _DATABASES = (".db", ".sqlite", ".vscdb")
-_INTERNAL = re.compile(r"sqlite_.*|.*_fts\d?(_\w+)?|_?\w*migrations?\w*", re.IGNORECASE)
 
 Tables = Mapping[str, Iterable[str]]  # the columns that an adapter needs of each table that it knows
 
@@ -220,12 +216,6 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(shown[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")
 
 
-def tables_of(database: sqlite3.Connection) -> list[str]:
-    """Return the names of the tables of a database, without those of SQLite, of a full-text search or a migration."""
-    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-    return [row[0] for row in rows if isinstance(row[0], str) and not _INTERNAL.fullmatch(row[0])]
-
-
 def table_leftovers(path: str, known: Tables, bookkeeping: Iterable[str] = ()) -> Iterator[Leftover]:
     """Yield the tables of a database that are not known and have text, and what the known ones lack.
 
@@ -240,8 +230,8 @@ def table_leftovers(path: str, known: Tables, bookkeeping: Iterable[str] = ()) -
                 if wanting:
                     yield Leftover(path, f"its table {name} has no column {', '.join(wanting)}")
                 # Any other text may be what was said, whatever the table is called.
-                is_other = name not in known and name not in bookkeeping and _has_text(database, name)
-                if is_other and (count := _rows(database, name)):
+                is_other = name not in known and name not in bookkeeping and has_text(database, name)
+                if is_other and (count := row_count(database, name)):
                     yield Leftover(path, f"its table {name} ({count} rows) is of a kind that is not known yet")
             if found and not any(name in known for name in found):
                 yield Leftover(path, f"none of the tables that are known is in it: it has {_some(found)}")
@@ -259,16 +249,3 @@ def stray_messages(path: str, statements: Iterable[str]) -> Iterator[Leftover]:
             continue  # a table is missing, which is told of the tables
         if count:
             yield Leftover(path, f"it has {amount(count, 'message')} of no conversation that is listed")
-
-
-def _has_text(database: sqlite3.Connection, table: str) -> bool:
-    """Whether a column of a table may hold text."""
-    types = database.execute("SELECT type FROM pragma_table_info(?)", (table,))
-    return any(not _WORDLESS.search(declared or "") for (declared,) in types)
-
-
-def _rows(database: sqlite3.Connection, table: str) -> int:
-    """Return how many rows a table has."""
-    quoted = table.replace('"', '""')
-    with closing(database.cursor()) as cursor:
-        return int(cursor.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])

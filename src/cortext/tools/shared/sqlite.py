@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from cortext.io import durable
 
@@ -15,6 +16,9 @@ _HEADER = b"SQLite format 3\0"
 _WAL_VERSION = 18  # the offset of the byte that is 2 if the database has a write-ahead log
 _BUSY_SECONDS = 5.0
 _MAPPED_BYTES = 1 << 30
+_INTERNAL = re.compile(r"sqlite_.*|.*_fts\d?(_\w+)?|_?\w*migrations?\w*", re.IGNORECASE)
+# Columns of other types hold no text; SQLite accepts any name of a type, and none.
+_WORDLESS = re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC|BOOL|DATE|TIME", re.IGNORECASE)
 
 
 def is_database(path: str) -> bool:
@@ -53,9 +57,28 @@ def connection(path: str) -> Iterator[sqlite3.Connection]:
         database.close()
 
 
+def tables_of(database: sqlite3.Connection) -> list[str]:
+    """Return the names of the tables of a database, without those of SQLite, of a full-text search or a migration."""
+    rows = database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    return [row[0] for row in rows if isinstance(row[0], str) and not _INTERNAL.fullmatch(row[0])]
+
+
 def columns(database: sqlite3.Connection, table: str) -> set[str]:
     """Return the names of a table's columns; none if there is no such table."""
     return {row[0] for row in database.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def has_text(database: sqlite3.Connection, table: str) -> bool:
+    """Whether a column of a table may hold text."""
+    types = database.execute("SELECT type FROM pragma_table_info(?)", (table,))
+    return any(not _WORDLESS.search(declared or "") for (declared,) in types)
+
+
+def row_count(database: sqlite3.Connection, table: str) -> int:
+    """Return how many rows a table has."""
+    quoted = table.replace('"', '""')
+    with closing(database.cursor()) as cursor:
+        return int(cursor.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])
 
 
 def text_of(value: object) -> str:
