@@ -59,7 +59,6 @@ STILL_ODD = frozenset(
         "tools/qwen_code/adapter.py",
         "tools/qwen_code/settings.py",
         "tools/shared/headless.py",
-        "tools/shared/verify.py",
         "tools/vibe/adapter.py",
         "tools/vibe/settings.py",
     }

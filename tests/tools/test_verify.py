@@ -11,8 +11,7 @@ from cortext.errors import DamagedData
 from cortext.model.message import Message
 from cortext.tools.base import Counts
 from cortext.tools.gemini_cli.records import Mark as GeminiMark
-from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 
 ONE = Message(role="user", content="Hello", id="m1")
 TWO = Message(role="assistant", content="Hi", id="m2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import Message, Part
-from cortext.tools.shared.mark import Restored, list_path, save_list
+from cortext.tools.shared.native import Restored, list_path, save_list
 
 
 def _read(*texts: str) -> list[Message]:

@@ -33,7 +33,7 @@ from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.folders import entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
-from cortext.tools.shared.mark import Restored, list_path
+from cortext.tools.shared.native import Restored, list_path
 from cortext.tools.shared.parts import HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 

@@ -16,9 +16,8 @@ from cortext.tools.aider.history import blocks, formatted, indented, without_sep
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.building import plain_turns
 from cortext.tools.shared.lines import derived_id
-from cortext.tools.shared.mark import save_list
+from cortext.tools.shared.native import same_message, save_list, verify
 from cortext.tools.shared.parts import SessionWriter
-from cortext.tools.shared.verify import same_message, verify
 
 # Above this size Aider would replace the restored messages by a summary. Its default is 1,024 to 8,192.
 _HISTORY_TOKENS = "1000000"

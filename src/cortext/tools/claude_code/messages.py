@@ -37,7 +37,7 @@ from cortext.tools.base import About, Counts
 from cortext.tools.shared.commands import is_resume_block
 from cortext.tools.shared.inline_images import nth, values_of
 from cortext.tools.shared.lines import WITHOUT_CONTENT, moment, note
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 
 # Kinds of records that are Claude Code's own bookkeeping: known, and not part of the conversation.
 _BOOKKEEPING = """

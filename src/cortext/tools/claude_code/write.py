@@ -34,10 +34,9 @@ from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.claude_code.store import ClaudeStore, mirror_companions, session_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.lines import ForeignLines
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, encode, removed_unless_verified, same_message, unfaithful, verify
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, unfaithful, verify
 
 Json = dict[str, Any]
 

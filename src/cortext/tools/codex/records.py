@@ -24,7 +24,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.tools.base import About, Counts
-from cortext.tools.shared import mark
+from cortext.tools.shared import native
 from cortext.tools.shared.commands import RESUMED
 from cortext.tools.shared.lines import derived_id, note, value_of
 
@@ -117,7 +117,7 @@ _SKILL = re.compile(r"<skill>\s*<name>([^<\n]{1,200})</name>")
 _NULL = msgspec.Raw(b"null")
 
 
-class Mark(mark.Mark, omit_defaults=True, gc=False):
+class Mark(native.Mark, omit_defaults=True, gc=False):
     """`of` is the number of records of the message; `more` is set on all but the first of them."""
 
     of: int = 1

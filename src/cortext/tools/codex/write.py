@@ -44,9 +44,9 @@ from cortext.tools.codex.pages import (
 )
 from cortext.tools.codex.read import CodexReader, CodexReading
 from cortext.tools.codex.records import Mark
+from cortext.tools.shared.native import removed_unless_verified, unfaithful, verify
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import removed_unless_verified, unfaithful, verify
 
 _TITLE = "Codex"
 # Codex cannot resume an archived thread, so it is unarchived first.

@@ -31,7 +31,7 @@ from cortext.model.message import (
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import Counts
 from cortext.tools.shared.lines import derived_id, note, place, value_of
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 
 _LARGEST = 1 << 30
 _HEAD = 1 << 16

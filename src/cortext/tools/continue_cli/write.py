@@ -27,9 +27,8 @@ from cortext.model.turns import Call, Change, Result, Turn, Turns, standalone
 from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.continue_cli.adapter import LIST, UNTITLED, Continue, ContinueReading
 from cortext.tools.continue_cli.messages import Item, head_of, items_of, result_message, spoken_message
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

@@ -25,7 +25,7 @@ from cortext.model.message import (
     Part,
 )
 from cortext.tools.shared.commands import is_resume_block
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 from cortext.tools.shared.values import word
 
 START = "session.start"

@@ -26,10 +26,9 @@ from cortext.tools.copilot.adapter import Copilot
 from cortext.tools.copilot.messages import ANSWER, CALL_STARTED, RESULT, START, USER_MESSAGE, Event, decoder, original
 from cortext.tools.copilot.read import CopilotReading, head_of, is_shortened
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cortext.model.message import THINKING, Part
-from cortext.tools.shared import mark
+from cortext.tools.shared import native
 from cortext.tools.shared.google_parts import Content, ContentPart
 from cortext.tools.shared.inline_images import nth, values_of
 
@@ -36,7 +36,7 @@ LONG = 10_000
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-class Mark(mark.Mark, omit_defaults=True):
+class Mark(native.Mark, omit_defaults=True):
     """How to restore our message from a record; `lead` counts the text parts that we put in front.
 
     The other fields occur in sessions that earlier versions wrote: `results` are tool results that became text (call

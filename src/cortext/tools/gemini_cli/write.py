@@ -37,9 +37,9 @@ from cortext.tools.shared.google_parts import dump
 from cortext.tools.shared.installer import install
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import derived_id, one_line_each
+from cortext.tools.shared.native import removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

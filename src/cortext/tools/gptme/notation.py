@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.model.message import TOOL_CALL, Part
 from cortext.model.turns import Call
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 
 _CALL = re.compile(r"^@([^\r\n]+?)\(([\w\-:.]+)\):[ \t]*(?=\{)", re.MULTILINE)
 _FENCE = re.compile(r"^(`{3,})(.*)$", re.MULTILINE)

@@ -35,10 +35,9 @@ from cortext.tools.gptme.notation import Metadata, Record, call_line, looks_like
 from cortext.tools.shared.building import plain_turns
 from cortext.tools.shared.installer import toml_string
 from cortext.tools.shared.lines import derived_id, note
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 _REAL_CALLS = "tool"  # the tool format in which gptme sends calls as calls
 # What gptme needs for a provider, by the beginning of a model's name; others are not known.

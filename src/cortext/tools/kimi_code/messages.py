@@ -30,7 +30,7 @@ from cortext.model.message import (
 from cortext.safety.framing import BEGIN
 from cortext.tools.kimi_code.adapter import command_in
 from cortext.tools.shared.lines import derived_id
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 
 MESSAGE = "context.append_message"
 LOOP_EVENT = "context.append_loop_event"

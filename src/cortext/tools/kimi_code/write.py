@@ -28,9 +28,8 @@ from cortext.tools.kimi_code.adapter import CONFIG, KEY, LOG, KimiCode, log_in
 from cortext.tools.kimi_code.messages import MESSAGE, Record, literal_message
 from cortext.tools.kimi_code.read import KimiReader, KimiReading, agents_of, state_of, state_path, workspace_name
 from cortext.tools.shared.installer import parse_toml
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import SessionWriter
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

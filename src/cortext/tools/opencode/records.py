@@ -13,7 +13,7 @@ import msgspec
 
 from cortext.model.message import Part
 from cortext.tools.base import Counts
-from cortext.tools.shared import mark
+from cortext.tools.shared import native
 from cortext.tools.shared.lines import note, place, value_of
 from cortext.tools.shared.values import valid_fields
 
@@ -30,7 +30,7 @@ SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", 
 MARK = "cortext"
 
 
-class Mark(mark.Mark, omit_defaults=True):
+class Mark(native.Mark, omit_defaults=True):
     """How to restore our message from a part."""
 
     result: str = ""  # the id of the message with the result of this call

@@ -35,10 +35,10 @@ from cortext.tools.opencode.read import DatabaseReading, OpenCodeReader
 from cortext.tools.opencode.records import MARK, Mark, notes_text
 from cortext.tools.opencode.start import Model, choose_model, interactive
 from cortext.tools.opencode.store import exists, is_compacted
+from cortext.tools.shared.native import verify
 from cortext.tools.shared.parts import ToolPart
 from cortext.tools.shared.program import Program, run
 from cortext.tools.shared.sqlite import is_database
-from cortext.tools.shared.verify import verify
 
 IMPORT_SECONDS = 300.0
 DELETE_SECONDS = 60.0

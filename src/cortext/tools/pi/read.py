@@ -34,7 +34,7 @@ from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.folders import changed_below, entries, file_transcript
 from cortext.tools.shared.leftovers import files_below, unlisted, unlisted_below
 from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
-from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.native import RunMark
 from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.reading import TreeReading
 

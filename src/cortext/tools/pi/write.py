@@ -38,10 +38,9 @@ from cortext.tools.pi.read import (
     header,
 )
 from cortext.tools.shared.lines import ForeignLines, one_line_each
-from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

@@ -41,7 +41,7 @@ from cortext.tools.shared.google_parts import (
 )
 from cortext.tools.shared.leftovers import unlisted_below
 from cortext.tools.shared.lines import WITHOUT_CONTENT, ForeignLines, derived_id, moment, note
-from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.native import RunMark
 from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.reading import TreeReading
 

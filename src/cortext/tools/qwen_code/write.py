@@ -35,10 +35,9 @@ from cortext.tools.qwen_code.read import (
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.google_parts import parts_of
 from cortext.tools.shared.lines import ForeignLines, one_line_each
-from cortext.tools.shared.mark import RunMark
+from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, verify
 
 Json = dict[str, Any]
 

@@ -1,6 +1,6 @@
-"""Code that adapters share. Reading: lines, cursor, tree (records with parents), documents, values, reading, building
-(messages from parts), google_parts, typed (what a user typed), folders, sqlite and rows (databases), bundle (several
-files as one), exports (archives), vscode (folders of editors). Config files: jsonc, entries, installer, trust.
-Programs: program, hooks, headless, mcp_servers. Native sessions: mark, written, verify.
+"""Code that adapters share. Adapters: parts, program, hooks, folders. Reading: lines, values, reading, bundle (several
+files as one), rows and sqlite (databases), exports (archives), vscode (folders of editors), building and google_parts
+(messages from parts), inline_images, leftovers (what is in a store beside the transcripts). Native sessions: native.
+Projects: installer, entries, jsonc (config files), commands. A model: headless.
 Knowledge of a single tool belongs in its adapter, and adapters do not import each other.
 """

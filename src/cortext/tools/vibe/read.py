@@ -41,7 +41,7 @@ from cortext.tools.shared.lines import (
     note,
     without_lone_surrogates,
 )
-from cortext.tools.shared.mark import Restored
+from cortext.tools.shared.native import Restored
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.values import objects, word
 from cortext.tools.vibe import records

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.errors import CortextError, DamagedData
 from cortext.tools.shared.bundle import Piece
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark
 from cortext.tools.shared.values import valid_fields
 
 CURRENT = "CURRENT"

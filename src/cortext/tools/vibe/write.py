@@ -23,10 +23,9 @@ from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.bundle import pieces_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.installer import parse_toml
-from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FolderWriter
 from cortext.tools.shared.program import check_argument
-from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 from cortext.tools.vibe.adapter import Vibe
 from cortext.tools.vibe.read import VibeReading, is_compacted
 from cortext.tools.vibe.records import ERRORS, LINES, META
