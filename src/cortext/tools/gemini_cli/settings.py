@@ -23,10 +23,11 @@ from cortext.tools.gemini_cli.read import is_document
 from cortext.tools.gemini_cli.store import GeminiStore
 from cortext.tools.shared.commands import agent_skill, check_names, marked_prompt
 from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting, servers_of
-from cortext.tools.shared.hooks import at, trust_level
+from cortext.tools.shared.hooks import trust_level
 from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles, toml_string
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import field
 
 RETENTION = ("general", "sessionRetention", "enabled")
 DEFAULT_AGE = "30d"
@@ -164,16 +165,16 @@ def hooks_off(folder: str, project: str, environ: Mapping[str, str]) -> Iterator
     user_settings = os.path.join(folder, "settings.json")
     files = [(path, read_object(path)) for path in (user_settings, os.path.join(project, ".gemini", "settings.json"))]
     switches = [
-        (path, value) for path, settings in files if (value := at(settings, "hooksConfig", "enabled")) is not None
+        (path, value) for path, settings in files if (value := field(settings, "hooksConfig", "enabled")) is not None
     ]
     if switches and switches[-1][1] is False:  # the project's setting overrides the user's
         yield f"`hooksConfig.enabled` is false in {switches[-1][0]}", "set it to true, or remove it"
     for path, settings in files:
-        names = at(settings, "hooksConfig", "disabled")
+        names = field(settings, "hooksConfig", "disabled")
         if isinstance(names, list) and NAME in names:
             yield f"our hooks are disabled in {path}", f"run /hooks enable {NAME} in gemini"
     trusted = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
-    if trusted == "true" or at(files[0][1], "security", "folderTrust", "enabled") is False:
+    if trusted == "true" or field(files[0][1], "security", "folderTrust", "enabled") is False:
         return
     rules = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(folder, "trustedFolders.json")
     level = "DO_NOT_TRUST" if trusted == "false" else trust_level(read_object(rules), project)

@@ -8,8 +8,7 @@ import re
 from typing import Any
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.commands import is_resume_block, typed_command
-from cortext.tools.shared.hooks import event_of, text_of
+from cortext.tools.shared.hooks import typed_event
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
@@ -75,11 +74,7 @@ class Pi(HasReader, HasWriter, HasSettings, LocalTool):
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate what our extension reports; return None if it names no event or no session."""
-        prompt = text_of(payload, "prompt")
-        event = event_of({**payload, "prompt": typed_command(prompt) or prompt}, _EVENTS)
-        if event is not None and event.kind == "prompt" and is_resume_block(event.text):
-            event.kind = "started"  # we launched it with this prompt; the user did not type it
-        return event
+        return typed_event(payload, _EVENTS)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the context that our extension adds to a prompt; empty for other events."""

@@ -6,9 +6,8 @@ import os
 from typing import Any
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.folders import dashed
-from cortext.tools.shared.hooks import additional_context, event_of, text_of
+from cortext.tools.shared.hooks import additional_context, text_of, typed_event
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
@@ -59,12 +58,7 @@ class QwenCode(HasReader, HasWriter, HasSettings, LocalTool):
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session."""
         # `prompt` is the expansion of a command, and `submitted_prompt` is as typed.
-        prompt = text_of(payload, "prompt")
-        typed = text_of(payload, "submitted_prompt") or typed_command(prompt) or prompt
-        event = event_of({**payload, "prompt": typed}, _KINDS)
-        if event is not None and event.kind == "prompt" and is_resume_block(event.text):
-            event.kind = "started"  # we launched it with this prompt; the user did not type it
-        return event
+        return typed_event(payload, _KINDS, text_of(payload, "submitted_prompt"))
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the output that adds context to a prompt; empty for other events."""

@@ -11,10 +11,11 @@ from cortext.tools.base import CommandFile
 from cortext.tools.qwen_code.adapter import QwenCode
 from cortext.tools.shared.commands import check_names, marked_prompt
 from cortext.tools.shared.entries import Entry, Hooks, Server, servers_of
-from cortext.tools.shared.hooks import all_hooks_off, at, trust_level
+from cortext.tools.shared.hooks import all_hooks_off, trust_level
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.values import field
 
 # UserPromptExpansion is not needed: UserPromptSubmit follows it, and names the command as it was typed.
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop", "PostCompact", "SessionEnd")
@@ -45,7 +46,7 @@ class QwenSettings(SettingsFiles, ToolPart[QwenCode]):
         """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""
         user = os.path.join(self.tool.folder, "settings.json")
         reasons = all_hooks_off([user, os.path.join(project, SETTINGS)])
-        if at(read_object(user), "security", "folderTrust", "enabled") is True:
+        if field(read_object(user), "security", "folderTrust", "enabled") is True:
             rules = self.tool.environ.get("QWEN_CODE_TRUSTED_FOLDERS_PATH")
             level = trust_level(read_object(rules or os.path.join(self.tool.folder, "trustedFolders.json")), project)
             if level in ("", "DO_NOT_TRUST"):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
+from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.jsonc import read_object
 
 
@@ -45,6 +46,18 @@ def event_of(payload: Mapping[str, Any], kinds: Mapping[str, str]) -> HookEvent 
     )
 
 
+def typed_event(payload: Mapping[str, Any], kinds: Mapping[str, str], typed: str = "") -> HookEvent | None:
+    """Return the same for a tool whose payload has a prompt as our command expanded it, or as we launched it.
+
+    `typed` is what the user typed, if the payload says that, too.
+    """
+    prompt = text_of(payload, "prompt")
+    event = event_of({**payload, "prompt": typed or typed_command(prompt) or prompt}, kinds)
+    if event is not None and event.kind == "prompt" and is_resume_block(event.text):
+        event.kind = "started"  # we launched it with this prompt; the user did not type it
+    return event
+
+
 def additional_context(event: str, context: str) -> str:
     """Return the answer that makes Claude Code, Gemini CLI, Codex and Qwen Code add a text to a prompt."""
     answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
@@ -73,10 +86,3 @@ def trust_level(rules: Any, project: str) -> str:
         if matches and len(path) > longest:
             longest, found = len(path), str(level)
     return found
-
-
-def at(value: Any, *steps: str) -> Any:
-    """Return the value under these keys; None if there is none."""
-    for step in steps:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value
