@@ -45,20 +45,16 @@ REASONS = {
     "tools/claude_code/messages.py": "a record kind each",
     "tools/codex/messages.py": "a record kind each",
     "tools/codex/records.py": "a record kind each",
-    "tools/codex/write.py": "a record kind each",
     "tools/gemini_cli/messages.py": "a record kind each",
     "tools/opencode/write.py": "a table of the database each",
 }
 # These are still to join a neighbour or to be divided: whoever does it removes the name, and none is added.
 STILL_ODD = frozenset(
     {
-        "tools/codex/headless.py",
         "tools/copilot/settings.py",
-        "tools/opencode/headless.py",
         "tools/pi/settings.py",
         "tools/qwen_code/adapter.py",
         "tools/qwen_code/settings.py",
-        "tools/shared/headless.py",
         "tools/vibe/adapter.py",
         "tools/vibe/settings.py",
     }

@@ -27,14 +27,14 @@ from cortext.model.answer import (
 )
 from cortext.model.message import ASSISTANT, IMAGE, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.headless import ClaudeAnswer
+from cortext.tools.claude_code.live import ClaudeAnswer
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.headless import CodexAnswer
+from cortext.tools.codex.live import CodexAnswer
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.gemini_cli.headless import GeminiAnswer
+from cortext.tools.gemini_cli.live import GeminiAnswer
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.headless import OpenCodeAnswer
-from cortext.tools.shared.headless import JOINER, Reader, instructions, with_file_names, without_file_names
+from cortext.tools.opencode.live import OpenCodeAnswer
+from cortext.tools.shared.program import JOINER, AnswerReader, instructions, with_file_names, without_file_names
 
 pytestmark = pytest.mark.req("MODEL-02")
 
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.req("MODEL-02")
 TOOLS: list[Headless] = [ClaudeCode(environ={}), GeminiCli(environ={}), OpenCode(environ={}), Codex(environ={})]
 
 
-def read(kind: type[Reader], *records: dict[str, Any]) -> tuple[list[AnswerPiece], AnswerPiece | None]:
+def read(kind: type[AnswerReader], *records: dict[str, Any]) -> tuple[list[AnswerPiece], AnswerPiece | None]:
     reader = kind("cli/x")
     events = [event for record in records for event in reader.read(record)]
     last = events.pop() if events and isinstance(events[-1], Done | ProgramFailure) else None
@@ -127,7 +127,7 @@ FAILURES = [
 
 @pytest.mark.parametrize(("kind", "record", "error"), FAILURES)
 def test_a_failure_of_a_program_is_mapped_to_its_error(
-    tmp_path: Path, kind: type[Reader], record: dict[str, Any], error: type[ModelError]
+    tmp_path: Path, kind: type[AnswerReader], record: dict[str, Any], error: type[ModelError]
 ) -> None:
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\n", encoding="utf-8")
@@ -192,7 +192,7 @@ def test_events_of_the_other_programs_are_read() -> None:
 
 
 @pytest.mark.parametrize("kind", [ClaudeAnswer, GeminiAnswer, OpenCodeAnswer, CodexAnswer])
-def test_records_of_any_shape_are_read_without_an_error(kind: type[Reader]) -> None:
+def test_records_of_any_shape_are_read_without_an_error(kind: type[AnswerReader]) -> None:
     names = ["stream_event", "message", "text", "reasoning", "tool_use", "step_finish", "item.completed", "nobody"]
     shapes: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})
     for name in names:

@@ -13,8 +13,8 @@ from tests.support.waiting import wait_until
 
 from cortext.tools.opencode import settings
 from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.live import LAUNCHER
 from cortext.tools.opencode.settings import PLUGIN
-from cortext.tools.opencode.start import LAUNCHER
 from cortext.tools.shared.installer import packaged_script
 
 SESSION = "ses_x"

@@ -19,8 +19,8 @@ from cortext.model.message import Message, Part
 from cortext.tools.base import Transcript
 from cortext.tools.opencode import write as opencode_write
 from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.live import Model
 from cortext.tools.opencode.read import DocumentReading
-from cortext.tools.opencode.start import Model
 from cortext.tools.opencode.write import Rendering, document, signature
 
 

@@ -68,8 +68,7 @@ class AiderWriter(SessionWriter[Aider]):
         """Return how to open that conversation interactively. The prompt is not sent, because Aider takes none."""
         history = ["--chat-history-file", self._adopt(written_or_key, project), "--restore-chat-history"]
         options = ["--max-chat-history-tokens", _HISTORY_TOKENS, *(["--model", model] if model else [])]
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, *history, *options], cwd=project)
+        return Launch(argv=[self.tool.program.executable(), *history, *options], cwd=project)
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a history that was never used."""

@@ -57,7 +57,7 @@ class ClaudeCode(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHead
     reader = Part("cortext.tools.claude_code.store:ClaudeStore")
     writer = Part("cortext.tools.claude_code.write:ClaudeWriter")
     settings = Part("cortext.tools.claude_code.settings:ClaudeSettings")
-    headless = Part("cortext.tools.claude_code.headless:ClaudeHeadless")
+    headless = Part("cortext.tools.claude_code.live:ClaudeHeadless")
 
     @property
     def config_folder(self) -> str:

@@ -29,6 +29,7 @@ from cortext.model.tokens import estimate
 from cortext.model.turns import Call, Change, Image, Result, Turns
 from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.live import interactive
 from cortext.tools.claude_code.messages import SYNTHETIC, Block, MessageBuilder, Record, decoder
 from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.claude_code.store import ClaudeStore, mirror_companions, session_in
@@ -36,7 +37,6 @@ from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.native import Mark, encode, removed_unless_verified, same_message, unfaithful, verify
 from cortext.tools.shared.parts import FileWriter
-from cortext.tools.shared.program import check_argument
 
 Json = dict[str, Any]
 
@@ -115,12 +115,7 @@ class ClaudeWriter(FileWriter[ClaudeCode]):
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to start Claude Code interactively with that session open."""
-        check_argument(prompt)
-        options = ["--model", model] if model else []
-        # After "--" a prompt that begins with a dash is not taken for an option.
-        prompt_arguments = ["--", prompt] if prompt else []
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "--resume", written_or_key, *options, *prompt_arguments], cwd=project)
+        return interactive(self.tool, written_or_key, project=project, prompt=prompt, model=model)
 
 
 # ── the records to write ─────────────────────────────────────────────────────────────────────────────

@@ -57,7 +57,7 @@ class Codex(HasReader, HasImages, HasWriter, HasRefusal, HasSettings, HasHeadles
     reader = Part("cortext.tools.codex.read:CodexReader")
     writer = Part("cortext.tools.codex.write:CodexWriter")
     settings = Part("cortext.tools.codex.settings:CodexSettings")
-    headless = Part("cortext.tools.codex.headless:CodexHeadless")
+    headless = Part("cortext.tools.codex.live:CodexHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

@@ -16,7 +16,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ from cortext.distribution import install_hint
 from cortext.errors import DamagedData, UnsafePath
 from cortext.io import durable
 from cortext.io.jsonl import MAX_LINE
+from cortext.model import clock
 from cortext.tools.codex import records
 from cortext.tools.codex.records import Mark, Meta
 
@@ -36,6 +38,8 @@ _NAME = re.compile(
 )
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 _COMPACTED = re.compile(rb'\{"timestamp":"[^"]*",(?:"ordinal":\d+,)?"type":"compacted"')
+# The settings that a turn began with: they replace those of the first line.
+_APPLIED = re.compile(rb'"type":"thread_settings_applied".*?"model_provider_id":"([^"\\]*)"')
 _DEPTH = 4
 COPIES = ".pages"  # suffix of the folder next to a copy with all pages of the thread, under their own names
 COMPRESSED = ".zst"
@@ -75,6 +79,14 @@ def from_name(path: str) -> Page | None:
         return None
     thread = found[5].lower()
     return Page(path, f"{found[1]}-{found[2]}-{found[3]}T{found[4]}", thread, (found[6] or thread).lower())
+
+
+def as_page(copy: str, thread: str) -> Page:
+    """Return a copy as a page. Its first line has the start time in UTC; file names have local time."""
+    head = head_of(copy)
+    started = clock.to_epoch(head.meta.timestamp or "") if head else None
+    when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+    return Page(copy, when, thread, thread)
 
 
 def is_thread(text: str) -> bool:
@@ -152,6 +164,29 @@ def is_compacted(path: str) -> bool:
             return any(_COMPACTED.match(line) is not None for line in file)
     except (OSError, DamagedData):
         return True
+
+
+def provider_of(pages: Sequence[Page]) -> str:
+    """Return the provider that a thread was last held with, from its pages in order; empty if they name none."""
+    for page in reversed(pages):
+        head = head_of(page.path)
+        if found := _applied(page.path) or ((head.meta.model_provider or "") if head is not None else ""):
+            return found
+    return ""
+
+
+def _applied(path: str) -> str:
+    last = b""
+    if path.endswith(COMPRESSED):
+        return ""
+    try:
+        with open(path, "rb", opener=durable.plain_file) as file:
+            for line in file:
+                found = _APPLIED.search(line, 0, 4096)
+                last = found[1] if found is not None else last
+    except OSError:
+        return ""
+    return last.decode("utf-8", "replace")
 
 
 def _first_line(path: str) -> bytes:

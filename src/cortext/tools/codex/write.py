@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import operator
 import os
-import re
 import time
-import tomllib
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from cortext.errors import DamagedData, NotFound, UsageError
+from cortext.errors import DamagedData, UsageError
 from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message
@@ -29,16 +27,17 @@ from cortext.model.turns import Block, Call, Change, Image, Result, Text, Turn, 
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import About, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.live import DEFAULT, current_provider, interactive
 from cortext.tools.codex.messages import MessageBuilder
 from cortext.tools.codex.pages import (
-    COMPRESSED,
     COPIES,
     Page,
+    as_page,
     folder_of,
     from_name,
-    head_of,
     is_compacted,
     is_thread,
+    provider_of,
     scan,
     segments,
 )
@@ -46,18 +45,11 @@ from cortext.tools.codex.read import CodexReader, CodexReading
 from cortext.tools.codex.records import Mark
 from cortext.tools.shared.native import removed_unless_verified, unfaithful, verify
 from cortext.tools.shared.parts import FileWriter
-from cortext.tools.shared.program import check_argument
 
 _TITLE = "Codex"
-# Codex cannot resume an archived thread, so it is unarchived first.
-_UNARCHIVE = '"$0" unarchive "$1" >/dev/null && shift && exec "$0" "$@"'
 _NAMESPACE = uuid.UUID("5c1f0e0a-6d6b-5d0f-9c57-3c1a4b7f2e11")
 _SHORT_RESULT = 4_000  # bytes; up to this size a result needs no limit of its own
 _LEAST_LIMIT = 3_000  # tokens
-DEFAULT = "openai"  # the default of Codex
-_MACHINE = "/etc/codex"  # the settings of the machine: managed ones, and defaults
-# The settings that a turn began with: they replace those of the first line.
-_APPLIED = re.compile(rb'"type":"thread_settings_applied".*?"model_provider_id":"([^"\\]*)"')
 
 
 class CodexWriter(FileWriter[Codex]):
@@ -73,7 +65,7 @@ class CodexWriter(FileWriter[Codex]):
         if transcript is None:
             raise DamagedData(f"not a transcript of Codex: {copy}", kept="the file is unchanged")
         present = {page.page for page in self.reader.all_pages()}
-        pages = list(scan(copy + COPIES)) or [_as_page(copy, transcript.key)]
+        pages = list(scan(copy + COPIES)) or [as_page(copy, transcript.key)]
         for page in pages:
             if page.page not in present:
                 folder = os.path.join(self.tool.sessions, folder_of(page))
@@ -152,78 +144,7 @@ class CodexWriter(FileWriter[Codex]):
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to start Codex interactively with that thread open; it sends the prompt at once."""
-        program = self.tool.program.path()
-        if not program:
-            raise NotFound(
-                "Codex is not installed here",
-                kept="nothing was changed",
-                hint=f"install it with `{self.tool.install_command}`, or choose another tool with --ai",
-            )
-        check_argument(prompt)
-        options = ["-m", model] if model else []
-        arguments = ["resume", *options, written_or_key, *(["--", prompt] if prompt else [])]
-        argv = [program, *arguments]
-        if any(page.thread == written_or_key for page in scan(self.tool.archive)):
-            argv = ["/bin/sh", "-c", _UNARCHIVE, program, written_or_key, *arguments]
-        default = os.path.join(self.tool.environ.get("HOME", ""), ".codex")
-        env = {} if self.tool.folder == default else {"CODEX_HOME": self.tool.folder}
-        return Launch(argv=argv, cwd=project, env=env)
-
-
-def _as_page(copy: str, thread: str) -> Page:
-    """Return a copy as a page. Its first line has the start time in UTC; file names have local time."""
-    head = head_of(copy)
-    started = clock.to_epoch(head.meta.timestamp or "") if head else None
-    when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
-    return Page(copy, when, thread, thread)
-
-
-# ── the model provider ───────────────────────────────────────────────────────────────────────────────
-
-
-def current_provider(folder: str) -> str:
-    """Return the provider in the settings of this home or machine, else the default; empty if they are unreadable."""
-    for path in (f"{_MACHINE}/managed_config.toml", os.path.join(folder, "config.toml"), f"{_MACHINE}/config.toml"):
-        try:
-            chosen = _chosen(tomllib.loads(durable.read_text(path)))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, RecursionError):  # Codex reports it
-            return ""
-        if chosen:
-            return chosen
-    return DEFAULT
-
-
-def _chosen(settings: dict[str, Any]) -> str:
-    profiles = settings.get("profiles")
-    profile = profiles.get(settings.get("profile")) if isinstance(profiles, dict) else None
-    chosen = profile.get("model_provider") if isinstance(profile, dict) else None
-    chosen = chosen or settings.get("model_provider")
-    return chosen if isinstance(chosen, str) else ""
-
-
-def provider_of(pages: Sequence[Page]) -> str:
-    """Return the provider that a thread was last held with, from its pages in order; empty if they name none."""
-    for page in reversed(pages):
-        head = head_of(page.path)
-        if found := _applied(page.path) or ((head.meta.model_provider or "") if head is not None else ""):
-            return found
-    return ""
-
-
-def _applied(path: str) -> str:
-    last = b""
-    if path.endswith(COMPRESSED):
-        return ""
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            for line in file:
-                found = _APPLIED.search(line, 0, 4096)
-                last = found[1] if found is not None else last
-    except OSError:
-        return ""
-    return last.decode("utf-8", "replace")
+        return interactive(self.tool, written_or_key, project=project, prompt=prompt, model=model)
 
 
 # ── items ────────────────────────────────────────────────────────────────────────────────────────────

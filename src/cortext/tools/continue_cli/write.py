@@ -97,8 +97,7 @@ class ContinueWriter(FileWriter[Continue]):
         self._open_next(written_or_key)
         # A model is named by its address on Continue's hub; the others are chosen in the user's config.
         options = ["--model", model] if "/" in model else []
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "--resume", *options], cwd=project)
+        return Launch(argv=[self.tool.program.executable(), "--resume", *options], cwd=project)
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove a session that was never used, and its entry in the list."""

@@ -83,9 +83,9 @@ class CopilotWriter(FolderWriter[Copilot]):
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["-i", prompt] if prompt else [])]
-        program = self.tool.program.path() or self.tool.program.command
         env = {} if self.tool.folder == self.tool.default_folder else {"COPILOT_HOME": self.tool.folder}
-        return Launch(argv=[program, f"--resume={written_or_key}", *options], cwd=project, env=env)
+        argv = [self.tool.program.executable(), f"--resume={written_or_key}", *options]
+        return Launch(argv=argv, cwd=project, env=env)
 
 
 def _lines(rendering: Rendering, key: str, project: str, version: str) -> Iterator[bytes]:

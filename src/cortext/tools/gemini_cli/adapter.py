@@ -64,7 +64,7 @@ class GeminiCli(HasReader, HasImages, HasWriter, HasSettings, HasPurge, HasHeadl
     reader = Part("cortext.tools.gemini_cli.store:GeminiStore")
     writer = Part("cortext.tools.gemini_cli.write:GeminiWriter")
     settings = Part("cortext.tools.gemini_cli.settings:GeminiSettings")
-    headless = Part("cortext.tools.gemini_cli.headless:GeminiHeadless")
+    headless = Part("cortext.tools.gemini_cli.live:GeminiHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)

@@ -26,20 +26,17 @@ from cortext.model import clock
 from cortext.model.message import TOOL, USER, Message
 from cortext.model.turns import Change, Image, Result, Turn, Turns, standalone, whole_characters
 from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.gemini_cli.adapter import GeminiCli, gate_environment
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.live import interactive
 from cortext.tools.gemini_cli.messages import restored_message
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.records import HOOK_CONTEXT, SESSION_CONTEXT, Mark, Record
-from cortext.tools.gemini_cli.settings import RETENTION, resume_configs
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, project_hash, read_head
 from cortext.tools.gemini_cli.withheld import withheld
 from cortext.tools.shared.google_parts import dump
-from cortext.tools.shared.installer import install
-from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import derived_id, one_line_each
 from cortext.tools.shared.native import removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter
-from cortext.tools.shared.program import check_argument
 
 Json = dict[str, Any]
 
@@ -148,36 +145,9 @@ class GeminiWriter(FileWriter[GeminiCli]):
         verify(self.tool.title, rendering.expected, found, reading.counts, same_message)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """Return how to open that session interactively; the prompt, if any, is sent first.
-
-        Gemini CLI may delete a resumed session at its next start, and may send the prompt before the history is
-        loaded. Entries in the project's settings prevent both.
-        """
-        check_argument(prompt)
-        options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
-        program = self.tool.program.path() or self.tool.program.command
-        launch = Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
+        """Return how to open that session interactively; the prompt, if any, is sent first."""
         path = self.store.path_of(project, written_or_key)
-        if path:  # otherwise there is no session to protect: a preview of the command line
-            launch.changed = self._prepare(project, is_gated=bool(prompt))
-        if path and prompt:
-            launch.env = gate_environment(path)
-        return launch
-
-    def _prepare(self, project: str, *, is_gated: bool) -> list[str]:
-        """Prepare the project's settings for a resume, never the user's; return the files that changed.
-
-        A settings file of our own, named in the environment, is not an option: Gemini CLI accepts one only if it is
-        owned by root.
-        """
-        if os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self.tool.folder):
-            return []  # these are the user's settings
-        setting: Any = read_object(os.path.join(self.tool.folder, "settings.json"))
-        for step in RETENTION:
-            setting = setting.get(step) if isinstance(setting, dict) else None
-        if not is_gated and setting is False:
-            return []
-        return install(project, resume_configs(keep=setting is not False, gate=is_gated))
+        return interactive(self.tool, written_or_key, path, project=project, prompt=prompt, model=model)
 
 
 def _lines(rendering: Rendering, key: str, project: str, title: str) -> Iterator[bytes]:

@@ -139,8 +139,7 @@ class GptmeWriter(FolderWriter[Gptme]):
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "--name", written_or_key, *options], cwd=project)
+        return Launch(argv=[self.tool.program.executable(), "--name", written_or_key, *options], cwd=project)
 
     def _tool_format(self) -> str:
         """Return the format that the user has chosen, or the one that gptme uses with almost every model.

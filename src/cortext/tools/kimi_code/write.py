@@ -118,8 +118,8 @@ class KimiWriter(SessionWriter[KimiCode]):
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session interactively. A prompt is not sent: see `user_speaks_first`."""
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "-S", written_or_key, *(["-m", model] if model else [])], cwd=project)
+        options = ["-m", model] if model else []
+        return Launch(argv=[self.tool.program.executable(), "-S", written_or_key, *options], cwd=project)
 
     def discard(self, written: Written, *, project: str) -> None:
         """Remove the folder of a session that was never used."""

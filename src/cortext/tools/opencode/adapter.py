@@ -66,7 +66,7 @@ class OpenCode(HasReader, HasImages, HasRewinds, HasWriter, HasSettings, HasHead
     reader = Part("cortext.tools.opencode.read:OpenCodeReader")
     writer = Part("cortext.tools.opencode.write:OpenCodeWriter")
     settings = Part("cortext.tools.opencode.settings:OpenCodeSettings")
-    headless = Part("cortext.tools.opencode.headless:OpenCodeHeadless")
+    headless = Part("cortext.tools.opencode.live:OpenCodeHeadless")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         variables = dict(os.environ if environ is None else environ)

@@ -7,17 +7,22 @@ it retries for over a minute. Two small npm files make it try only once (see `NP
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
+from cortext.io.inside import if_inside
 from cortext.tools.base import CommandFile
-from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.start import FOLDER, mcp_servers
+from cortext.tools.opencode.adapter import Folders, OpenCode
 from cortext.tools.shared.commands import agent_skill
 from cortext.tools.shared.entries import Server
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles, packaged_script
+from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
 
+FOLDER = ".opencode"
+_NAMES = ("opencode.jsonc", "opencode.json")  # of its config files
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
 _PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
 
@@ -58,12 +63,27 @@ class OpenCodeSettings(SettingsFiles, ToolPart[OpenCode]):
         ]
 
     def mcp_servers(self, project: str) -> set[str]:
-        """Return the names of the MCP servers in the user's and the project's config."""
-        return mcp_servers(project, self.tool.folders)
+        """Return the names of the MCP servers in the user's and the project's config that are not disabled there."""
+        servers: dict[str, Any] = {}
+        for settings in reversed(settings_of(project, self.tool.folders)):
+            found = settings.get("mcp")
+            for name, entry in found.items() if isinstance(found, dict) else ():
+                earlier = servers.get(name)
+                servers[name] = {
+                    **(earlier if isinstance(earlier, dict) else {}),
+                    **(entry if isinstance(entry, dict) else {}),
+                }
+        return {name for name, entry in servers.items() if entry.get("enabled") is not False}
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Return nothing: OpenCode loads every plugin file that it finds."""
         return []
+
+
+def settings_of(project: str, folders: Folders) -> list[dict[str, Any]]:
+    """Return the contents of the config files that OpenCode reads, in order of precedence."""
+    paths = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in _NAMES]
+    return [read_object(path) for path in (*paths, *(os.path.join(folders.config, name) for name in _NAMES))]
 
 
 def command_text(command: CommandFile) -> str:

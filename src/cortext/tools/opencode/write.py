@@ -30,10 +30,10 @@ from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.opencode import version2
 from cortext.tools.opencode.adapter import OpenCode, is_key
 from cortext.tools.opencode.document import blocks_of, children_of, head_of
+from cortext.tools.opencode.live import Model, choose_model, interactive
 from cortext.tools.opencode.messages import Moments
 from cortext.tools.opencode.read import DatabaseReading, OpenCodeReader
 from cortext.tools.opencode.records import MARK, Mark, notes_text
-from cortext.tools.opencode.start import Model, choose_model, interactive
 from cortext.tools.opencode.store import exists, is_compacted
 from cortext.tools.shared.native import verify
 from cortext.tools.shared.parts import ToolPart
@@ -107,7 +107,7 @@ class OpenCodeWriter(ToolPart[OpenCode]):
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session on the terminal; the prompt, if any, is sent first."""
         return interactive(
-            self.tool.program.path() or self.tool.name,
+            self.tool.program.executable(),
             written_or_key,
             project=project,
             prompt=prompt,

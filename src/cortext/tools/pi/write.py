@@ -126,8 +126,7 @@ class PiWriter(FileWriter[Pi]):
         check_argument(prompt)
         # After "--" a prompt that begins with a dash is not taken for an option.
         options = [*(["--model", model] if model else []), *(["--", prompt] if prompt else [])]
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "--session", written_or_key, *options], cwd=project)
+        return Launch(argv=[self.tool.program.executable(), "--session", written_or_key, *options], cwd=project)
 
 
 def _lines(head: Json, turns: Sequence[Turn], title: str, model: Json | None) -> Iterator[bytes]:

@@ -99,8 +99,7 @@ class QwenWriter(FileWriter[QwenCode]):
         """Return how to start Qwen Code interactively with that session open."""
         check_argument(prompt)
         options = [*(["--model", model] if model else []), *(["--prompt-interactive", prompt] if prompt else [])]
-        program = self.tool.program.path() or self.tool.program.command
-        return Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
+        return Launch(argv=[self.tool.program.executable(), "--resume", written_or_key, *options], cwd=project)
 
 
 def write_session(

@@ -1,4 +1,4 @@
-"""The program of an AI tool: finding it, asking for its version, and running it with a time limit.
+"""The program of an AI tool: finding it, asking for its version, running it with a time limit, and as a model.
 
 Every hook imports this module with its adapter but starts no program, so modules that only a start needs are imported
 in the functions: they would take 10 of the 100 ms that a hook may take.
@@ -6,14 +6,18 @@ in the functions: they would take 10 of the 100 ms that a hook may take.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from cortext.errors import UsageError
+from cortext.io import durable
+from cortext.model.answer import AnswerPiece, AnswerText, Done, Usage
 from cortext.safety.credentials import for_child
+from cortext.safety.framing import fence
 from cortext.tools.base import Detected
 from cortext.tools.shared.jsonc import read_object
 
@@ -65,6 +69,10 @@ class Program:
 
         found = shutil.which(self.command, path=self.environ.get("PATH", os.defpath))
         return found or (self._elsewhere if os.access(self._elsewhere, os.X_OK) else "")
+
+    def executable(self) -> str:
+        """Return how a command line names it: its path, or its name if it is not installed."""
+        return self.path() or self.command
 
     def detect(self, tested_version: str) -> Detected | None:
         """Return its version and whether that is the tested one; None if it is not installed."""
@@ -159,6 +167,72 @@ def _distributed_version(real: str, distribution: str) -> str:
     pattern = f"{distribution.replace('-', '_')}-*.dist-info"
     found = glob(os.path.join(environment, "lib", "python3*", "site-packages", pattern)) if distribution else []
     return os.path.basename(found[0]).removesuffix(".dist-info").rpartition("-")[2] if len(found) == 1 else ""
+
+
+# ── as a model, without its terminal interface ─────────────────────────────────────────────────────
+
+# A zero-width word joiner. Some programs read every file that is named after an @, anywhere in a prompt.
+JOINER = "\u2060"
+
+
+class AnswerReader:
+    """Interprets the lines that a program prints during one run."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._has_text = False
+        self._begins_paragraph = False  # whether a blank line separates the next text from the earlier one
+        self._model = ""
+
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
+        """Yield the events of one line."""
+        raise NotImplementedError
+
+    def _text(self, text: str) -> Iterator[AnswerPiece]:
+        """Yield a part of the answer."""
+        if text:
+            yield AnswerText(f"\n\n{text}" if self._begins_paragraph and self._has_text else text)
+            self._has_text, self._begins_paragraph = True, False
+
+    def _paragraph(self, text: str) -> Iterator[AnswerPiece]:
+        """Yield a complete message of the answer."""
+        if text.strip():
+            self._begins_paragraph = True
+            yield from self._text(text)
+
+    def _done(self, usage: Usage, stop: str = "end") -> Done:
+        return Done(stop, usage, self._model)
+
+
+def instructions(system: str) -> str:
+    """Return a system prompt to put before the prompt, for programs that accept none, or none of this length."""
+    if not system.strip():
+        return ""
+    tag = f"instructions-{fence([system])}"
+    return f"Follow these instructions:\n<{tag}>\n{system}\n</{tag}>\n\n"
+
+
+def system_file(scratch: str, system: str) -> str:
+    """Return the path of a file with the system prompt, which only the user can read.
+
+    The prompt may contain what `alfred` remembers, and every user of the machine can read the arguments of a program.
+    The file is named by its content, so that the same prompt is written once.
+    """
+    data = system.encode("utf-8", "replace")
+    path = os.path.join(scratch, f"system-{hashlib.sha256(data).hexdigest()[:16]}.md")
+    if not os.path.exists(path):
+        durable.replace_file(path, [data])
+    return path
+
+
+def without_file_names(text: str) -> str:
+    """Return the text with a joiner after each @, so that it names no file. `with_file_names` removes the joiners."""
+    return text.replace("@", f"@{JOINER}")
+
+
+def with_file_names(text: str) -> str:
+    """Return the model's text without our joiners."""
+    return text.replace(JOINER, "")
 
 
 # ── a tool on this machine ─────────────────────────────────────────────────────────────────────────

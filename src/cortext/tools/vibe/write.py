@@ -103,11 +103,10 @@ class VibeWriter(FolderWriter[Vibe]):
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Return how to open that session interactively; the prompt, if any, is sent first."""
         check_argument(prompt)
-        program = self.tool.program.path() or self.tool.program.command
         env = {} if self.tool.folder == self.tool.default_folder else {"VIBE_HOME": self.tool.folder}
         if model:
             env["VIBE_ACTIVE_MODEL"] = model
-        argv = [program, "--resume", written_or_key, *(["--", prompt] if prompt else [])]
+        argv = [self.tool.program.executable(), "--resume", written_or_key, *(["--", prompt] if prompt else [])]
         return Launch(argv=argv, cwd=project, env=env)
 
 

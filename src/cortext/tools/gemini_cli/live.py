@@ -1,4 +1,7 @@
-"""Gemini CLI in headless mode (`-o stream-json`), which streams its answer."""
+"""Gemini CLI at work: opened with a session on a terminal, or asked for one answer.
+
+For an answer (`-o stream-json`) it streams its messages.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,52 @@ from typing import Any
 
 from cortext.errors import CortextError
 from cortext.io import durable
-from cortext.model.answer import AnswerNote, AnswerPiece, AnswerText, HeadlessPrompt, ProgramFailure, Run, Usage
-from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
+from cortext.model.answer import AnswerNote, AnswerPiece, HeadlessPrompt, ProgramFailure, Run, Usage
+from cortext.tools.base import Launch
+from cortext.tools.gemini_cli.adapter import GeminiCli, gate_environment
+from cortext.tools.gemini_cli.settings import RETENTION, resume_configs
+from cortext.tools.shared.installer import install
+from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.program import (
+    AnswerReader,
+    check_argument,
+    system_file,
+    with_file_names,
+    without_file_names,
+)
 from cortext.tools.shared.values import count, field, word
+
+
+def interactive(tool: GeminiCli, key: str, path: str, *, project: str, prompt: str, model: str) -> Launch:
+    """Return how to open a session interactively; the prompt, if any, is sent first.
+
+    Gemini CLI may delete a resumed session at its next start, and may send the prompt before the history is loaded.
+    Entries in the project's settings prevent both. Without a `path` there is no session to protect: the command line is
+    only shown.
+    """
+    check_argument(prompt)
+    options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
+    launch = Launch(argv=[tool.program.executable(), "--resume", key, *options], cwd=project)
+    if path:
+        launch.changed = _prepare(tool.folder, project, is_gated=bool(prompt))
+    if path and prompt:
+        launch.env = gate_environment(path)
+    return launch
+
+
+def _prepare(folder: str, project: str, *, is_gated: bool) -> list[str]:
+    """Prepare the project's settings for a resume, never the user's; return the files that changed.
+
+    A settings file of our own, named in the environment, is not an option: Gemini CLI accepts one only if it is owned
+    by root.
+    """
+    if os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(folder):
+        return []  # these are the user's settings
+    setting = field(read_object(os.path.join(folder, "settings.json")), *RETENTION)
+    if not is_gated and setting is False:
+        return []
+    return install(project, resume_configs(keep=setting is not False, gate=is_gated))
 
 
 class GeminiHeadless(ToolPart[GeminiCli]):
@@ -39,20 +83,16 @@ class GeminiHeadless(ToolPart[GeminiCli]):
         )
 
 
-class GeminiAnswer(Reader):
+class GeminiAnswer(AnswerReader):
     """Reads chunks of messages, tool calls between them, and the final result."""
-
-    _new_paragraph = False
 
     def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
         """Yield the events of one record."""
         kind = record.get("type")
         if kind == "message" and record.get("role") == "assistant":
-            if text := with_file_names(word(record, "content")):
-                yield AnswerText(f"\n\n{text}" if self._new_paragraph and self._has_text else text)
-                self._has_text, self._new_paragraph = True, False
+            yield from self._text(with_file_names(word(record, "content")))
         elif kind == "tool_use":
-            self._new_paragraph = True
+            self._begins_paragraph = True
             yield AnswerNote(f"{self.name} uses {word(record, 'tool_name')}")
         elif kind == "error":
             yield AnswerNote(f"{self.name}: {word(record, 'message')}")

@@ -1,7 +1,9 @@
-"""Start OpenCode with a session on a terminal.
+"""OpenCode at work: opened with a session on a terminal, or asked for one answer.
 
 `opencode -s ID --prompt TEXT` opens the session and drops the prompt. A small plugin therefore sends the first prompt;
 the environment of this start names it. OpenCode opens with the conversation on the screen, and answers the prompt.
+
+For an answer (`run --format json`) it prints each part when it is complete.
 """
 
 from __future__ import annotations
@@ -9,24 +11,28 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from cortext.errors import ConfigError
 from cortext.io import durable
-from cortext.io.inside import if_inside
+from cortext.model.answer import AnswerNote, AnswerPiece, HeadlessPrompt, ProgramFailure, Run, Thinking, Usage
 from cortext.tools.base import Launch
-from cortext.tools.opencode.adapter import Folders
+from cortext.tools.opencode.adapter import Folders, OpenCode
+from cortext.tools.opencode.settings import FOLDER, settings_of
 from cortext.tools.shared import jsonc
+from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.program import AnswerReader, instructions
 from cortext.tools.shared.sqlite import connection, is_database
+from cortext.tools.shared.values import count, field, word
 
 _INLINE_CONFIG = "OPENCODE_CONFIG_CONTENT"
-_CHUNK = 100_000  # bytes; the limit for one variable is 128 KiB
+_LONGEST = 100_000  # bytes; the limit for one variable is 128 KiB
 _PACKAGE = "@opencode-ai/plugin"
 LAUNCHER = "launch.js"
-FOLDER = ".opencode"
+_AGENT = "cortext"
 # The model that a new installation of OpenCode has without any configuration.
 _DEFAULT_MODEL = ("opencode", "big-pickle")
 
@@ -62,35 +68,12 @@ def interactive(
 def choose_model(model: str, *, project: str, folders: Folders) -> Model:
     """Return the model to continue a session with: the one requested, the user's setting, or the one used last."""
     agent, last_used = _last_used(folders)
-    settings = [str(found.get("model") or "") for found in _settings(project, folders)]
+    settings = [str(found.get("model") or "") for found in settings_of(project, folders)]
     for name in (model, *settings, last_used):
         provider, slash, rest = name.partition("/")
         if slash and provider and rest:
             return Model(provider, rest, agent or "build")
     return Model(*_DEFAULT_MODEL, agent or "build")
-
-
-def mcp_servers(project: str, folders: Folders) -> set[str]:
-    """Return the MCP servers that the config files name and do not disable."""
-    servers: dict[str, Any] = {}
-    for settings in reversed(_settings(project, folders)):
-        found = settings.get("mcp")
-        for name, entry in found.items() if isinstance(found, dict) else ():
-            earlier = servers.get(name)
-            servers[name] = {
-                **(earlier if isinstance(earlier, dict) else {}),
-                **(entry if isinstance(entry, dict) else {}),
-            }
-    return {name for name, entry in servers.items() if entry.get("enabled") is not False}
-
-
-def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
-    """Return the config files that OpenCode reads, in order of precedence."""
-    names = ("opencode.jsonc", "opencode.json")
-    project_files = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
-    return [
-        jsonc.read_object(path) for path in (*project_files, *(os.path.join(folders.config, name) for name in names))
-    ]
 
 
 def _last_used(folders: Folders) -> tuple[str, str]:
@@ -113,7 +96,7 @@ def _model_option(model: str) -> list[str]:
 
 def _chunks(text: str) -> list[str]:
     """Split a text into chunks that each fit into a variable."""
-    step = _CHUNK if text.isascii() else _CHUNK // 4
+    step = _LONGEST if text.isascii() else _LONGEST // 4
     return [text[start : start + step] for start in range(0, len(text), step)]
 
 
@@ -139,3 +122,62 @@ def _is_installed(folder: str) -> bool:
         return _PACKAGE in root.get("dependencies", {}) and os.path.isdir(os.path.join(folder, "node_modules"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+
+
+# ── one answer ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class OpenCodeHeadless(ToolPart[OpenCode]):
+    """OpenCode without its terminal interface."""
+
+    def ask(self, question: HeadlessPrompt) -> Run:
+        """Return how to run it for one answer; its database is kept in memory, so that nothing is stored."""
+        system, prompt = question.system, question.prompt
+        arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
+        arguments += ["-m", question.model] if "/" in question.model else []
+        agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "deny", "bash": "deny"}}
+        if 0 < len(system.encode("utf-8", "replace")) < _LONGEST and "\0" not in system:
+            agent["prompt"] = system
+        else:
+            prompt = instructions(system) + prompt
+        try:
+            settings = json.loads(question.environ.get(_INLINE_CONFIG) or "{}")
+        except ValueError:
+            settings = {}
+        agents = field(settings, "agent")
+        content = {**settings, "agent": {**(agents if isinstance(agents, dict) else {}), _AGENT: agent}}
+        variables = {"OPENCODE_DB": ":memory:"}
+        variables |= {"OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        return Run(
+            arguments=arguments,
+            stdin=prompt,
+            read=OpenCodeAnswer(question.name).read,
+            env={**variables, _INLINE_CONFIG: json.dumps(content)},
+        )
+
+
+class OpenCodeAnswer(AnswerReader):
+    """Reads parts and the steps around them; the last step is the one that did not stop for a tool call."""
+
+    _input = _output = -1
+
+    def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
+        """Yield the events of one record."""
+        kind, part = record.get("type"), record.get("part")
+        if kind == "text":
+            yield from self._paragraph(word(part, "text"))
+        elif kind == "reasoning":
+            yield Thinking(word(part, "text"))
+        elif kind == "tool_use":
+            yield AnswerNote(f"{self.name} uses {word(part, 'tool')}")
+        elif kind == "error":
+            error = record.get("error")
+            yield ProgramFailure(word(field(error, "data"), "message") or word(error, "name") or str(error))
+        elif kind == "step_finish":
+            tokens = field(part, "tokens")
+            self._input = max(count(tokens, "input"), self._input)
+            self._output = max(count(tokens, "output"), self._output)
+            reason = word(part, "reason")
+            if reason != "tool-calls":
+                stop = {"length": "length", "content-filter": "filtered"}.get(reason, "end")
+                yield self._done(Usage(self._input, self._output), stop)

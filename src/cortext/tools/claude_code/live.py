@@ -1,4 +1,7 @@
-"""Claude Code as a headless model (`-p --output-format stream-json`). It streams partial messages."""
+"""Claude Code at work: opened with a session on a terminal, or asked for one answer.
+
+For an answer (`-p --output-format stream-json`) it streams partial messages.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,32 @@ from typing import Any
 from cortext.model.answer import (
     AnswerNote,
     AnswerPiece,
-    AnswerText,
     HeadlessPrompt,
     ProgramFailure,
     Run,
     Thinking,
     Usage,
 )
+from cortext.tools.base import Launch
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.shared.headless import Reader, system_file, with_file_names, without_file_names
 from cortext.tools.shared.parts import ToolPart
+from cortext.tools.shared.program import (
+    AnswerReader,
+    check_argument,
+    system_file,
+    with_file_names,
+    without_file_names,
+)
 from cortext.tools.shared.values import count, field, word
+
+
+def interactive(tool: ClaudeCode, key: str, *, project: str, prompt: str, model: str) -> Launch:
+    """Return how to start Claude Code interactively with a session open."""
+    check_argument(prompt)
+    options = ["--model", model] if model else []
+    # After "--" a prompt that begins with a dash is not taken for an option.
+    prompt_arguments = ["--", prompt] if prompt else []
+    return Launch(argv=[tool.program.executable(), "--resume", key, *options, *prompt_arguments], cwd=project)
 
 
 class ClaudeHeadless(ToolPart[ClaudeCode]):
@@ -43,10 +61,9 @@ class ClaudeHeadless(ToolPart[ClaudeCode]):
         )
 
 
-class ClaudeAnswer(Reader):
+class ClaudeAnswer(AnswerReader):
     """Reads API stream events, and the records that Claude Code adds around them."""
 
-    _starts_block = False  # whether the next text begins a new text block
     _is_open = False  # whether text of an unfinished message was already passed on
 
     def read(self, record: dict[str, Any]) -> Iterator[AnswerPiece]:
@@ -79,7 +96,7 @@ class ClaudeAnswer(Reader):
             self._model = word(field(event, "message"), "model") or self._model
         elif kind == "content_block_start":
             block = field(event, "content_block")
-            self._starts_block = field(block, "type") == "text"
+            self._begins_paragraph = field(block, "type") == "text"
             if field(block, "type") == "tool_use":
                 yield AnswerNote(f"{self.name} uses {word(block, 'name')}")
         elif kind == "content_block_delta":
@@ -87,8 +104,8 @@ class ClaudeAnswer(Reader):
             if thought := word(delta, "thinking"):
                 yield Thinking(thought)
             if text := with_file_names(word(delta, "text")):
-                yield AnswerText(f"\n\n{text}" if self._starts_block and self._has_text else text)
-                self._has_text, self._starts_block, self._is_open = True, False, True
+                self._is_open = True
+                yield from self._text(text)
         elif kind == "message_stop":
             if abandoned and self._is_open:
                 # Claude Code retries by itself: text that was already passed on would be repeated.
