@@ -17,7 +17,8 @@ from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
 _EVENTS_FILE = "events.jsonl"
-_KINDS = {
+# The names are those of Claude Code, because with them a payload says which event it is.
+KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
     "Stop": "answered",
@@ -48,7 +49,7 @@ class Copilot(HasReader, HasWriter, HasSettings, LocalTool):
 
     reader = Part("cortext.tools.copilot.read:CopilotReader")
     writer = Part("cortext.tools.copilot.write:CopilotWriter")
-    settings = Part("cortext.tools.copilot.settings:CopilotSettings")
+    settings = Part("cortext.tools.copilot.write:CopilotSettings")
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         super().__init__(home, environ)
@@ -62,7 +63,7 @@ class Copilot(HasReader, HasWriter, HasSettings, LocalTool):
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Return a hook's payload as an event; None if it is not one that we handle."""
-        kind, key = _KINDS.get(text_of(payload, "hook_event_name")), text_of(payload, "session_id")
+        kind, key = KINDS.get(text_of(payload, "hook_event_name")), text_of(payload, "session_id")
         if kind is None or not is_uuid(key):
             return None
         event = HookEvent(kind=kind, key=key, path=self.events_of(key), project=text_of(payload, "cwd"))

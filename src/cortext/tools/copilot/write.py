@@ -1,4 +1,5 @@
-"""Writes sessions into Copilot's own store: a new one, or a lost one from our copy.
+"""What is written for Copilot: sessions in its own store (a new one, or a lost one from our copy), and our files and
+entries in a project.
 
 A turn of the user is a `user.message`, one of the model an `assistant.message` with its calls, and each result a
 `tool.execution_complete`. Copilot sends them as they are, and keeps the field `cortext`, which says how to restore the
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,16 +20,22 @@ import msgspec
 
 from cortext.errors import DamagedData, SessionExists, UsageError
 from cortext.io import durable, new_files
+from cortext.io.inside import if_inside
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Result, Text, Turn, Turns, standalone, whole_characters
-from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.copilot.adapter import Copilot
+from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.copilot.adapter import KINDS, Copilot
 from cortext.tools.copilot.messages import ANSWER, CALL_STARTED, RESULT, START, USER_MESSAGE, Event, decoder, original
 from cortext.tools.copilot.read import CopilotReading, head_of, is_shortened
+from cortext.tools.shared.commands import without_run
+from cortext.tools.shared.entries import Server, servers_of
 from cortext.tools.shared.folders import is_uuid
+from cortext.tools.shared.hooks import all_hooks_off
+from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
-from cortext.tools.shared.parts import FolderWriter
+from cortext.tools.shared.parts import FolderWriter, ToolPart
 from cortext.tools.shared.program import check_argument
 
 Json = dict[str, Any]
@@ -193,3 +201,49 @@ def _is_read_as(event: Json, message: Message) -> bool:
     """Whether reading an event returns the message, so that its mark need not contain it."""
     read: Event = decoder.decode(msgspec.json.encode(event))
     return read.cortext is not None and original(read, read.cortext, "") == message
+
+
+# ── in a project ─────────────────────────────────────────────────────────────────────────────────────
+
+HOOKS = ".github/hooks/cortext.json"
+SERVERS = ".github/mcp.json"
+_HOOK_SECONDS = 30
+_PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
+
+
+class CopilotSettings(SettingsFiles, ToolPart[Copilot]):
+    """Our files and entries in a project: skills, a file of hooks, and the MCP server.
+
+    A skill is called like a command (`/workspace.plan TOPIC`), and its arguments are inserted.
+    """
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the skills and the file of hooks."""
+        hook = {"type": "command", "bash": shell([*program, "hook", "copilot"]), "timeoutSec": _HOOK_SECONDS}
+        hooks = {"version": 1, "hooks": {event: [hook] for event in KINDS}}
+        files = {f".github/skills/{command.name}/SKILL.md": _skill(command) for command in commands}
+        files[HOOKS] = json.dumps(hooks, ensure_ascii=False, indent=2) + "\n"
+        return {path: text.encode("utf-8") for path, text in files.items()}
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
+        """Return the MCP entry. Copilot also reads `.mcp.json`, but that is Claude Code's file."""
+        return [JsonConfig((SERVERS,), [Server.of("copilot", program)])]
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's config."""
+        return servers_of(os.path.join(self.tool.folder, "mcp-config.json"), project, ".mcp.json", SERVERS)
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return why our hooks would not run here. Copilot asks at its start whether to trust a folder."""
+        own = [if_inside(project, f".github/copilot/{name}") for name in ("settings.json", "settings.local.json")]
+        return all_hooks_off([os.path.join(self.tool.folder, "settings.json"), *own])
+
+
+def _skill(command: CommandFile) -> str:
+    """Return a skill that only the user calls. The hook adds the output of `run`."""
+    text = _PLACEHOLDERS.sub("$\u2060", without_run(command.text)).replace("{arguments}", "$ARGUMENTS")
+    description = json.dumps(" ".join(command.description.split()), ensure_ascii=False)  # a JSON string is YAML
+    return (
+        f"---\nname: {command.name}\ndescription: {description}\ndisable-model-invocation: true\n---\n\n"
+        f"<command-name>/{command.name}</command-name>\n<command-args>$ARGUMENTS</command-args>\n\n{text.strip()}\n"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from cortext.io.inside import if_inside
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode.adapter import Folders, OpenCode
-from cortext.tools.shared.commands import agent_skill
+from cortext.tools.shared.commands import agent_skill, without_run
 from cortext.tools.shared.entries import Server
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles, packaged_script
 from cortext.tools.shared.jsonc import read_object
@@ -92,9 +92,12 @@ def command_text(command: CommandFile) -> str:
     The plugin adds the output of `run`: a command line in this file would be passed to a shell together with whatever
     the user typed after the command.
     """
-    text = command.text.replace("{run}\n\n", "").replace("{run}", "")
     # Keep OpenCode from expanding placeholders and shell commands in the text.
-    text = _PLACEHOLDERS.sub("$\u2060", text).replace("!`", "! `").replace("{arguments}", "$ARGUMENTS")
+    text = (
+        _PLACEHOLDERS.sub("$\u2060", without_run(command.text))
+        .replace("!`", "! `")
+        .replace("{arguments}", "$ARGUMENTS")
+    )
     return (
         f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n---\n"
         f"<command-name>/{command.name}</command-name>\n<command-args>$ARGUMENTS</command-args>\n\n{text.strip()}\n"

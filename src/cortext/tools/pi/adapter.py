@@ -41,7 +41,7 @@ class Pi(HasReader, HasWriter, HasSettings, LocalTool):
 
     reader = Part("cortext.tools.pi.read:PiReader")
     writer = Part("cortext.tools.pi.write:PiWriter")
-    settings = Part("cortext.tools.pi.settings:PiSettings")
+    settings = Part("cortext.tools.pi.write:PiSettings")
 
     @property
     def agent(self) -> str:

@@ -1,14 +1,17 @@
-"""Writes a session of Pi, never over an existing one, and verifies it by reading it back.
+"""What is written for Pi: sessions, and our files in a project.
 
-Pi sends the messages as they are stored, but invents a result for a call that is not answered before the next assistant
-message. So a run of assistant messages becomes one entry, and each result an entry of its own. A field of ours in the
-first entry names the messages, so that a conversation comes back with its original ids; Pi keeps unknown fields.
+A session is never written over an existing one, and is verified by reading it back. Pi sends the messages as they are
+stored, but invents a result for a call that is not answered before the next assistant message. So a run of assistant
+messages becomes one entry, and each result an entry of its own. A field of ours in the first entry names the messages,
+so that a conversation comes back with its original ids; Pi keeps unknown fields.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -22,7 +25,7 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
-from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Counts, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.pi.adapter import Pi
 from cortext.tools.pi.read import (
     COMPACTION,
@@ -37,9 +40,12 @@ from cortext.tools.pi.read import (
     decoder,
     header,
 )
+from cortext.tools.shared.commands import agent_skill, check_names, marked, without_run
+from cortext.tools.shared.installer import packaged_script
+from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
-from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.parts import FileWriter, ToolPart
 from cortext.tools.shared.program import check_argument
 
 Json = dict[str, Any]
@@ -226,3 +232,55 @@ def _mark(entry: Json, messages: Sequence[Message], entries: int, chain: _Chain)
 
 def _line(entry: Json) -> bytes:
     return one_line_each(encode(entry)) + b"\n"
+
+
+# ── in a project ─────────────────────────────────────────────────────────────────────────────────────
+
+EXTENSION = ".pi/extensions/cortext.js"
+_PLACEHOLDERS = re.compile(r"\$(?=[\d@{]|ARGUMENTS)")
+
+
+class PiSettings(ToolPart[Pi]):
+    """Our files in a project: slash commands (Pi's prompt templates), and an extension that reports to cortext.
+
+    Pi has no MCP servers, and its settings need no entry of ours.
+    """
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the slash commands, our extension and the shared skill as files of the project."""
+        check_names(commands)
+        files = {f".pi/prompts/{command.name}.md": _command_text(command) for command in commands}
+        files[EXTENSION] = packaged_script(__file__, "extension.js").replace(
+            "__PROGRAM__", json.dumps([*program, "hook", "pi"])
+        )
+        return {path: text.encode("utf-8") for path, text in files.items()} | agent_skill()
+
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Change nothing: Pi finds our files by itself, and has no MCP servers."""
+        return []
+
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Change nothing."""
+        return []
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return no names: Pi has no MCP servers."""
+        return set()
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Report a project that Pi does not trust: then it loads neither the commands nor the extension."""
+        rules = read_object(os.path.join(self.tool.agent, "trust.json"))
+        folder = os.path.realpath(project)
+        while folder not in rules and os.path.dirname(folder) != folder:
+            folder = os.path.dirname(folder)
+        trusted = rules.get(folder, self.tool.user_settings.get("defaultProjectTrust") == "always")
+        return [] if trusted is True else [("it does not trust this folder yet", "run /trust in pi")]
+
+
+def _command_text(command: CommandFile) -> str:
+    # A word joiner keeps Pi from taking a dollar in the text for a placeholder.
+    text = _PLACEHOLDERS.sub("$\u2060", without_run(command.text)).replace("{arguments}", "$ARGUMENTS")
+    description = json.dumps(command.description, ensure_ascii=False)
+    return f"---\ndescription: {description}\n---\n{marked(text, command.name, '$ARGUMENTS')}"

@@ -11,7 +11,9 @@ from cortext.tools.shared.hooks import additional_context, text_of, typed_event
 from cortext.tools.shared.parts import HasReader, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
 
-_KINDS = {
+SUFFIX = ".jsonl"
+# UserPromptExpansion is not needed: UserPromptSubmit follows it, and names the command as it was typed.
+KINDS = {
     "SessionStart": "started",
     "UserPromptSubmit": "prompt",
     "Stop": "answered",
@@ -39,12 +41,22 @@ class QwenCode(HasReader, HasWriter, HasSettings, LocalTool):
 
     reader = Part("cortext.tools.qwen_code.read:QwenReader")
     writer = Part("cortext.tools.qwen_code.write:QwenWriter")
-    settings = Part("cortext.tools.qwen_code.settings:QwenSettings")
+    settings = Part("cortext.tools.qwen_code.write:QwenSettings")
 
     @property
     def folder(self) -> str:
         """The folder of its settings."""
         return self.environ.get("QWEN_HOME") or os.path.join(self.home, ".qwen")
+
+    @property
+    def user_settings(self) -> str:
+        """The file of the user's settings."""
+        return os.path.join(self.folder, "settings.json")
+
+    @property
+    def trust_rules(self) -> str:
+        """The file that says which folders the user trusts."""
+        return self.environ.get("QWEN_CODE_TRUSTED_FOLDERS_PATH") or os.path.join(self.folder, "trustedFolders.json")
 
     @property
     def projects(self) -> str:
@@ -55,10 +67,14 @@ class QwenCode(HasReader, HasWriter, HasSettings, LocalTool):
         """Return the folder with the sessions of a project."""
         return os.path.join(self.projects, dashed(os.path.realpath(project)), "chats")
 
+    def session(self, project: str, key: str) -> str:
+        """Return the path of a session of a project."""
+        return os.path.join(self.chats(project), key + SUFFIX)
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Translate a hook payload; return None if it names no event or no session."""
         # `prompt` is the expansion of a command, and `submitted_prompt` is as typed.
-        return typed_event(payload, _KINDS, text_of(payload, "submitted_prompt"))
+        return typed_event(payload, KINDS, text_of(payload, "submitted_prompt"))
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """Return the output that adds context to a prompt; empty for other events."""

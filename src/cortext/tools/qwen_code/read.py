@@ -26,7 +26,7 @@ from cortext.model.message import (
     joined_text,
 )
 from cortext.tools.base import Counts, Leftover, Transcript, Watch
-from cortext.tools.qwen_code.adapter import QwenCode
+from cortext.tools.qwen_code.adapter import SUFFIX, QwenCode
 from cortext.tools.shared.commands import is_resume_block, typed_command
 from cortext.tools.shared.folders import changed_below, entries, file_transcript, is_uuid
 from cortext.tools.shared.google_parts import (
@@ -45,7 +45,6 @@ from cortext.tools.shared.native import RunMark
 from cortext.tools.shared.parts import FileReader
 from cortext.tools.shared.reading import TreeReading
 
-SUFFIX = ".jsonl"
 # What Qwen Code keeps beside the sessions of a project.
 _COMPANIONS = (
     *("*/chats/*.runtime.json", "*/chats/*.worktree.json", "*/chats/*.pr.json", "*/chats/*.ledger.jsonl"),

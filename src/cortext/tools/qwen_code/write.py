@@ -1,12 +1,14 @@
-"""Writes a session of Qwen Code, never over an existing one, and verifies it by reading it back.
+"""What is written for Qwen Code: sessions, and our files and entries in a project.
 
-Each message becomes one record, with a field of our own that names the message, so that a conversation comes back with
-its original ids. Qwen Code only appends to the file, and copies unknown fields when it forks a session. It invents a
-result for a call that is not answered by the next record, so a run of assistant messages becomes one record.
+A session is never written over an existing one, and is verified by reading it back. Each message becomes one record,
+with a field of our own that names the message, so that a conversation comes back with its original ids. Qwen Code only
+appends to the file, and copies unknown fields when it forks a session. It invents a result for a call that is not
+answered by the next record, so a run of assistant messages becomes one record.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -19,12 +21,12 @@ from cortext.io import durable, new_files
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL_RESULT, USER, Message
 from cortext.model.turns import Block, Call, Result, Text, Turn, Turns, runs
-from cortext.tools.base import Counts, Launch, Messages, Transcript, Withheld, Written
-from cortext.tools.qwen_code.adapter import QwenCode
+from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile, Counts, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.qwen_code.adapter import KINDS, QwenCode
 from cortext.tools.qwen_code.read import (
     COMPACTION,
     SPOKEN,
-    SUFFIX,
     TITLE,
     QwenReader,
     QwenReading,
@@ -32,12 +34,18 @@ from cortext.tools.qwen_code.read import (
     decoder,
     session_in,
 )
+from cortext.tools.shared.commands import check_names, marked_prompt
+from cortext.tools.shared.entries import Entry, Hooks, Server, servers_of
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.google_parts import parts_of
+from cortext.tools.shared.hooks import all_hooks_off, trust_level
+from cortext.tools.shared.installer import JsonConfig, SettingsFiles
+from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
 from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
-from cortext.tools.shared.parts import FileWriter
+from cortext.tools.shared.parts import FileWriter, ToolPart
 from cortext.tools.shared.program import check_argument
+from cortext.tools.shared.values import field
 
 Json = dict[str, Any]
 
@@ -58,7 +66,7 @@ class QwenWriter(FileWriter[QwenCode]):
         if not is_uuid(key):
             raise NotFound(f"not a session of {self.tool.title}: {copy}", kept="nothing was changed")
         if not self.reader.has(key):
-            target = os.path.join(self.tool.chats(project), key + SUFFIX)
+            target = self.tool.session(project, key)
             durable.ensure_folder(os.path.dirname(target))
             new_files.mirror_file(copy, target)
         return key
@@ -85,7 +93,7 @@ class QwenWriter(FileWriter[QwenCode]):
         if not is_uuid(key) or self.reader.has(key):
             key = str(uuid.uuid4())
         return write_session(
-            os.path.join(self.tool.chats(project), key + SUFFIX),
+            self.tool.session(project, key),
             messages,
             key=key,
             project=os.path.realpath(project),
@@ -183,3 +191,43 @@ def _part(block: Block) -> Json:
         answer = {"error" if block.is_error else "output": block.output}
         return {"functionResponse": {"id": block.call.id, "name": block.call.name, "response": answer}}
     return {"text": block.whole}
+
+
+# ── in a project ─────────────────────────────────────────────────────────────────────────────────────
+
+SETTINGS = ".qwen/settings.json"
+_HOOK_SECONDS = 30
+_VERSION = {"$version": 4}  # Qwen Code itself adds it to settings that lack it
+
+
+class QwenSettings(SettingsFiles, ToolPart[QwenCode]):
+    """Our files and entries in a project: slash commands, and hooks and the MCP server in `.qwen/settings.json`."""
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the slash commands as files of the project; UsageError for a name that cannot be a file name."""
+        check_names(commands)
+        return {f".qwen/commands/{command.name}.md": _command_text(command).encode("utf-8") for command in commands}
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
+        """Return our entries in the project's settings."""
+        hook = {"type": "command", "command": shell([*program, "hook", "qwen"]), "timeout": _HOOK_SECONDS}
+        entries: list[Entry] = [Hooks(dict.fromkeys(KINDS, hook)), Server.of("qwen", program)]
+        return [JsonConfig((SETTINGS,), entries, comments=True, initial=_VERSION)]
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers of the project and of the user."""
+        return servers_of(self.tool.user_settings, project, SETTINGS)
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return why our hooks would not run here (hooks turned off, folder not trusted), each with a remedy."""
+        user = self.tool.user_settings
+        reasons = all_hooks_off([user, os.path.join(project, SETTINGS)])
+        asks = field(read_object(user), "security", "folderTrust", "enabled") is True
+        if asks and trust_level(read_object(self.tool.trust_rules), project) in ("", "DO_NOT_TRUST"):
+            reasons.append(("it does not trust this folder", "run /trust in qwen"))
+        return reasons
+
+
+def _command_text(command: CommandFile) -> str:
+    description = json.dumps(command.description, ensure_ascii=False)
+    return f"---\ndescription: {description}\n---\n\n{marked_prompt(command)}"

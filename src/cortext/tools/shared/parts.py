@@ -4,7 +4,7 @@
         name = "pi"
         reader = Part("cortext.tools.pi.read:PiReader")
         writer = Part("cortext.tools.pi.write:PiWriter")
-        settings = Part("cortext.tools.pi.settings:PiSettings")
+        settings = Part("cortext.tools.pi.write:PiSettings")
 
 A part is imported when one of its methods is first called, and is created with the adapter: a hook does not import what
 writes sessions. The classes `Has…` give the adapter the methods of the protocols, so that `isinstance` and mypy see

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from cortext.tools.base import HookEvent
-from cortext.tools.shared.folders import is_uuid
+from cortext.tools.shared.folders import is_uuid, listing
 from cortext.tools.shared.hooks import text_of
 from cortext.tools.shared.parts import HasReader, HasRefusal, HasSettings, HasWriter, Part
 from cortext.tools.shared.program import LocalTool
-from cortext.tools.vibe.records import CURRENT
+
+CURRENT = "CURRENT"  # names the newest state of a session of Vibe 3
+VIBE_2 = "session_"  # how the folder of a session of Vibe 2 begins
 
 
 class Vibe(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
@@ -33,7 +35,7 @@ class Vibe(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
 
     reader = Part("cortext.tools.vibe.store:VibeReader")
     writer = Part("cortext.tools.vibe.write:VibeWriter")
-    settings = Part("cortext.tools.vibe.settings:VibeSettings")
+    settings = Part("cortext.tools.vibe.write:VibeSettings")
 
     @property
     def default_folder(self) -> str:
@@ -55,6 +57,15 @@ class Vibe(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
         """The folder of the sessions of Vibe 3."""
         return os.path.join(self.root, "unified")
 
+    def current(self, key: str) -> str:
+        """Return the path of the file that names the newest state of a session of Vibe 3."""
+        return os.path.join(self.unified, key, CURRENT)
+
+    @property
+    def vibe_2(self) -> list[str]:
+        """The folders of the sessions of Vibe 2."""
+        return [os.path.join(self.root, name) for name in listing(self.root) if name.startswith(VIBE_2)]
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """Return a hook's payload as an event; None if it is not one that we handle.
 
@@ -63,7 +74,7 @@ class Vibe(HasReader, HasWriter, HasRefusal, HasSettings, LocalTool):
         key = text_of(payload, "session_id")
         if text_of(payload, "hook_event_name") != "post_agent" or not is_uuid(key) or payload.get("parent_session_id"):
             return None
-        path = os.path.join(self.unified, key, CURRENT)
+        path = self.current(key)
         transcript = self.transcript_at(path)
         return HookEvent(
             kind="answered", key=transcript.key if transcript else key, path=path, project=text_of(payload, "cwd")

@@ -17,8 +17,8 @@ from cortext.errors import CortextError, DamagedData
 from cortext.tools.shared.bundle import Piece
 from cortext.tools.shared.native import Mark
 from cortext.tools.shared.values import valid_fields
+from cortext.tools.vibe.adapter import CURRENT
 
-CURRENT = "CURRENT"
 META = "meta.json"
 LINES = "messages.jsonl"
 OLD = "vibe2/"  # where the files of a session are that another one was imported from

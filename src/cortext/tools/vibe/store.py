@@ -19,18 +19,17 @@ from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import is_uuid, listing, of_project, step_below
 from cortext.tools.shared.leftovers import described, is_empty, unlisted_below
 from cortext.tools.shared.parts import ToolPart
-from cortext.tools.vibe.adapter import Vibe
+from cortext.tools.vibe.adapter import CURRENT, VIBE_2, Vibe
 from cortext.tools.vibe.read import VibeReading
-from cortext.tools.vibe.records import CURRENT, ERRORS, LINES, META, OLD, Contents, Current, Session, contents_of
+from cortext.tools.vibe.records import ERRORS, LINES, META, OLD, Contents, Current, Session, contents_of
 
 _LARGEST = 1 << 31
 _STATES = ("manifest", "checkpoint", "projection-state", "runtime-state")
-_VIBE_2 = "session_"
 _OTHERS = ("active", "plugins")  # folders beside the sessions in which Vibe keeps no conversation
 # What Vibe keeps there, and the files of a session itself: whether they can be read is checked session by session.
 _COMPANIONS = (
     *(f"{folder}/" for folder in _OTHERS),
-    *(f"{_VIBE_2}*/{name}" for name in (META, LINES, "attachments/", "agents/")),
+    *(f"{VIBE_2}*/{name}" for name in (META, LINES, "attachments/", "agents/")),
     *(f"unified/*/{name}" for name in (CURRENT, META, "scheduled-loops.json", "attachments/", "tool-results/")),
     *("unified/*/chunks/*.json", "unified/*/journal/*.jsonl", "unified/*/generations/*/*.json"),
 )
@@ -49,16 +48,15 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
         """Yield every session once: one that Vibe 3 imported is not listed again as the folder it was made from."""
         found: dict[str, Transcript] = {}
         for name in listing(self.tool.unified):
-            transcript = self._session_at(os.path.join(self.tool.unified, name, CURRENT)) if is_uuid(name) else None
+            transcript = self._session_at(self.tool.current(name)) if is_uuid(name) else None
             if transcript is not None:
                 other = found.get(transcript.key)
                 found[transcript.key] = max(transcript, other, key=_changed) if other else transcript
         yield from found.values()
-        for name in listing(self.tool.root):
-            if name.startswith(_VIBE_2):
-                transcript = self._session_at(os.path.join(self.tool.root, name, LINES))
-                if transcript is not None and transcript.key not in found:
-                    yield transcript
+        for folder in self.tool.vibe_2:
+            transcript = self._session_at(os.path.join(folder, LINES))
+            if transcript is not None and transcript.key not in found:
+                yield transcript
 
     def transcript_at(self, path: str) -> Transcript | None:
         """Return the transcript in this file, which may be a copy of ours; None if it is none."""
@@ -84,14 +82,12 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
         yield from unlisted_below(self.tool.root, listed, self.tool.title, _COMPANIONS)
         for name in listing(self.tool.root):
             folder = os.path.join(self.tool.root, name)
-            is_usual = name.startswith((_VIBE_2, ".")) or name in _OTHERS or folder == self.tool.unified
+            is_usual = name.startswith((VIBE_2, ".")) or name in _OTHERS or folder == self.tool.unified
             if not is_usual and os.path.isdir(folder) and os.listdir(folder):
                 yield Leftover(folder, f"a folder of a kind that is not known yet: it is {described(folder)}")
         paths, keys = {transcript.path for transcript in listed}, {transcript.key for transcript in listed}
-        unified = [os.path.join(self.tool.unified, name, CURRENT) for name in listing(self.tool.unified)]
-        old = [
-            os.path.join(self.tool.root, name, LINES) for name in listing(self.tool.root) if name.startswith(_VIBE_2)
-        ]
+        unified = [self.tool.current(name) for name in listing(self.tool.unified)]
+        old = [os.path.join(folder, LINES) for folder in self.tool.vibe_2]
         for path in (*unified, *old):
             if path in paths or (is_empty(path) and is_empty(os.path.join(os.path.dirname(path), META))):
                 continue
@@ -111,14 +107,14 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
     def changed(self, path: str) -> list[Transcript]:
         """Return the session whose folder a file is in, unless it is one that Vibe 3 has imported."""
         if key := step_below(self.tool.unified, path):
-            found = self._session_at(os.path.join(self.tool.unified, key, CURRENT)) if is_uuid(key) else None
+            found = self._session_at(self.tool.current(key)) if is_uuid(key) else None
             return [found] if found is not None else []
         folder = os.path.join(self.tool.root, step_below(self.tool.root, path))
         return [found for found in self._all() if os.path.dirname(found.path) == folder]
 
     def has(self, key: str) -> bool:
         """Whether there is a session with this id, or a folder that begins like it: Vibe accepts the beginning."""
-        if any(name.startswith(_VIBE_2) and name.endswith(key[:8]) for name in listing(self.tool.root)):
+        if any(folder.endswith(key[:8]) for folder in self.tool.vibe_2):
             return True
         return os.path.lexists(os.path.join(self.tool.unified, key)) or any(item.key == key for item in self._all())
 
@@ -142,9 +138,8 @@ class VibeReader(BundleTool, ToolPart[Vibe]):
 
     def _vibe_2(self, key: str) -> str:
         """Return the Vibe 2 folder of this id; empty if there is none."""
-        for name in listing(self.tool.root) if is_uuid(key) else ():
-            if name.startswith(_VIBE_2) and name.endswith(key[:8]):
-                folder = os.path.join(self.tool.root, name)
+        for folder in self.tool.vibe_2 if is_uuid(key) else ():
+            if folder.endswith(key[:8]):
                 try:
                     if Session(dict(_heads(os.path.join(folder, LINES)))).id == key:
                         return folder

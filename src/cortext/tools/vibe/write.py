@@ -1,7 +1,8 @@
-"""Writes a conversation as a folder of Vibe 2, which Vibe 3 imports when the session is resumed.
+"""What is written for Mistral Vibe: sessions, and our files and entries in a project.
 
-The format of Vibe 3 is a chain of hashed records, not meant to be written by others. Vibe leaves the folder as it is,
-so the field that we add to its lines is there when the conversation comes back. Vibe 2 has no flag for a failed call.
+A conversation becomes a folder of Vibe 2, which Vibe 3 imports when the session is resumed. The format of Vibe 3 is a
+chain of hashed records, not meant to be written by others. Vibe leaves the folder as it is, so the field that we add to
+its lines is there when the conversation comes back. Vibe 2 has no flag for a failed call.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from cortext.io import durable
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Change, Text, Turn, Turns, standalone, whole_characters
-from cortext.tools.base import Launch, Messages, Transcript, Withheld, Written
+from cortext.safety.languages import shell
+from cortext.tools.base import CommandFile, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.bundle import pieces_in
+from cortext.tools.shared.commands import agent_skill, skill_name, text_without_arguments
+from cortext.tools.shared.entries import NAME, servers_of
 from cortext.tools.shared.folders import is_uuid
-from cortext.tools.shared.installer import parse_toml
+from cortext.tools.shared.installer import SettingsFiles, TomlConfig, parse_toml, toml_string
 from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
-from cortext.tools.shared.parts import FolderWriter
+from cortext.tools.shared.parts import FolderWriter, ToolPart
 from cortext.tools.shared.program import check_argument
-from cortext.tools.vibe.adapter import Vibe
+from cortext.tools.vibe.adapter import VIBE_2, Vibe
 from cortext.tools.vibe.read import VibeReading, is_compacted
 from cortext.tools.vibe.records import ERRORS, LINES, META
-from cortext.tools.vibe.settings import SETTINGS
 from cortext.tools.vibe.store import VibeReader, model_of
 
 Json = dict[str, Any]
@@ -85,7 +88,7 @@ class VibeWriter(FolderWriter[Vibe]):
             key = str(uuid.uuid4())
             while self.reader.has(key):
                 key = str(uuid.uuid4())
-        folder = os.path.join(self.tool.root, f"session_{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{key[:8]}")
+        folder = os.path.join(self.tool.root, f"{VIBE_2}{time.strftime('%Y%m%d_%H%M%S', time.gmtime())}_{key[:8]}")
         if os.path.lexists(folder):
             raise SessionExists(f"{folder} already exists", kept="it is unchanged", hint="try again")
         durable.ensure_folder(folder)
@@ -172,3 +175,51 @@ class Rendering:
                 {"role": "tool", "content": result.output, "name": result.call.name, "tool_call_id": result.call.id}
             )
         return [*lines, {"role": USER, "content": text}] if text else lines
+
+
+# ── in a project ─────────────────────────────────────────────────────────────────────────────────────
+
+HOOKS = ".vibe/hooks.toml"
+SETTINGS = ".vibe/config.toml"
+_END = "# <<< cortext <<<"
+
+
+class VibeSettings(SettingsFiles, ToolPart[Vibe]):
+    """Our files and entries in a project: skills, a hook and the MCP server. Vibe reads them in a trusted folder."""
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """Return the commands as skills, which only the user calls, and the skill about cortext."""
+        head = ("user-invocable: true", "disable-model-invocation: true")
+        texts = {skill_name(command.name): text_without_arguments(command, program, "/", *head) for command in commands}
+        return {f".vibe/skills/{name}/SKILL.md": text.encode("utf-8") for name, text in texts.items()} | agent_skill()
+
+    def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[TomlConfig]:
+        """Return our entries: the hook after each answer, and the MCP server. Vibe has no hook for a prompt."""
+        hook = toml_string(shell([*program, "hook", "vibe"]))
+        command, *arguments = map(toml_string, [*program, "mcp"])
+        return [
+            TomlConfig(
+                HOOKS,
+                "hooks",
+                f'[[hooks]]\nname = "{NAME}"\ntype = "post_agent"\ncommand = {hook}\ntimeout = 30.0',
+                begin="# >>> cortext: its hook; taken out again by cortext >>>",
+                end=_END,
+                is_server=False,
+            ),
+            TomlConfig(
+                SETTINGS,
+                "mcp_servers",
+                f'[[mcp_servers]]\nname = "{NAME}"\ntransport = "stdio"\ncommand = {command}\n'
+                f'args = [{", ".join(arguments)}]\nenv = {{ CORTEXT_TOOL = "vibe" }}',
+                begin="# >>> cortext: its MCP server; taken out again by cortext >>>",
+                end=_END,
+            ),
+        ]
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Return the names of the MCP servers in the user's and the project's settings."""
+        return servers_of(os.path.join(self.tool.folder, "config.toml"), project, SETTINGS, key="mcp_servers")
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Return nothing: Vibe asks at its start whether to trust a folder, and then runs its hooks."""
+        return []
