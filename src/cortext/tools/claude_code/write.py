@@ -35,7 +35,15 @@ from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.claude_code.store import ClaudeStore, mirror_companions, session_in
 from cortext.tools.shared.folders import is_uuid
 from cortext.tools.shared.lines import ForeignLines
-from cortext.tools.shared.native import Mark, encode, removed_unless_verified, same_message, unfaithful, verify
+from cortext.tools.shared.native import (
+    Mark,
+    encode,
+    record_id,
+    removed_unless_verified,
+    same_message,
+    unfaithful,
+    verify,
+)
 from cortext.tools.shared.parts import FileWriter
 
 Json = dict[str, Any]
@@ -172,7 +180,7 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
     size = 0
     now = clock.now()
     for number, turn in enumerate(rendering.records):
-        identity = _record_id(turn, number, parent, used)
+        identity = record_id(_NAMES, turn.message, number, parent, used)
         time = clock.normalise(turn.message.timestamp) if turn.message else ""
         stamp = max(stamp, time) or now  # never decreasing: Claude Code finds the newest record by its time
         answer = (answer or "msg_" + identity.replace("-", "")[:24]) if turn.role == ASSISTANT else ""
@@ -185,16 +193,6 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
         parent = identity
     if title:
         yield encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]}) + b"\n"
-
-
-def _record_id(turn: NewRecord, number: int, parent: str | None, used: set[str]) -> str:
-    """Return the record's id, always the same for the same message."""
-    name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
-    identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
-    if identity in used:
-        identity = str(uuid.uuid5(_NAMES, f"{identity} {number}"))
-    used.add(identity)
-    return identity
 
 
 def _user(turn: NewRecord) -> Json:

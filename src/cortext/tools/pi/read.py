@@ -303,12 +303,7 @@ class PiReading(TreeReading[Record]):
         if mark.added or record.message is None:
             note(self.counts.skipped, "added by cortext" if mark.added else WITHOUT_CONTENT)
             return []
-        literal = self.literal(record, record.message, identity)
-        found = mark.all_restored(literal, self.counts.damaged)
-        for message in found:
-            if message.role == ASSISTANT and message.model:
-                self.about.model = message.model
-        return found
+        return self.restored(mark, self.literal(record, record.message, identity))
 
     def _message(self, role: str, record: Record, identity: str, parts: list[Part], content: str) -> Message:
         if len(parts) == 1 and parts[0].type == TEXT:

@@ -351,11 +351,7 @@ class QwenReading(TreeReading[Record]):
         if mark is None or mark.added:
             note(self.counts.skipped, "added by cortext")
             return []
-        found = mark.all_restored(self.literal(record, parts, identity), self.counts.damaged)
-        for message in found:
-            if message.role == ASSISTANT and message.model:
-                self.about.model = message.model
-        return found
+        return self.restored(mark, self.literal(record, parts, identity))
 
     def literal(self, record: Record, parts: Sequence[ContentPart], identity: str) -> Message:
         """Return a record as one message, its texts unchanged."""

@@ -42,7 +42,7 @@ from cortext.tools.shared.hooks import all_hooks_off, trust_level
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.lines import ForeignLines, one_line_each
-from cortext.tools.shared.native import RunMark, encode, removed_unless_verified, same_message, verify
+from cortext.tools.shared.native import RunMark, encode, record_id, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import FileWriter, ToolPart
 from cortext.tools.shared.program import check_argument
 from cortext.tools.shared.values import field
@@ -142,7 +142,7 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
     for number, run in enumerate(runs(turns)):
         sources = [turn.message for turn in run if turn.message is not None]
         first = sources[0] if sources else None
-        identity = _record_id(first, number, parent, used)
+        identity = record_id(_NAMES, first, number, parent, used)
         stamp = (clock.normalise(first.timestamp) if first else "") or now
         record: Json = {"uuid": identity, "parentUuid": parent, "timestamp": stamp, **_content(run, model), **common}
         if len(sources) > 1:
@@ -161,16 +161,6 @@ def _lines(turns: Sequence[Turn], common: Json, title: str, model: str) -> Itera
 
 def _line(record: Json) -> bytes:
     return one_line_each(encode(record)) + b"\n"
-
-
-def _record_id(source: Message | None, number: int, parent: str | None, used: set[str]) -> str:
-    """Return the record's id, always the same for the same message."""
-    name = source.id if source and source.id else f"{parent} {number}"
-    identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
-    if identity in used:
-        identity = str(uuid.uuid5(_NAMES, f"{identity} {number}"))
-    used.add(identity)
-    return identity
 
 
 def _content(run: Sequence[Turn], model: str) -> Json:

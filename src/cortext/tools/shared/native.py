@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
@@ -94,6 +95,16 @@ class RunMark(Mark, omit_defaults=True, gc=False):
         if self.messages is None:
             return [self.restored(literal, damaged)]
         return msgspec.convert(self.messages, list[Message])
+
+
+def record_id(names: uuid.UUID, source: Message | None, number: int, parent: str | None, used: set[str]) -> str:
+    """Return an id for the record of a message, always the same for the same message, that is not used before."""
+    name = source.id if source and source.id else f"{parent} {number}"
+    identity = str(uuid.uuid5(names, name.encode("utf-8", "replace").decode("utf-8")))
+    if identity in used:
+        identity = str(uuid.uuid5(names, f"{identity} {number}"))
+    used.add(identity)
+    return identity
 
 
 # ── the list, for tools that keep no field of ours ─────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from cortext.model.message import BEGINNING, Message, is_empty_message
+from cortext.model.message import ASSISTANT, BEGINNING, Message, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.shared.building import MessageBuilder
 from cortext.tools.shared.lines import (
@@ -23,6 +23,7 @@ from cortext.tools.shared.lines import (
     place_named,
     usable,
 )
+from cortext.tools.shared.native import RunMark
 
 T = TypeVar("T")
 
@@ -94,6 +95,14 @@ class TreeReading(Generic[R]):
     def messages(self, record: R, line: bytes) -> list[Message]:
         """Return the messages of a record; note what it says about the conversation, or why it contains none."""
         raise NotImplementedError
+
+    def restored(self, mark: RunMark, literal: Message) -> list[Message]:
+        """Return the messages that a record of ours was made from; the model that answered last is that of them all."""
+        found = mark.all_restored(literal, self.counts.damaged)
+        for message in found:
+            if message.role == ASSISTANT and message.model:
+                self.about.model = message.model
+        return found
 
     def __iter__(self) -> Iterator[Message]:
         start = self._restore()
