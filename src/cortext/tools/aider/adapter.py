@@ -30,7 +30,7 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.tools.aider.history import STARTED, Block, blocks
 from cortext.tools.base import About, Counts, Leftover, Transcript, Watch
 from cortext.tools.shared.commands import is_resume_block
-from cortext.tools.shared.folders import entries, listing, of_project
+from cortext.tools.shared.folders import beginning, entries, listing, of_project
 from cortext.tools.shared.leftovers import renamed, unlisted
 from cortext.tools.shared.lines import ForeignLines, derived_id, local_moment, note
 from cortext.tools.shared.native import Restored, list_path
@@ -134,7 +134,7 @@ class Aider(HasWriter, LocalTool):
 
     def histories(self) -> list[str]:
         """Return the paths at which a history of Aider's own may be. Of our own, only the first line is read."""
-        heads = (_head(_begin(path)) for path in self._own_paths())
+        heads = (_head(beginning(path, _BEGIN)) for path in self._own_paths())
         return _history_paths(self._projects([head.project for head in heads if head is not None]))
 
     def leftovers(self, listed: Sequence[Transcript]) -> Iterator[Leftover]:
@@ -242,16 +242,8 @@ def head_line(head: Head) -> bytes:
 
 def _is_history(path: str) -> bool:
     """Whether a file begins like a history, so that other large files are not read."""
-    begin = _begin(path)
+    begin = beginning(path, _BEGIN)
     return begin.startswith(_HEAD) or _SECTION.search(begin) is not None
-
-
-def _begin(path: str) -> bytes:
-    try:
-        with open(path, "rb", buffering=0, opener=durable.plain_file) as file:
-            return file.read(_BEGIN)
-    except OSError:
-        return b""
 
 
 def _head(data: bytes) -> Head | None:

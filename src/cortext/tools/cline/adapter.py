@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from glob import glob
 from typing import Any
 
-from cortext.io import durable
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.tools.base import Detected, Leftover, Transcript, TranscriptReading, Watch
 from cortext.tools.shared.bundle import BundleTool, Piece
-from cortext.tools.shared.folders import listing, of_project, step_below
+from cortext.tools.shared.folders import beginning, listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import described, renamed, unlisted
 from cortext.tools.shared.lines import note, value_of
@@ -176,11 +175,7 @@ def project_of(folder: str) -> str:
     for name, member in ((ITEM, "workspace"), (f"{key}.json", "cwd")):
         if found := word(read_object(os.path.join(folder, name)), member):
             return found
-    try:
-        with open(os.path.join(folder, HISTORY), "rb", opener=durable.plain_file) as file:
-            head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    head = beginning(os.path.join(folder, HISTORY), _HEAD_BYTES).decode("utf-8", "replace")
     told = _PROJECT.search(head)
     return told[1] if told else ""
 

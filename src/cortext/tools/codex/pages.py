@@ -31,6 +31,7 @@ from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.tools.codex import records
 from cortext.tools.codex.records import Mark, Meta
+from cortext.tools.shared.lines import last_match
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -170,23 +171,10 @@ def provider_of(pages: Sequence[Page]) -> str:
     """Return the provider that a thread was last held with, from its pages in order; empty if they name none."""
     for page in reversed(pages):
         head = head_of(page.path)
-        if found := _applied(page.path) or ((head.meta.model_provider or "") if head is not None else ""):
+        applied = "" if page.path.endswith(COMPRESSED) else last_match(page.path, _APPLIED)
+        if found := applied or ((head.meta.model_provider or "") if head is not None else ""):
             return found
     return ""
-
-
-def _applied(path: str) -> str:
-    last = b""
-    if path.endswith(COMPRESSED):
-        return ""
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            for line in file:
-                found = _APPLIED.search(line, 0, 4096)
-                last = found[1] if found is not None else last
-    except OSError:
-        return ""
-    return last.decode("utf-8", "replace")
 
 
 def _first_line(path: str) -> bytes:

@@ -30,6 +30,7 @@ from cortext.model.message import (
 )
 from cortext.safety.framing import BEGIN
 from cortext.tools.base import Counts
+from cortext.tools.shared.folders import beginning
 from cortext.tools.shared.lines import derived_id, note, place, value_of
 from cortext.tools.shared.native import Mark
 
@@ -147,12 +148,7 @@ _item = msgspec.json.Decoder(Item)
 
 def head_of(path: str) -> Head | None:
     """Return what the beginning of a document says; None if the file is not a session of Continue."""
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            block = file.read(_HEAD)
-    except OSError:
-        return None
-    before, found, _ = block.partition(_HISTORY)
+    before, found, _ = beginning(path, _HEAD).partition(_HISTORY)
     if not before.lstrip().startswith(b"{"):
         return None
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -22,7 +21,7 @@ from cortext.tools.base import Leftover, Transcript, Watch
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.read import GeminiReading
 from cortext.tools.gemini_cli.records import image_in
-from cortext.tools.shared.folders import entries
+from cortext.tools.shared.folders import beginning, entries, listing
 from cortext.tools.shared.inline_images import in_lines
 from cortext.tools.shared.leftovers import unlisted, unlisted_below
 from cortext.tools.shared.parts import ToolPart
@@ -77,7 +76,7 @@ class GeminiStore(ToolPart[GeminiCli]):
         if slug and self.project_of(slug, registry) in ("", project):
             self._write_marker(slug, project)
             return slug
-        for candidate in self._slugs():
+        for candidate in listing(self.tool.chats_root):
             if self._marked_project(candidate) == project:
                 return candidate
         base = re.sub(r"-+", "-", re.sub(r"[^a-z0-9]", "-", os.path.basename(project).lower())).strip("-") or "project"
@@ -89,12 +88,6 @@ class GeminiStore(ToolPart[GeminiCli]):
             if slug not in slugs and self._marked_project(slug) in ("", project):
                 self._write_marker(slug, project)
                 return slug
-
-    def _slugs(self) -> list[str]:
-        try:
-            return sorted(os.listdir(self.tool.chats_root))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
 
     def _marked_project(self, slug: str) -> str:
         """Return the project that owns a slug, by its marker file; Gemini CLI checks both of these folders."""
@@ -135,7 +128,7 @@ class GeminiStore(ToolPart[GeminiCli]):
         def is_chat(path: str) -> bool:  # directly in a folder of chats, so that a second file of a session is expected
             return os.path.basename(os.path.dirname(path)) == "chats"
 
-        for slug in self._slugs():
+        for slug in listing(self.tool.chats_root):
             folder = os.path.join(self.tool.chats_root, slug)
             yield from unlisted_below(os.path.join(folder, "chats"), listed, self.tool.title, (), belongs)
             others = [other.path for other in entries(folder) if other.name != "chats"]
@@ -156,7 +149,7 @@ class GeminiStore(ToolPart[GeminiCli]):
         registry = self.projects()
         real = os.path.realpath(project) if project is not None else None
         # When Gemini CLI introduced short slugs it copied the older folders and left them in place: newer ones first.
-        for slug in sorted(self._slugs(), key=lambda slug: len(slug) == _HASH_LENGTH):
+        for slug in sorted(listing(self.tool.chats_root), key=lambda slug: len(slug) == _HASH_LENGTH):
             owner = self.project_of(slug, registry)
             if real is None or owner in (real, project) or slug == project_hash(real):
                 yield os.path.join(self.tool.chats_root, slug, "chats"), owner or (real or "")
@@ -274,14 +267,7 @@ def project_hash(project: str) -> str:
 
 def read_head(path: str) -> Head | None:
     """Return what the first bytes of a file contain; None if it is not a transcript of Gemini CLI."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return None
-        with open(path, "rb", buffering=0, opener=durable.plain_file) as file:
-            block = file.read(_HEAD)
-    except OSError:
-        return None
-    start = block.lstrip(b" \t\r\n")
+    start = beginning(path, _HEAD).lstrip(b" \t\r\n")
     key, hash_match = _SESSION_ID.search(start), _PROJECT_HASH.search(start)
     # The session's metadata comes first; a file with these fields further inside belongs to another program.
     if not start.startswith(b"{") or key is None or hash_match is None or key.start() > 200 or hash_match.start() > 500:

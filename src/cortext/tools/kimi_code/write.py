@@ -28,13 +28,14 @@ from cortext.tools.kimi_code.adapter import CONFIG, KEY, LOG, KimiCode, log_in
 from cortext.tools.kimi_code.messages import MESSAGE, Record, literal_message
 from cortext.tools.kimi_code.read import KimiReader, KimiReading, agents_of, state_of, state_path, workspace_name
 from cortext.tools.shared.installer import parse_toml
+from cortext.tools.shared.lines import last_match
 from cortext.tools.shared.native import Mark, removed_unless_verified, same_message, verify
 from cortext.tools.shared.parts import SessionWriter
 
 Json = dict[str, Any]
 
 _PROTOCOL = "1.5"
-_BOUND = re.compile(rb'\{"type":"(?:profile\.bind|config\.update)",.*?"modelAlias":"([^"\\]+)"')
+_BOUND = re.compile(rb'^\{"type":"(?:profile\.bind|config\.update)",.*?"modelAlias":"([^"\\]+)"')
 _OF_ENVIRONMENT = "__kimi_env_model__"  # its name of the model in the variable
 
 
@@ -70,7 +71,7 @@ class KimiWriter(SessionWriter[KimiCode]):
 
     def refusal(self, transcript: Transcript) -> str:
         """Return that the settings no longer have the model that the session is bound to."""
-        model, configured = _model_of(transcript.path), self._configured_models()
+        model, configured = last_match(transcript.path, _BOUND), self._configured_models()
         if not model or not configured or model in configured:
             return ""
         return f"it was held with the model {model!r}, which is no longer configured"
@@ -199,16 +200,3 @@ def _spoken(role: str, text: str) -> Json:
     """Return a message as Kimi Code stores it."""
     said: Json = {"role": role, "content": [{"type": "text", "text": text}] if text else [], "toolCalls": []}
     return {**said, "origin": {"kind": "user"}} if role == USER else said
-
-
-def _model_of(path: str) -> str:
-    """Return the model that a log names last; empty if it names none: then the current one is used."""
-    last = b""
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            for line in file:
-                found = _BOUND.match(line, 0, 4096)
-                last = found[1] if found is not None else last
-    except OSError:
-        return ""
-    return last.decode("utf-8", "replace")

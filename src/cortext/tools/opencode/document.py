@@ -19,6 +19,7 @@ from cortext.errors import SessionNotFound
 from cortext.io import durable, new_files
 from cortext.tools.base import Counts, Transcript
 from cortext.tools.opencode.store import family, session_info, transcripts
+from cortext.tools.shared.folders import beginning
 from cortext.tools.shared.inline_images import decoded, nth, positions, values_of
 from cortext.tools.shared.lines import note, place
 from cortext.tools.shared.sqlite import connection, is_database
@@ -126,11 +127,7 @@ def _with_ids(data: bytes, ids: dict[str, str], damaged: list[dict[str, str]]) -
 
 def head_of(path: str) -> _Head:
     """Return the head of a document that we wrote or that was exported; an empty one if it is neither."""
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            block = file.read(_SMALL_BLOCK)
-    except OSError:
-        return _Head()
+    block = beginning(path, _SMALL_BLOCK)
     # The session's record comes first: cut off what follows it, and close the brace.
     for end in (block.find(b',"messages":['), block.find(b',\n  "messages": [')):
         if block[:1] == b"{" and end > 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from cortext.model.message import (
@@ -26,11 +25,11 @@ from cortext.tools.shared.bundle import BundleTool, Piece
 from cortext.tools.shared.folders import listing, of_project, step_below
 from cortext.tools.shared.jsonc import read_object
 from cortext.tools.shared.leftovers import unlisted_below
-from cortext.tools.shared.lines import derived_id, note
+from cortext.tools.shared.lines import derived_id, local_moment, note
 from cortext.tools.shared.program import LocalTool
 from cortext.tools.shared.reading import WholeReading
 from cortext.tools.shared.sqlite import text_of
-from cortext.tools.shared.values import Object, field, moment, object_of, objects, read_document, word
+from cortext.tools.shared.values import Object, field, object_of, objects, read_document, word
 
 _EVENT = re.compile(r"event-(\d+)-.+\.json")
 _STATE = "base_state.json"
@@ -168,7 +167,7 @@ class EventsReading(WholeReading):
             parts,
             role=USER if kind == "MessageEvent" and word(event, "source") == "user" else ASSISTANT,
             identity=identity,
-            timestamp=_time(word(event, "timestamp")),
+            timestamp=local_moment(word(event, "timestamp")),
         )
         if made:
             made[0].parent = "" if before == (self._last or BEGINNING) else before
@@ -207,14 +206,6 @@ class EventsReading(WholeReading):
                 *images,
             ]
         return None
-
-
-def _time(text: str) -> str:
-    """Return the time of an event: OpenHands writes the local time, without a zone."""
-    try:
-        return moment(datetime.fromisoformat(text).astimezone(UTC).isoformat())
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _thinking(record: Any) -> Iterator[Part]:

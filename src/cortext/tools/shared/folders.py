@@ -1,4 +1,4 @@
-"""Transcripts that are files: of which project they are, and the folders named for a project."""
+"""Transcripts that are files: how they begin, of which project they are, and the folders named for a project."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterable, Iterator
 
+from cortext.io import durable
 from cortext.tools.base import Transcript, TranscriptSource
 
 
@@ -44,6 +45,15 @@ def listing(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def beginning(path: str, size: int) -> bytes:
+    """Return the first bytes of a file; none if it does not exist, cannot be read or is no file."""
+    try:
+        with open(path, "rb", buffering=0, opener=durable.plain_file) as file:
+            return file.read(size)
+    except OSError:
+        return b""
 
 
 def of_project(

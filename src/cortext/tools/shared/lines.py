@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -38,6 +39,7 @@ NOT_UNDERSTOOD = "not understood"
 WITHOUT_CONTENT = "without content"
 _MOST_PLACES = 20
 _HEAD = 1 << 20
+_BEGINNING = 4096  # bytes of a line in which a match must be
 _any = msgspec.json.Decoder()
 
 
@@ -214,6 +216,19 @@ def moment(stamp: str | None) -> str:
 def one_line_each(data: bytes) -> bytes:
     """Return JSON without two characters at which Node.js ends a line; they occur only in strings, as escapes."""
     return data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+
+
+def last_match(path: str, pattern: re.Pattern[bytes]) -> str:
+    """Return what the last line has that matches in its first bytes (the group); empty if there is none, or no file."""
+    last = b""
+    try:
+        with open(path, "rb", opener=durable.plain_file) as file:
+            for line in file:
+                found = pattern.search(line, 0, _BEGINNING)
+                last = found[1] if found is not None else last
+    except OSError:
+        return ""
+    return last.decode("utf-8", "replace")
 
 
 def local_moment(stamp: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from cortext.io import durable
+from cortext.tools.shared.folders import beginning
 
 # The key, or its beginning, of the one transcript that a database is listed as while it cannot be read.
 DAMAGED_DATABASE = "damaged-database"
@@ -23,7 +24,7 @@ _WORDLESS = re.compile(r"INT|REAL|FLOA|DOUB|NUM|DEC|BOOL|DATE|TIME", re.IGNORECA
 
 def is_database(path: str) -> bool:
     """Whether a file is an SQLite database, by its first bytes."""
-    return _head(path).startswith(_HEADER)
+    return beginning(path, len(_HEADER)) == _HEADER
 
 
 def wal_is_live(path: str) -> bool:
@@ -41,7 +42,7 @@ def connection(path: str) -> Iterator[sqlite3.Connection]:
     name = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     # A database in the mode of a write-ahead log, but without one, is open in no process, and a plain read-only
     # connection would leave two files behind. Without that mode, SQLite's own lock is needed: a write may come anytime.
-    is_idle = _head(path)[_WAL_VERSION : _WAL_VERSION + 1] == b"\2" and not wal_is_live(path)
+    is_idle = beginning(path, _WAL_VERSION + 1)[_WAL_VERSION:] == b"\2" and not wal_is_live(path)
     database = sqlite3.connect(
         f"file:{name}?mode=ro{'&immutable=1' if is_idle else ''}",
         uri=True,
@@ -89,11 +90,3 @@ def text_of(value: object) -> str:
 def number_of(value: object) -> int:
     """Return the value of an integer column; 0 if it is anything else."""
     return value if isinstance(value, int) else 0
-
-
-def _head(path: str) -> bytes:
-    try:
-        with open(path, "rb", opener=durable.plain_file) as file:
-            return file.read(32)
-    except OSError:
-        return b""
