@@ -16,7 +16,7 @@ MOST = {
 }
 LONGEST = 600
 # A file has 80 to 400 lines, or a reason.
-LEAST_LINES, MOST_LINES, MOST_REASONS = 80, 400, 30
+LEAST_LINES, MOST_LINES, MOST_REASONS = 80, 400, 29
 REASONS = {
     "agents/llm/base.py": "a contract",
     "agents/talk/slash.py": "one table for three programs",
