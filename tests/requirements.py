@@ -137,6 +137,7 @@ PROMISES: dict[str, str] = {
     "TRUE-05": "A scan never yields nothing: what could not be read is counted, explained and shown until it can be.",
     "TRUE-06": "A file named to `cortext import` is imported, or refused with the reason.",
     # What a conversation says of itself
+    "SELF-03": "The settings list the MCP tools that the model had; those that were only set up stand beside them.",
     "SELF-04": "Where a talk went on in several places, its branches are shown, counted, chosen, or joined with a seam.",
     "SELF-05": "Our commands with their answers, fillers and notices of programs are kept, but are not part of the talk.",
     # End-to-end flows

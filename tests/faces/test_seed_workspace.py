@@ -84,9 +84,10 @@ def test_closing_the_tool_saves_the_messages_and_pauses(workspace: Path) -> None
     assert [message["seq"] for message in _messages(workspace)] == [0, 1, 2, 3]
 
 
-@pytest.mark.req("SESS-001b", "SESS-009")
+@pytest.mark.req("SESS-001b", "SESS-009", "SELF-03")
 def test_the_session_has_what_is_needed_to_recreate_the_agent(workspace: Path) -> None:
     talk = _brainstorm(workspace)
+    talk.note_tools("WebFetch", "mcp__cortext__search_workspace", "mcp__cortext__get_context")
     talk.end()
     fields = _metadata(workspace)
     command = (workspace / ".workspace" / "commands" / "brainstorm.md").read_bytes()
@@ -95,7 +96,8 @@ def test_the_session_has_what_is_needed_to_recreate_the_agent(workspace: Path) -
     assert config["command"] == "/workspace.brainstorm"
     assert config["system_prompt_hash"] == f"sha256:{hashlib.sha256(command).hexdigest()}"
     assert config["model"] == "claude-test"
-    assert "mcp__cortext__search_workspace" in config["tools"]
+    assert config["tools"] == ["mcp__cortext__get_context", "mcp__cortext__search_workspace"]
+    assert "mcp__cortext__resume_session" in config["tools_configured"]
     assert fields["version"] == "1.0"
     assert fields["conversation_id"] == "001-brainstorm-api-design"
     assert fields["conversation_type"] == "brainstorm"
@@ -272,12 +274,17 @@ def test_a_changed_command_is_used_and_reported(workspace: Path) -> None:
     assert "the text of /workspace.brainstorm has changed; the current one is used" in dry.out
 
 
-@pytest.mark.req("SESS-003d")
+@pytest.mark.req("SESS-003d", "SELF-03")
 def test_missing_tools_are_reported_by_name(workspace: Path) -> None:
-    _brainstorm(workspace).end()
+    talk = _brainstorm(workspace)
+    talk.end()
+    assert "MCP server" not in cortext("resume", "1", "--ai", "codex", "--dry-run", cwd=workspace).out, "only set up"
+    talk.note_tools("mcp__cortext__search_workspace")
+    talk.say("And for the public ones?", "REST, too.")
+    talk.end()
     assert "MCP server" not in cortext("resume", "1", "--dry-run", cwd=workspace).out
     dry = cortext("resume", "1", "--ai", "codex", "--dry-run", cwd=workspace)
-    assert "not set up in Codex here: MCP server cortext" in dry.out
+    assert "tools that it had are not set up in Codex here: MCP server cortext" in dry.out
 
 
 @pytest.mark.req("SESS-003e")

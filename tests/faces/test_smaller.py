@@ -177,11 +177,12 @@ def test_trust_shows_what_it_trusts(workspace: Path) -> None:
 # ── session metadata ─────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.req("SESS-001b")
-def test_the_available_tools_are_recorded_per_session(workspace: Path) -> None:
+@pytest.mark.req("SESS-001b", "SELF-03")
+def test_the_tools_that_are_only_set_up_are_told_from_those_that_the_model_had(workspace: Path) -> None:
     assert sorted(OWN_TOOLS) == sorted(SPECS)
     own = [f"mcp__cortext__{name}" for name in SPECS]
-    assert sorted(_metadata(workspace)["agent_config"]["tools"]) == sorted(own)
+    config = _metadata(workspace)["agent_config"]
+    assert (config["tools"], sorted(config["tools_configured"])) == ([], sorted(own))
     settings = workspace / ".mcp.json"
     servers = json.loads(settings.read_text(encoding="utf-8"))
     servers["mcpServers"]["github"] = {"command": "github-mcp"}
@@ -194,8 +195,8 @@ def test_the_available_tools_are_recorded_per_session(workspace: Path) -> None:
         "transcript_path": str(workspace / "none.jsonl"),
     }
     assert cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event)).code == 0
-    noted = _metadata(workspace, "002-plan-move")["agent_config"]["tools"]
-    assert sorted(noted) == sorted([*own, "mcp__github__*"])
+    config = _metadata(workspace, "002-plan-move")["agent_config"]
+    assert (config["tools"], sorted(config["tools_configured"])) == ([], sorted([*own, "mcp__github__*"]))
 
 
 @pytest.mark.req("SESS-001b")

@@ -101,6 +101,21 @@ class ClaudeTalk:
             self._record("user", {"role": "user", "content": said})
         self._answered(answered)
 
+    def note_tools(self, *names: str) -> None:
+        """Write the record of the tools that the model has from now on."""
+        self._record(
+            "attachment",
+            {},
+            attachment={
+                "type": "deferred_tools_delta",
+                "addedNames": list(names),
+                "addedLines": list(names),
+                "removedNames": [],
+                "pendingMcpServers": [],
+                "failedMcpServers": [],
+            },
+        )
+
     def summarise(self, summary: str) -> None:
         """Write the records of a compaction, without firing a hook."""
         self._record("system", {}, subtype="compact_boundary", parentUuid=None, logicalParentUuid=self._parent)

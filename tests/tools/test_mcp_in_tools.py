@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -124,3 +124,32 @@ def test_resume_session_attaches_the_chat_of_the_calling_program(desk: Desk, fol
         assert text in committed, text
     assert "Good morning." not in committed, "messages before the resume stay in the earlier session"
     assert git(folder, "status", "--porcelain", "--", "conversations") == ""
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SELF-03")
+def test_only_the_tools_that_claude_code_had_are_listed(desk: Desk, folder: Path) -> None:
+    """One server is allowed, one cannot start; in a second talk the user refuses both: that answer is preselected."""
+    claude = desk.tools["claude"]
+    servers = json.loads((folder / ".mcp.json").read_text(encoding="utf-8"))
+    servers["mcpServers"]["broken"] = {"command": str(folder / "nothing-here")}
+    (folder / ".mcp.json").write_text(json.dumps(servers), encoding="utf-8")
+
+    def talk(topic: str, settings: Mapping[str, object], *answers: Reply | str) -> tuple[list[str], list[str]]:
+        (claude.home / ".claude" / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
+        desk.server.push(*answers)
+        done = claude.run(f"/workspace.plan {topic}", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        [path] = folder.glob(f"conversations/*/*{topic.lower()}/.session/session.json")
+        config = json.loads(path.read_text(encoding="utf-8"))["agent_config"]
+        return config["tools"], config.get("tools_configured", [])
+
+    own = {f"mcp__cortext__{name}" for name in SPECS}
+    call = Reply.call("mcp__cortext__search_workspace", query="herons at the pond")
+    allowed = {"enabledMcpjsonServers": ["cortext", "broken"], "permissions": {"allow": ["mcp__cortext"]}}
+    tools, configured = talk("Storks", allowed, call, "Seventeen.")
+    assert "mcp__cortext__search_workspace" in tools and set(tools) <= own
+    assert {*configured} == {*own.difference(tools), "mcp__broken__*"}
+
+    tools, configured = talk("Geese", {"disabledMcpjsonServers": ["cortext", "broken"]}, "Forty.")
+    assert (tools, {*configured}) == ([], {*own, "mcp__broken__*"})

@@ -12,6 +12,7 @@ that. The next message makes it active again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -39,12 +40,40 @@ FIRST_TURN = "first_turn"  # the key in a session's metadata
 
 
 class AgentConfig(msgspec.Struct, kw_only=True):
-    """The settings of a conversation: the command, the hash of its prompt, the model, the tools."""
+    """The settings of a conversation: the command, the hash of its prompt, the model, the MCP tools (`mcp__…`)."""
 
     command: str = ""
     system_prompt_hash: str = ""
     model: str = ""
-    tools: list[str] = []
+    tools: list[str] = []  # those that the model had: it called them, or its program says so
+    tools_configured: list[str] = []  # those that were set up when it began, and of which nothing shows more than that
+
+    def with_tools(self, names: Iterable[str]) -> AgentConfig:
+        """Return the settings of a model that had the tools of these names, each as its program writes it."""
+        known = [*self.tools, *self.tools_configured]
+        servers = {name.split("__")[1] for name in known if name.startswith("mcp__")}
+        had = {full for name in names if (full := _mcp_name(name, servers))} - {*self.tools}
+        if not had:
+            return self
+        here = {*had, *(f"mcp__{name.split('__')[1]}__*" for name in had)}
+        return msgspec.structs.replace(
+            self,
+            tools=sorted({*self.tools, *had}),
+            tools_configured=[name for name in self.tools_configured if name not in here],
+        )
+
+
+def _mcp_name(name: str, servers: set[str]) -> str:
+    """Return the name of an MCP tool as `mcp__SERVER__TOOL`; empty for any other tool.
+
+    Programs write it with two underlines or one, with a hyphen or a dot, with or without `mcp`.
+    """
+    if re.fullmatch(r"mcp__.+?__.+", name):
+        return name
+    for server in servers:
+        if found := re.fullmatch(rf"(?:mcp_)?{re.escape(server)}(?:_|__|-|\.)([A-Za-z0-9].*)", name):
+            return f"mcp__{server}__{found[1]}"
+    return ""
 
 
 class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -123,7 +123,7 @@ class About(msgspec.Struct, kw_only=True):
     created_at: str = ""
     command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
-    tools: list[str] = []  # the names of the tools that the model called
+    tools: list[str] = []  # the names of the tools that the model called, or had by what its program says
     notes: int = 0  # how many texts of its own the tool gave to its model, in all: they are not messages
 
 

@@ -110,8 +110,11 @@ def changes_of(session: Session, about: About) -> Change:
         change.title = best_title(about.title, session.title)
     if about.summary and about.summary != session.summary:
         change.summary, change.summary_by = about.summary, session.origin.tool
-    if about.model and about.model != session.agent_config.model:
-        change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
+    config = session.agent_config.with_tools(about.tools)
+    if about.model and about.model != config.model:
+        config = msgspec.structs.replace(config, model=about.model)
+    if config is not session.agent_config:
+        change.agent_config = config
     return change
 
 

@@ -175,7 +175,7 @@ def new_session(
         status=PAUSED,
         created_at=created,
         last_active=created,
-        agent_config=AgentConfig(command=about.command, model=about.model),
+        agent_config=AgentConfig(command=about.command, model=about.model).with_tools(about.tools),
         origin=Origin(tool=transcript.tool, session_id=transcript.snapshot_of or transcript.key),
         extra={"project": about.project or transcript.project},
     )

@@ -250,5 +250,5 @@ def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
     missing = sorted(servers - tool.mcp_servers(plan.project)) if isinstance(tool, Installer) else []
     if missing:
-        warnings.append(f"tools that it used are not set up in {tool.title} here: MCP server {', '.join(missing)}")
+        warnings.append(f"tools that it had are not set up in {tool.title} here: MCP server {', '.join(missing)}")
     return warnings

@@ -51,8 +51,8 @@ def begin(
 ) -> Session:
     """Create a conversation: its folder, its markdown from the template, its session; durable when this returns.
 
-    `servers` are the MCP servers available to the AI tool there. `begun_by` is the command in a chat (`origin`) that
-    begins it: if that is killed and repeated, the conversation it created is used.
+    `servers` are the MCP servers that are set up in the AI tool there. `begun_by` is the command in a chat (`origin`)
+    that begins it: if that is killed and repeated, the conversation it created is used.
     """
     types = registry.load(named_store.root).types
     entry = types.get(kind)
@@ -78,7 +78,7 @@ def begin(
         origin=origin or Origin(),
         extra={**(TITLED_BY_USER if topic else {}), **({"begun_by": begun_by} if begun_by else {})},
         agent_config=AgentConfig(
-            command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
+            command=entry.command, system_prompt_hash=prompt_hash, model=model, tools_configured=_tools_of(servers)
         ),
     )
     made = _begun_before_kill(named_store, session) if begun_by else None

@@ -54,12 +54,17 @@ def merged(
 def agent_config_of(fields: dict[str, Any]) -> AgentConfig:
     """Return the contents of `agent_config`; values of an unexpected type are left out."""
     config = object_field(fields, "agent_config")
-    tools = config.get("tools")
+
+    def names(key: str) -> list[str]:
+        found = config.get(key)
+        return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+
     return AgentConfig(
         command=text_field(config, "command"),
         system_prompt_hash=text_field(config, "system_prompt_hash"),
         model=text_field(config, "model"),
-        tools=[tool for tool in tools if isinstance(tool, str)] if isinstance(tools, list) else [],
+        tools=names("tools"),
+        tools_configured=names("tools_configured"),
     )
 
 
@@ -72,6 +77,8 @@ def agent_config_fields(fields: dict[str, Any], config: AgentConfig) -> dict[str
         "model": config.model,
         "tools": config.tools,
     }
+    if config.tools_configured or before.tools_configured:  # most have none
+        new["tools_configured"] = config.tools_configured
     return {**old, **{name: value for name, value in new.items() if name not in old or value != getattr(before, name)}}
 
 

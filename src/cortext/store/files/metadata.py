@@ -10,7 +10,7 @@ import msgspec
 
 from cortext.io import durable
 from cortext.model import clock
-from cortext.model.session import ACTIVE, Session
+from cortext.model.session import ACTIVE, AgentConfig, Session
 from cortext.store.base import GIT_MARKS, METADATA, Damage
 from cortext.store.files.fields import (
     agent_config_fields,
@@ -87,7 +87,7 @@ class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
     def encode(self, session: Session, fields: dict[str, Any], **counts: int) -> dict[str, Any]:
         """Return the fields to write, given the old `fields`; `counts` are values that Session does not have."""
         config = session.agent_config
-        needs_config = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
+        needs_config = config != AgentConfig(model=config.model) or "agent_config" in fields
 
         def value(attribute: str) -> Any:
             match attribute:

@@ -120,6 +120,7 @@ class Attachment(msgspec.Struct, gc=False):
     path: str | None = None
     uri: str | None = None
     content: msgspec.Raw = msgspec.Raw(b"null")
+    addedNames: list[str] | None = None  # of deferred_tools_delta: the tools that the model has from now on
 
 
 class AttachedFile(msgspec.Struct, gc=False):

@@ -250,6 +250,9 @@ class ClaudeReading:
                 return builder.attached(record, record.uuid or derived_id(line.hex()))
             if record.attachment is None or record.attachment.type not in UNSENT:
                 self._count_note(record)
+            if record.attachment is not None and not self._aside:
+                added = {name for name in record.attachment.addedNames or () if name.startswith("mcp__")}
+                self.about.tools += sorted(added.difference(self.about.tools))
             note(skipped, "attachment")
         elif kind == "system":
             return self._system(record, builder, line)
