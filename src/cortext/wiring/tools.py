@@ -103,16 +103,11 @@ def installed_writers() -> list[NativeWriter]:
 
 
 def writer_for(session: Session, named: str, setting: str, choose: Callable[[list[str]], str]) -> NativeWriter:
-    """Return the tool that is named, else the conversation's own, else that of the setting `resume.tool`.
+    """Return the tool that a conversation is continued in: see `installed_tools.tool_to_continue_in`."""
+    from cortext.services.workspace.installed_tools import tool_to_continue_in
 
-    Without any of these it is the only one installed here; of several, or none, `choose` decides.
-    """
-    own = session.origin.tool
-    name = named or (own if can_resume(own) else "") or setting
-    if not name:
-        here = [tool.name for tool in installed_writers()]
-        name = here[0] if len(here) == 1 else choose(here)
-    return native_writer(name)
+    own = session.origin.tool if can_resume(session.origin.tool) else ""
+    return native_writer(tool_to_continue_in(named, own, setting, installed_writers, choose))
 
 
 def installer(name: str) -> Installer:

@@ -31,6 +31,7 @@ from cortext.services.resume.handover import carry_out_or_rewrite, take_back
 from cortext.services.resume.notes import choose_branch, up_to_date
 from cortext.services.resume.packet import packet_for
 from cortext.services.resume.planning import OWN, PUT_BACK, Plan, plan_for
+from cortext.services.workspace.installed_tools import untested
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -82,8 +83,6 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
             if _NEW not in error.message:  # else it is only the example that is not there
                 plan.warnings.append(error.message)
         return _print_plan(plan, argv, as_json=options.json)
-    from cortext.services.workspace.installed_tools import untested
-
     found = tool.detect()
     if found is None and not options.no_start:
         others = ", ".join(writer.name for writer in tools.native_writers())
