@@ -19,8 +19,8 @@ from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.model.wording import listed
 from cortext.services.capture import first_turns, uncaptured
-from cortext.services.library.left import left
 from cortext.services.library.stores import Found, NamedStore, problem_of
+from cortext.services.library.taken_by_git import left
 from cortext.services.projects.git import MERGE_DRIVER, Git
 from cortext.services.workspace import installed_tools
 from cortext.services.workspace.committing import uncommitted

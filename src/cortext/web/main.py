@@ -28,7 +28,7 @@ from cortext.config import folders
 from cortext.config.load import settings_of
 from cortext.errors import CortextError, UsageError
 from cortext.io import durable
-from cortext.services.workspace.lifecycle import start_pausing
+from cortext.services.workspace.auto_pause import start_pausing
 from cortext.web.app import application
 from cortext.web.html import bounded
 from cortext.web.library import PageLibrary

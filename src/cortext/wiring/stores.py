@@ -190,7 +190,7 @@ class Stores:
         """Return the list of all sessions, or of those in stores of one kind."""
         from cortext.index.refresh import StoreSource
         from cortext.services.library.listing import Listing
-        from cortext.store.files.layout_paths import CopiesView
+        from cortext.store.files.safety_copies import CopiesView
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
         stores = [
@@ -266,7 +266,7 @@ class Stores:
 
 def _note_stashed(root: str, path: str) -> None:
     """Leave a notice if a conversation that came back into the work tree of a workspace is in the stash as well."""
-    from cortext.services.library.left import stashed
+    from cortext.services.library.taken_by_git import stashed
 
     notices.add(stashed(root, path))
 

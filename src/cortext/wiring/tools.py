@@ -103,8 +103,8 @@ def installed_writers() -> list[NativeWriter]:
 
 
 def writer_for(session: Session, named: str, setting: str, choose: Callable[[list[str]], str]) -> NativeWriter:
-    """Return the tool that a conversation is continued in: see `installed_tools.tool_to_continue_in`."""
-    from cortext.services.workspace.installed_tools import tool_to_continue_in
+    """Return the tool that a conversation is continued in: see `planning.tool_to_continue_in`."""
+    from cortext.services.resume.planning import tool_to_continue_in
 
     own = session.origin.tool if can_resume(session.origin.tool) else ""
     return native_writer(tool_to_continue_in(named, own, setting, installed_writers, choose))

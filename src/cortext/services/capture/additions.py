@@ -9,8 +9,9 @@ import msgspec
 
 from cortext.index.catalogue import Entry
 from cortext.model.message import BEGINNING, FORKED_FROM, FORKED_IN, JOINS, USER, Message, instructions_of
-from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session, best_title, is_titled_by_user
+from cortext.model.session import ACTIVE, TOOL_NOTES, Change, Origin, Session
 from cortext.model.threads import branches, is_branched, thread
+from cortext.model.titles import best_title, is_titled_by_user
 from cortext.services.capture.first_reading import newest_of
 from cortext.store.base import Store
 from cortext.store.capabilities import outlines_of

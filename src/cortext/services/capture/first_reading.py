@@ -18,7 +18,8 @@ from cortext.index.catalogue import Entry
 from cortext.model.asides import OWN_COMMANDS, with_asides
 from cortext.model.clock import normalise
 from cortext.model.message import ROLES, TOOL_CALL, USER, Message, batches, is_empty_message
-from cortext.model.session import PAUSED, AgentConfig, Origin, Session, is_poor_title
+from cortext.model.session import PAUSED, AgentConfig, Origin, Session
+from cortext.model.titles import is_poor_title
 from cortext.model.tokens import MOST, counted, read_of
 from cortext.services.projects.workspaces import types_not_stored
 from cortext.store.files.lines import MAX_DEPTH, deeper_than

@@ -293,6 +293,6 @@ def in_place(answer: Answer) -> Answer:
 def _places_of(outside: Sequence[tuple[str, str, str]]) -> dict[Key, str]:
     if not outside:
         return {}
-    from cortext.services.library.left import places_of
+    from cortext.services.library.taken_by_git import places_of
 
     return places_of(outside)

@@ -1,4 +1,4 @@
-"""Messages and sessions as they may leave a store: without secrets, or with every text in them changed.
+"""Messages and sessions as they may get into git or leave a store: without secrets, or with every text changed.
 
 Every field is covered (`__struct_fields__`), also one that is added later. The store itself is not changed.
 """

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from cortext.model.message import USER, Message
-from cortext.model.session import best_title, is_poor_title
+from cortext.model.titles import best_title, is_poor_title
 from cortext.model.wording import clip
 from cortext.services.text.sentences import (
     COMMAND,

@@ -44,24 +44,6 @@ def proven_pairs() -> dict[str, ProvenPairs]:
         return {}
 
 
-def tool_to_continue_in(
-    named: str,
-    own: str,
-    setting: str,
-    installed: Callable[[], Sequence[NativeWriter]],
-    choose: Callable[[list[str]], str],
-) -> str:
-    """Return the tool that is named, else the conversation's own, else that of the setting `resume.tool`.
-
-    `own` is empty if it cannot be resumed in. Without any of these it is the only one installed here; of several, or
-    none, `choose` decides.
-    """
-    if name := named or own or setting:
-        return name
-    here = [tool.name for tool in installed()]
-    return here[0] if len(here) == 1 else choose(here)
-
-
 class ToolHere(msgspec.Struct, kw_only=True):
     """What there is of one tool on this machine. `version` is empty if the tool is not installed."""
 

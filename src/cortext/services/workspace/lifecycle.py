@@ -1,12 +1,8 @@
-"""The life cycle of a conversation in a workspace: stop, complete, pause when quiet, title, prune."""
+"""The life cycle of a conversation in a workspace: stop, complete, pause, title, prune."""
 
 from __future__ import annotations
 
-import os
-import sqlite3
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import msgspec
 
@@ -14,35 +10,20 @@ from cortext.config.schema import Settings
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.model.asides import only_asks
 from cortext.model.message import USER
-from cortext.model.query import Query
-from cortext.model.session import (
-    ACTIVE,
-    BY_OTHER,
-    BY_TEXT,
-    COMPLETED,
-    DETAILS,
-    PAUSED,
-    Change,
-    Session,
-    best_title,
-    is_poor_title,
-    is_titled_by_user,
-)
+from cortext.model.session import ACTIVE, BY_OTHER, BY_TEXT, COMPLETED, DETAILS, PAUSED, Change, Session
 from cortext.model.threads import thread
+from cortext.model.titles import best_title, is_poor_title, is_titled_by_user
 from cortext.model.wording import kinds
-from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, damage_note
 from cortext.services.projects.git import CommitResult, Git
 from cortext.services.text.sentences import text_of
 from cortext.services.text.summaries import summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
-from cortext.services.workspace import committing, notices, pausing, running_chats
+from cortext.services.workspace import committing, pausing
 from cortext.services.workspace.committing import count_masked
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
-
-LOOK_S = 60.0  # at most, between two looks for quiet conversations
 
 
 class SaveResult(msgspec.Struct, kw_only=True):
@@ -108,59 +89,6 @@ def _asked_since(store: Store, session_id: str, covers: int) -> bool:
     new = (one for one in StoredThread(store, session_id) if one.seq >= covers and one.role == USER)
     said = ((one, text_of(one)) for one in new)
     return any(text.strip() and not only_asks([one]) and not pausing.wants_to_pause(text) for one, text in said)
-
-
-def sweep(
-    listing: Listing, settings_of: Callable[[str], Settings], *, minutes: float | None = None, only: str = ""
-) -> list[str]:
-    """Save and pause the conversations of workspaces that were quiet for too long; return notes for the user.
-
-    Each workspace uses its own settings; with `only`, just this one is swept. What was said last on another machine is
-    left to that one for a day: both would commit the same pause. A conversation that cannot be paused now (it is being
-    written, or the disk is full) does not affect the others.
-    """
-    notes = []
-    roots = [one.root for one in listing.files.values() if one.kind == "workspace" and only in ("", one.root)]
-    for row in listing.rows(Query(filters={"status": ACTIVE}, roots=roots)):
-        try:
-            copies = listing.files[row.root].copies
-            if copies is not None and copies.is_copy(row.path):
-                continue  # git took it out of the work tree: nothing is written there behind the user's back
-            settings = settings_of(row.root)
-            idle = settings.workspace.pause_minutes if minutes is None else minutes
-            waits = 0.0 if minutes is not None or listing.was_said_here(row) else pausing.ELSEWHERE
-            if not pausing.is_quiet(row.last_active, idle + waits):
-                continue
-            named_store = listing.named_store(row.root)
-            running_chats.note_pause(named_store.store.peek(row.id).origin, row.root, idle)
-            saved = save(named_store, row.id, PAUSED, commit=settings.workspace.commit)
-        except (CortextError, OSError) as error:
-            if os.access(row.root, os.W_OK):  # in a read-only checkout nothing else is to be expected
-                notes.append(f'"{row.name}" could not be paused: {error}')
-            continue
-        notes.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
-        notes += [saved.commit.note] if saved.commit.note else []
-    return notes
-
-
-def start_pausing(
-    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], minutes: float, stop: threading.Event
-) -> None:
-    """Pause quiet conversations once a minute, in a thread, until `stop`; the next command, and the tool, say so."""
-    given = (listing_of, settings_of, minutes, stop)
-    threading.Thread(target=_keep_pausing, args=given, daemon=True, name="pausing").start()
-
-
-def _keep_pausing(
-    listing_of: Callable[[], Listing], settings_of: Callable[[str], Settings], minutes: float, stop: threading.Event
-) -> None:
-    while True:
-        with suppress(CortextError, OSError, sqlite3.Error):  # the next round tries again
-            listing = listing_of()
-            listing.refresh()
-            notices.add(sweep(listing, settings_of))
-        if stop.wait(min(LOOK_S, max(1.0, minutes * LOOK_S / 5))):
-            return
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:

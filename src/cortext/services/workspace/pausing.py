@@ -1,4 +1,4 @@
-"""When a conversation is paused: the user says goodbye, or it was quiet for too long.
+"""When a conversation is paused because the user says goodbye (`auto_pause`: because it was quiet for too long).
 
 Also when it is offered to save what was never saved; a "no" is respected. Of what the user typed, only the text is
 examined; the model is told what was done and passes it on.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Container, Iterator
 from functools import cache
 from itertools import product
@@ -18,10 +17,8 @@ import msgspec
 
 from cortext.config.schema import Settings
 from cortext.io import durable
-from cortext.model import clock
 from cortext.model.session import Change, Session
 
-ELSEWHERE = 24 * 60.0  # more quiet minutes, of a conversation that another machine will pause
 LONGEST_CLAUSE = 60  # characters of a clause that can be a phrase
 _PHRASES = os.path.join(os.path.dirname(__file__), "pause_phrases.json")
 _SENTENCE_ENDS = re.compile(r"(?:[.!?…]+(?=\s|$)|[。！？\n])+\s*")
@@ -41,12 +38,6 @@ class Reaction(NamedTuple):
 
     context: str = ""
     change: Change | None = None
-
-
-def is_quiet(last_active: str, minutes: float) -> bool:
-    """Whether nothing was said in a conversation for more than these minutes; False if it is unknown when it was."""
-    seen = clock.to_epoch(last_active)
-    return seen is not None and seen < time.time() - minutes * 60
 
 
 def wants_to_pause(text: str, more: str = "") -> bool:

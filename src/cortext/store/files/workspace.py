@@ -18,7 +18,8 @@ from cortext.io import durable
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.message import Message, plain
-from cortext.model.session import Change, Session, best_title, is_titled_by_user
+from cortext.model.session import Change, Session
+from cortext.model.titles import best_title, is_titled_by_user
 from cortext.store.capabilities import Bulk, Left
 from cortext.store.files.layout import LOCK_TIMEOUT
 from cortext.store.files.layout_paths import (

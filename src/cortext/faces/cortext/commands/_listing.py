@@ -34,7 +34,7 @@ def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     notes = [*notices.pop(), *stores.settings.unknown_warnings()]
     here = stores.workspace  # other workspaces are swept by a command there, or by `cortext sweep`
     if here and not stores.settings.broken:
-        notes += _swept(listing, here, stores.settings.workspace.pause_minutes)
+        notes += _swept(listing, here)
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
     notes += [*_without_workspace(here), *_left(listing), *_not_committed(roots), *_not_captured(), *_shortened()]
     return listing, notes
@@ -57,16 +57,11 @@ def import_line(stores: Stores) -> str:
     return offered()
 
 
-def _swept(listing: Listing, here: str, minutes: float) -> list[str]:
+def _swept(listing: Listing, here: str) -> list[str]:
     """Pause the conversations of this workspace that were quiet for too long; return notes about them."""
-    active = listing.rows(Query(filters={"status": "active"}, roots=[here]))
-    if not active:
+    if not listing.rows(Query(filters={"status": "active"}, roots=[here], limit=1)):
         return []
-    from cortext.services.workspace.pausing import is_quiet
-
-    if not any(is_quiet(row.last_active, minutes) for row in active):
-        return []
-    from cortext.services.workspace.lifecycle import sweep
+    from cortext.services.workspace.auto_pause import sweep
 
     with waiting():
         notes = sweep(listing, settings_of, only=here)
@@ -86,7 +81,7 @@ def _left(listing: Listing) -> list[str]:
     places = listing.places()
     if not places:
         return []
-    from cortext.services.library.left import note
+    from cortext.services.library.taken_by_git import note
 
     return note(places)
 

@@ -50,7 +50,7 @@ from cortext.services.capture.transcripts import (
     work_for,
 )
 from cortext.services.capture.watching import Watching
-from cortext.services.workspace import lifecycle
+from cortext.services.workspace import auto_pause, lifecycle
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
@@ -257,7 +257,7 @@ def run_watch(arguments: list[str]) -> int:
     if options.once:
         return 3 if any(item.failed for item in watch.check_all().tools.values()) else 0
     minutes = settings_of("").workspace.pause_minutes
-    lifecycle.start_pausing(lambda: Stores().listing(), settings_of, minutes, stop)
+    auto_pause.start_pausing(lambda: Stores().listing(), settings_of, minutes, stop)
     watch.run(lambda: None if options.json else print("Watching. Ctrl-C stops.", flush=True))
     return 0
 

@@ -23,9 +23,10 @@ from cortext.safety import terminal
 from cortext.services.library.stores import Found
 from cortext.services.text.summary_check import describe
 from cortext.services.workspace import notices
+from cortext.services.workspace.auto_pause import sweep
 from cortext.services.workspace.committing import finish_commits
 from cortext.services.workspace.creating import begin, fork
-from cortext.services.workspace.lifecycle import active, confirmation, plan_prune, prune, save, sweep
+from cortext.services.workspace.lifecycle import active, confirmation, plan_prune, prune, save
 from cortext.services.workspace.pausing import ask_for_summary
 from cortext.wiring.stores import Stores
 

@@ -17,9 +17,9 @@ from cortext.model import clock
 from cortext.model.wording import amount
 from cortext.safety import terminal
 from cortext.services.library.json_views import restored_json, trashed_json
-from cortext.services.library.left import bring_back
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed, ask_all
+from cortext.services.library.taken_by_git import bring_back
 from cortext.services.resume.putting_back import COPY, THERE, put_back
 from cortext.services.workspace.merge_driver import was_conflict
 from cortext.wiring import tools

@@ -17,7 +17,7 @@ from cortext.safety import terminal
 from cortext.services.capture.capture import Capture
 from cortext.services.capture.importing import ImportReport, capture_all
 from cortext.services.capture.rescue import Endangered, Rescue, restore_settings
-from cortext.services.library.left import left
+from cortext.services.library.taken_by_git import left
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
