@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,11 @@ import pytest
 from cortext.faces.cortext.main import run as main
 from tests.support.cli import SCRIPTS, cortext, git, run
 
-# Each tool's commands, its hooks, and the file with its MCP entry.
+# Where each tool has its commands, its hooks, and the file with its MCP entry. OpenCode has all commands in the plugin.
 COMMANDS = {
     "claude": ".claude/commands/workspace.{}.md",
     "gemini": ".gemini/commands/workspace.{}.toml",
-    "opencode": ".opencode/command/workspace.{}.md",
+    "opencode": ".opencode/plugin/cortext.js",
     "codex": ".agents/skills/workspace-{}/SKILL.md",
 }
 ENTRIES = {
@@ -36,6 +37,7 @@ TOOLS = [
     pytest.param("codex"),
 ]
 ALL = list(COMMANDS)
+WITH_FILES = [tool for tool, path in COMMANDS.items() if "{}" in path]  # those with a file for each command
 
 # The user's existing files, with their own formatting.
 OWN = {
@@ -120,7 +122,8 @@ def test_init_creates_everything_the_tool_needs(tmp_path: Path, tool: str) -> No
         assert (folder / f".workspace/commands/{name}.md").stat().st_size > 400, "a real prompt"
         assert (folder / f".workspace/templates/{name}.md").is_file()
     for name in (*TYPES, "resume", "stop-conversation"):
-        assert (folder / COMMANDS[tool].format(name)).is_file()
+        text = (folder / COMMANDS[tool].format(name)).read_text(encoding="utf-8")
+        assert tool in WITH_FILES or f'"workspace.{name}": {{"description": ' in text
     for name in ENTRIES[tool]:
         assert "cortext" in (folder / name).read_text(encoding="utf-8")
     assert "merge=cortext" in (folder / ".gitattributes").read_text(encoding="utf-8")
@@ -191,7 +194,7 @@ def _make_outdated(folder: Path, name: str) -> None:
 def test_upgrade_refreshes_unedited_files_and_names_the_edited_ones(workspace: Path) -> None:
     fresh = _tree(workspace)
     old = [".workspace/templates/plan.md", *(COMMANDS[tool].format("debug") for tool in ALL)]
-    edited = [".workspace/templates/learn.md", *(COMMANDS[tool].format("review") for tool in ALL)]
+    edited = [".workspace/templates/learn.md", *(COMMANDS[tool].format("review") for tool in WITH_FILES)]
     for name in old:
         _make_outdated(workspace, name)
     for name in edited:
@@ -214,12 +217,60 @@ def test_upgrade_refreshes_unedited_files_and_names_the_edited_ones(workspace: P
     assert all(f"kept, because you edited it: {name}" in said for name in edited)
 
 
+def _lines(text: bytes) -> list[str]:
+    """Return the lines of a file that are not empty; a line break in a string counts as one."""
+    return [line.strip() for line in text.decode("utf-8").replace("\\n", "\n").splitlines() if line.strip()]
+
+
+def _runs(text: bytes) -> set[tuple[str, ...]]:
+    """Return every ten lines of a file that follow one another."""
+    lines = _lines(text)
+    return {tuple(lines[number : number + 10]) for number in range(len(lines) - 9)}
+
+
 @pytest.mark.req("SESS-007")
-def test_upgrade_copies_an_edited_prompt_to_every_tool(workspace: Path) -> None:
+def test_each_prompt_stands_in_one_file_for_all_four_tools(tmp_path: Path) -> None:
+    _init(tmp_path / "w")
+    files = _files(tmp_path / "w")
+    del files[".git/config"]
+    assert len(files) <= 66, sorted(files)
+    shipped = resources.files("cortext").joinpath("workspace_files", "commands")
+    for prompt in shipped.iterdir():
+        of_prompt = _runs(prompt.read_bytes())
+        holders = [name for name, text in files.items() if of_prompt & _runs(text)]
+        assert holders == ([f".workspace/commands/{prompt.name}"] if prompt.name.removesuffix(".md") in TYPES else [])
+
+
+@pytest.mark.req("SESS-007")
+def test_every_tool_refers_to_the_prompt_that_the_user_edits(workspace: Path) -> None:
+    before = _tree(workspace)
+    for tool in ALL:
+        text = (workspace / COMMANDS[tool].format("plan")).read_text(encoding="utf-8")
+        assert ".workspace/commands/plan.md" in text, tool
     (workspace / ".workspace/commands/plan.md").write_text("# Plan the pirate way\n\n{arguments}\n", encoding="utf-8")
     assert cortext("upgrade", cwd=workspace).code == 0
-    for tool in ALL:
-        assert "pirate" in (workspace / COMMANDS[tool].format("plan")).read_text(encoding="utf-8"), tool
+    after = _tree(workspace)
+    assert {name for name in before if before[name] != after[name]} == {".workspace/commands/plan.md"}
+
+
+@pytest.mark.req("SESS-007")
+def test_upgrade_replaces_the_prompts_of_an_earlier_version_unless_edited(workspace: Path) -> None:
+    fresh = _tree(workspace)
+    patterns = [*(COMMANDS[tool] for tool in WITH_FILES), ".opencode/command/workspace.{}.md"]
+    edited = [pattern.format("learn") for pattern in patterns]
+    for name in [*edited, *(pattern.format("plan") for pattern in patterns)]:
+        (workspace / name).parent.mkdir(exist_ok=True)
+        _make_outdated(workspace, name)
+    for name in edited:
+        (workspace / name).write_text("my own words\n", encoding="utf-8")
+    done = cortext("upgrade", "--json", cwd=workspace).json
+    assert sorted(done["kept"]) == sorted(edited)
+    assert done["removed"] == [".opencode/command/workspace.plan.md"]
+    after = _tree(workspace)
+    assert all(after[name] == b"my own words\n" for name in edited)
+    changed = {name for name in after if after[name] != fresh.get(name, b"")}
+    assert changed == {*edited, ".opencode/command", ".workspace/installed.json", ".gitattributes"}
+    assert set(fresh) <= set(after)
 
 
 @pytest.mark.req("SESS-007")

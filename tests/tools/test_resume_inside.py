@@ -1,7 +1,9 @@
-"""`/workspace.resume` in the four real programs attaches the chat to the conversation that it resumes."""
+"""Our commands in the real programs: a prompt is the text as it is now, `/workspace.resume` attaches the chat."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,9 @@ from typing import Any
 import pytest
 from tests.support.cli import git
 from tests.support.desk import NAMES, Desk
-from tests.support.model_server import ModelServer
+from tests.support.model_server import ModelServer, Reply
 from tests.support.runners import OpenCode
+from tests.support.waiting import wait_until
 from tests.tools.codex.test_real import approve
 
 NAME = "001-brainstorm-api-design"
@@ -37,7 +40,7 @@ class Chats:
         git(self.folder, "add", ".")
         git(self.folder, "commit", "-qm", "workspace")
 
-    def say(self, text: str, answer: str = "Noted.", resume: str | None = None) -> str:
+    def say(self, text: str, answer: str = "Noted.", resume: str | None = None, place: Path | None = None) -> str:
         """Send one prompt; return the id of the chat. `/workspace.x` is spelled as the program expects it."""
         if self.name == "codex" and text.startswith("/workspace.resume"):
             self.desk.server.push("Looking it up.")  # the record follows this answer
@@ -48,7 +51,7 @@ class Chats:
         elif text.startswith("/") and self.name == "opencode":
             command, *arguments = text[1:].split(" ")
             extra, text = ["--command", command, *arguments], ""
-        done = self.tool.run(text, cwd=self.folder, resume=resume, extra_args=extra)
+        done = self.tool.run(text, cwd=place or self.folder, resume=resume, extra_args=extra)
         assert done.returncode == 0, done.stderr
         return resume or self.tool.sessions()[-1]
 
@@ -110,3 +113,64 @@ def test_the_chat_is_attached_to_the_conversation_that_it_resumes(desk: Desk, na
     lines = _listed(chats.received())
     assert [line.split("]")[0] for line in lines] == ["1. [brainstorm", "2. [home"], lines
     assert "API design" in lines[0]
+
+
+def _sent(chats: Chats) -> list[str]:
+    """Return the lines of all that the model received in its last turn, without line numbers and indentation."""
+    parts = (part.text for part in chats.desk.server.turns[-1].conversation)
+    return [re.sub(r"^\s*\d+(?:\t|→|: )", "", line).strip() for text in parts for line in text.splitlines()]
+
+
+def _captured(chats: Chats, title: str) -> dict[str, Any]:
+    """Return the conversation with this title once prompt and answer are captured: OpenCode's plugin does not wait."""
+
+    def row() -> dict[str, Any]:
+        rows = chats.desk.cortext("list", "--here", "--json", cwd=chats.folder).json
+        return next((row for row in rows if row["title"] == title and row["message_count"] >= 2), {})
+
+    return wait_until(row, why="both messages")
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-007", "FLOW-01")
+@pytest.mark.parametrize("name", [*NAMES, "qwen"])
+def test_a_command_sends_the_prompt_as_the_user_has_it_now(tmp_path: Path, name: str) -> None:
+    with ModelServer() as server:
+        _check_prompts(Chats(Desk(tmp_path, server, names=[name]), name))
+
+
+def _check_prompts(chats: Chats) -> None:
+    """Type a command in the workspace and below it, the second time with an edited prompt."""
+    desk, name = chats.desk, chats.name
+    prompt = chats.folder / ".workspace/commands/brainstorm.md"
+    below = chats.folder / "deep/down"
+    below.mkdir(parents=True)
+    has_commands_below = name not in ("gemini", "qwen")
+    for number, place in enumerate([chats.folder, below if has_commands_below else chats.folder], 1):
+        if number > 1:
+            edited = prompt.read_text(encoding="utf-8").replace("# Brainstorm", "# Herons $1 `x` {never} @note.txt")
+            prompt.write_text(f"{edited}\nThe last line.\n", encoding="utf-8")
+        topic = f"API design {number}"
+        if name == "codex":
+            read = shlex.join(["cat", str(prompt)])
+            desk.server.push(Reply(text="I read it.", tool_calls=chats.tool.shell(read).tool_calls))
+        chats.say(f"/workspace.brainstorm {topic}", "Noted.", place=place)
+
+        lines = _sent(chats)
+        assert topic in "\n".join(lines)
+        if name == "codex":
+            (skill,) = re.findall("<path>(.*)</path>", "\n".join(lines))
+            (path,) = re.findall("the file `(.*)`, from the folder of this skill", "\n".join(lines))
+            assert Path(skill).parent.joinpath(path).resolve() == prompt.resolve(), "the model can find it"
+        wanted = [line.strip() for line in prompt.read_text(encoding="utf-8").splitlines()]
+        if name == "opencode":
+            wanted = [line.replace("{arguments}", topic) for line in wanted]
+        first = lines.index(wanted[0])
+        assert lines[first : first + len(wanted)] == wanted, name
+        if name == "claude" and number > 1:
+            continue  # Claude Code has the hooks only in the folder itself
+        row = _captured(chats, topic)
+        assert (row["type"], row["tool"]) == ("brainstorm", name)
+        assert row["message_count"] == 2 or name == "codex", "in Codex the model reads the prompt with a call"
+        stored = Path(row["path"], ".session/messages.jsonl").read_text(encoding="utf-8")
+        assert ("# Brainstorm" in stored or "# Herons" in stored) == (name == "codex"), "the prompt is not the user's"

@@ -140,7 +140,8 @@ class InstallerConformance(Conformance):
         for path, contents in files.items():
             assert not path.startswith("/") and ".." not in path.split("/")
             contents.decode("utf-8")
-        assert all(any(name in path for path in files) for name in ("plan", "resume"))
+        commands_in = [f"{path}\n{contents.decode('utf-8')}" for path, contents in files.items()]
+        assert all(any(name in text for text in commands_in) for name in ("plan", "resume"))
         assert installer.files(commands, PROGRAM) == files
 
     def test_disabled_hooks_come_with_a_reason_and_a_remedy(self, installer: Installer, project: Path) -> None:

@@ -213,13 +213,16 @@ class HookEvent(msgspec.Struct, kw_only=True):
 class CommandFile(msgspec.Struct, kw_only=True):
     """A slash command to install: `name` without the slash; `text` contains {arguments} where they are inserted.
 
-    `run` is a cortext command line whose output becomes part of the prompt, if the tool supports that.
+    `run` is a cortext command line whose output becomes part of the prompt, if the tool supports that. `file` is the
+    user's file that the text is in, relative to the project; empty if it is in none. A tool that reads such a file
+    when the command is typed is given its name, so that the text stands in one file.
     """
 
     name: str
     description: str
     text: str
     run: Sequence[str] = ()
+    file: str = ""
 
 
 @runtime_checkable

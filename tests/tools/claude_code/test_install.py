@@ -99,6 +99,16 @@ def test_a_command_becomes_a_markdown_file_with_escaped_dollars() -> None:
     }
 
 
+def test_a_command_file_refers_to_the_file_with_the_prompt() -> None:
+    plan = CommandFile(name="workspace.plan", description="x", text="# Plan\n", file=".workspace/commands/plan.md")
+
+    text = tool.files([plan], ["cortext"])[".claude/commands/workspace.plan.md"].decode()
+
+    assert "\n@.workspace/commands/plan.md @../.workspace/commands/plan.md " in text, "also from a subfolder"
+    assert text.endswith("(nothing, if this line ends here): $ARGUMENTS\n")
+    assert "# Plan" not in text and "allowed-tools" not in text
+
+
 def test_a_command_with_a_run_line_may_execute_it() -> None:
     commands = [
         CommandFile(

@@ -220,6 +220,17 @@ def test_commands_become_skills_that_only_the_user_calls() -> None:
     assert policies == ["policy:\n  allow_implicit_invocation: false\n"] * 3
 
 
+@pytest.mark.req("TOOL-01", "SESS-007")
+def test_a_skill_sends_the_model_to_the_file_with_the_prompt() -> None:
+    plan = CommandFile(name="workspace.plan", description="x", text="# Plan\n", file=".workspace/commands/plan.md")
+
+    text = Codex(home="/nowhere").files([plan], ["cortext"])[".agents/skills/workspace-plan/SKILL.md"].decode()
+
+    assert "the file `../../../.workspace/commands/plan.md`, from the folder of this skill" in text
+    assert "`{arguments}` in it stands for the text after `$workspace-plan`" in text
+    assert "# Plan" not in text
+
+
 def payload(event: str, **fields: Any) -> dict[str, Any]:
     common = {"session_id": "01a1", "transcript_path": "/s/rollout.jsonl", "cwd": "/work/boats"}
     return {**common, "hook_event_name": event, "model": "test-model", **fields}

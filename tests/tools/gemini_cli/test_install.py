@@ -98,6 +98,22 @@ def test_command_files_have_the_marker_and_escape_expansions(tool: GeminiCli) ->
     assert second["prompt"].startswith('Go on.\n\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
 
 
+@pytest.mark.req("TOOL-01", "SESS-007")
+@pytest.mark.parametrize("path", [".workspace/commands/plan.md", "a b.md", "a}.md", ""])
+def test_a_command_file_refers_to_the_file_with_the_prompt(tool: GeminiCli, path: str) -> None:
+    plan = CommandFile(name="workspace.plan", description="x", text="# Plan {arguments}\n", file=path)
+
+    prompt = tomllib.loads(tool.files([plan], PROGRAM)[".gemini/commands/workspace.plan.toml"].decode())["prompt"]
+
+    if path.startswith("."):
+        assert prompt.startswith("@{.workspace/commands/plan.md}\n\n") and "# Plan" not in prompt
+        assert (
+            "(nothing, if this line ends here): {{args}}\n\n<!-- cortext:command workspace.plan -->{{args}}" in prompt
+        )
+    else:
+        assert prompt.startswith("# Plan {{args}}\n"), "Gemini CLI might not take the name as it is"
+
+
 def test_install_keeps_the_users_settings(tool: GeminiCli, project: Path) -> None:
     write_settings(project, json.dumps(USER_SETTINGS, indent=2))
 

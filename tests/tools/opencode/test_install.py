@@ -27,25 +27,27 @@ def tool(tmp_path: Path) -> OpenCode:
 
 
 @pytest.mark.req("TOOL-01")
-def test_our_files_are_commands_plugin_and_npm_settings(tool: OpenCode) -> None:
-    files = tool.files([THINK], ["/opt/our tools/cortext", "--flag"])
+def test_our_files_are_a_plugin_with_the_commands_and_npm_settings(tool: OpenCode) -> None:
+    plan = CommandFile(name="workspace.plan", description="Plan", text="# Plan\n", file=".workspace/commands/plan.md")
+
+    files = tool.files([THINK, plan], ["/opt/our tools/cortext", "--flag"])
 
     assert sorted(files) == [
         ".agents/skills/cortext/SKILL.md",
         ".opencode/.npmrc",
-        ".opencode/command/workspace.brainstorm.md",
         ".opencode/package.json",
         ".opencode/plugin/cortext.js",
     ]
-    command = files[".opencode/command/workspace.brainstorm.md"].decode("utf-8")
-    assert command.startswith(
-        '---\ndescription: "Think: \\"widely\\""\n---\n<command-name>/workspace.brainstorm</command-name>\n'
-    )
-    assert "<command-args>$ARGUMENTS</command-args>\n\n# Think\n\nTopic: $ARGUMENTS\n\nIt costs" in command
-    assert "$1" not in command
-    assert "!`" not in command
     plugin = files[".opencode/plugin/cortext.js"].decode("utf-8")
     assert 'const program = ["/opt/our tools/cortext", "--flag", "hook", "opencode"]' in plugin
+    commands = json.loads(plugin.partition("const commands = ")[2].partition("\nconst ")[0].replace("},\n}", "}\n}"))
+    assert commands == {
+        "workspace.brainstorm": {
+            "description": 'Think: "widely"',
+            "text": "# Think\n\nTopic: {arguments}\n\nIt costs $1!`x`",
+        },
+        "workspace.plan": {"description": "Plan", "file": ".workspace/commands/plan.md"},
+    }
 
 
 def test_remove_keeps_what_the_user_added_since(tool: OpenCode, tmp_path: Path) -> None:

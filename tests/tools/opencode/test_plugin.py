@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.waiting import wait_until
 
+from cortext.tools.base import CommandFile
 from cortext.tools.opencode import settings
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.live import LAUNCHER
@@ -39,14 +41,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plugin(folder: Path, script: str, timeout: int = 5000) -> Path:
+def plugin(folder: Path, script: str, timeout: int = 5000, commands: Sequence[CommandFile] = ()) -> Path:
     """Write the plugin for a program that is this shell script; the program is missing if the script is empty."""
     program = folder / "our program"
     if script:
         program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         program.chmod(0o755)
-    text = OpenCode(str(folder), {}).files([], [str(program)])[PLUGIN].decode("utf-8")
-    path = folder / "cortext.mjs"
+    text = OpenCode(str(folder), {}).files(commands, [str(program)])[PLUGIN].decode("utf-8")
+    path = folder / "w/.opencode/plugin/cortext.mjs"
+    path.parent.mkdir(parents=True)
     path.write_text(text.replace("timeout = 5000", f"timeout = {timeout}"), encoding="utf-8")
     return path
 
@@ -89,6 +92,67 @@ def test_a_command_is_annotated_with_what_was_typed(folder: Path) -> None:
     assert found["parts"][0]["metadata"] == {"cortext": {"command": "workspace.plan", "arguments": "a b"}}
     reported = json.loads((folder / "event").read_text(encoding="utf-8"))
     assert (reported["command_name"], reported["command_args"]) == ("workspace.plan", "a b")
+
+
+COMMANDS = [
+    CommandFile(name="workspace.plan", description="Plan", text="old", file=".workspace/commands/plan.md"),
+    CommandFile(name="workspace.related", description="Related", text="About: {arguments}\n\n{run}"),
+    CommandFile(name="workspace.mine", description="Mine", text="ours"),
+]
+EXPAND = """
+import {{ Cortext }} from "{path}"
+const mine = {{ description: "of the user", template: "mine $ARGUMENTS" }}
+const config = {{ command: {{ "workspace.mine": mine }} }}
+const hooks = await Cortext({{ directory: "/place" }})
+await hooks.config(config)
+const texts = []
+for (const [command, {{ template }}] of Object.entries(config.command)) {{
+  const given = "$& a b"
+  const output = {{ parts: [{{ type: "text", text: template.replaceAll("$ARGUMENTS", () => given) }}] }}
+  await hooks["command.execute.before"]({{ command, arguments: given, sessionID: "ses_x" }}, output)
+  texts.push([command, config.command[command].description, output.parts[0].text])
+}}
+console.log(JSON.stringify(texts))
+"""
+HEAD = "<command-name>/{}</command-name>\n<command-args>$& a b</command-args>\n\n"
+
+
+@pytest.mark.req("TOOL-01", "SESS-007")
+def test_a_command_has_the_prompt_as_the_user_has_it_now(folder: Path) -> None:
+    path = plugin(folder, "", commands=COMMANDS)
+    prompt = folder / "w/.workspace/commands/plan.md"
+    prompt.parent.mkdir(parents=True)
+    prompt.write_text("# Plan\n\nTopic: {arguments}, again {arguments}, $ARGUMENTS !`x`\n", encoding="utf-8")
+
+    texts = node(folder, EXPAND.format(path=path))
+
+    assert sorted(texts) == [
+        ["workspace.mine", "of the user", "mine $& a b"],
+        [
+            "workspace.plan",
+            "Plan",
+            HEAD.format("workspace.plan") + "# Plan\n\nTopic: $& a b, again $& a b, $ARGUMENTS !`x`",
+        ],
+        ["workspace.related", "Related", HEAD.format("workspace.related") + "About: $& a b"],
+    ]
+
+
+@pytest.mark.req("SAFE-03", "SAFE-10")
+@pytest.mark.parametrize("kind", ["link", "missing", "folder"])
+def test_a_prompt_that_is_no_file_of_the_workspace_is_not_sent(folder: Path, kind: str) -> None:
+    path = plugin(folder, "", commands=COMMANDS)
+    prompt = folder / "w/.workspace/commands/plan.md"
+    prompt.parent.mkdir(parents=True)
+    (folder / "private").write_text("my key", encoding="utf-8")
+    if kind == "link":
+        prompt.symlink_to(folder / "private")
+    elif kind == "folder":
+        prompt.mkdir()
+
+    (text,) = [text for name, _, text in node(folder, EXPAND.format(path=path)) if name == "workspace.plan"]
+
+    assert "my key" not in text
+    assert ".workspace/commands/plan.md, cannot be read" in text
 
 
 @pytest.mark.parametrize(

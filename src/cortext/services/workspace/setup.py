@@ -201,9 +201,9 @@ class Setup:
         for name, kind in known.types.items():
             text = self._text(kind.command_file, files.get(kind.command_file))
             if text:
-                commands.append(
-                    CommandFile(name=kind.command.removeprefix("/"), description=kind.description or name, text=text)
-                )
+                command = kind.command.removeprefix("/")
+                about = kind.description or name
+                commands.append(CommandFile(name=command, description=about, text=text, file=kind.command_file))
         return [*commands, *registry.own_commands()]
 
     def _text(self, path: str, shipped: bytes | None) -> str:

@@ -47,6 +47,7 @@ _WORTH_CUTTING = _LONGEST_END = 2048  # bytes of a line
 _SKIPPED_KINDS = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
 _SKILL_FOLDER = "Base directory for this skill: "
 _OWN_COMMANDS = "/workspace."  # a resume sends their current text
+_PROMPT = "/.workspace/commands/"
 _KEPT_OWNERS = 8
 _KEPT_CALLS = 64
 _KEPT_ABOUT = ("title", "model", "project", "created_at", "command", "notes")
@@ -235,6 +236,12 @@ class ClaudeReading:
             return f"skill {folder.rstrip('/').rpartition('/')[2]}"
         return "skill" if record.sourceToolUseID else ""
 
+    def _has_our_prompt(self, record: Record) -> bool:
+        """Whether this is the file with the prompt of our command that was just typed, which its text names."""
+        command, name = self._command
+        path = ((record.attachment and record.attachment.filename) or "").replace("\\", "/")
+        return bool(command) and command == self._last and name.startswith(_OWN_COMMANDS) and _PROMPT in path
+
     def _count_note(self, record: Record) -> None:
         """Count what Claude Code told the model of its own accord; it does so again at every start."""
         self.about.notes += not (self._aside or record.isSidechain)
@@ -246,6 +253,9 @@ class ClaudeReading:
         if kind == "attachment":
             if record.attachment is not None and record.attachment.type == "queued_command":
                 return builder.queued(record, record.uuid or derived_id(line.hex()))
+            if self._has_our_prompt(record):
+                note(skipped, "prompt of a command")
+                return []
             if record.attachment is not None and record.attachment.type in ATTACHED:
                 return builder.attached(record, record.uuid or derived_id(line.hex()))
             if record.attachment is None or record.attachment.type not in UNSENT:

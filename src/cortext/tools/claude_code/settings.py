@@ -18,6 +18,7 @@ from typing import Any
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile, Purge
 from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.shared.commands import around_the_file, file_of
 from cortext.tools.shared.entries import Hooks, Server, names_in, servers_of
 from cortext.tools.shared.hooks import all_hooks_off
 from cortext.tools.shared.installer import DAY, JsonConfig, Retention, SettingsFiles
@@ -28,6 +29,8 @@ from cortext.tools.shared.parts import ToolPart
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")
 _RETIRED = ("PreToolUse",)  # an earlier version could ask for a process before each command
 _HOOK_SECONDS = 30
+# It offers the commands below the workspace, too, but takes a path from where it is; what does not exist is left out.
+_FOLDERS_UP = 3
 SETTING = "cleanupPeriodDays"
 DEFAULT_DAYS = 30
 MANAGED = "/Library/Application Support/ClaudeCode" if sys.platform == "darwin" else "/etc/claude-code"
@@ -104,6 +107,7 @@ class ClaudeSettings(SettingsFiles, ToolPart[ClaudeCode]):
 
 
 def _command_text(command: CommandFile, program: Sequence[str]) -> str:
+    """Return a command file. A file with the prompt is attached by Claude Code: a `!` command could need permission."""
     head = [f"description: {json.dumps(command.description, ensure_ascii=False)}"]
     output = ""
     if command.run:
@@ -112,6 +116,9 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
         output = f'!`{line} "$ARGUMENTS"`' if "{arguments}" in command.text else f"!`{line}`"
     # Unescaped, a dollar before a digit or ARGUMENTS would be a placeholder.
     text = re.sub(r"\$(?=\d|ARGUMENTS)", r"\\$", command.text).replace("{arguments}", "$ARGUMENTS")
+    if path := file_of(command):
+        places = " ".join(f"@{'../' * number}{path}" for number in range(_FOLDERS_UP + 1))
+        text = f"{places}\n\n{around_the_file(path, '$ARGUMENTS')}\n"
     if output and "{run}" not in text:
         text = f"{text.rstrip()}\n\n{{run}}\n"
     lines = "\n".join(head)

@@ -16,7 +16,7 @@ from cortext.io.inside import inside
 from cortext.safety.languages import shell
 from cortext.tools.base import CommandFile
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.shared.commands import agent_skill, skill_name, text_without_arguments
+from cortext.tools.shared.commands import agent_skill, file_of, skill_name, skill_to_read, text_without_arguments
 from cortext.tools.shared.entries import NAME, Hooks, servers_of
 from cortext.tools.shared.installer import (
     Config,
@@ -49,11 +49,16 @@ class CodexSettings(SettingsFiles, ToolPart[Codex]):
     """Our skills and entries in a project."""
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return the commands as skill files of the project, and the skill about cortext."""
+        """Return the commands as skill files of the project, and the skill about cortext.
+
+        A skill cannot include a file, so the model reads the prompt with its first tool call.
+        """
         files = agent_skill()
         for command in commands:
             folder = f"{_FOLDER}/{skill_name(command.name)}"
-            files[f"{folder}/SKILL.md"] = text_without_arguments(command, program, "$").encode("utf-8")
+            path = file_of(command)
+            text = skill_to_read(command, path, "$") if path else text_without_arguments(command, program, "$")
+            files[f"{folder}/SKILL.md"] = text.encode("utf-8")
             files[f"{folder}/agents/openai.yaml"] = _POLICY
         return files
 

@@ -1,11 +1,15 @@
-// Written by cortext, removed by `cortext uninstall`: reports to cortext what happens in a session.
+// Written by cortext, removed by `cortext uninstall`: brings its commands, and reports what happens in a session.
 // It has no dependencies, never throws, and waits, for a limited time, only for context that cortext adds to a prompt.
 import { spawn } from "node:child_process"
-import { closeSync, openSync, unlinkSync, writeFileSync } from "node:fs"
+import { closeSync, openSync, readFileSync, realpathSync, unlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, sep } from "node:path"
+import { fileURLToPath } from "node:url"
 
 const program = __PROGRAM__
+// A prompt is the text here, or a file of the workspace, which you can edit.
+const commands = __COMMANDS__
+const workspace = fileURLToPath(new URL("../..", import.meta.url)) // this file is in .opencode/plugin
 const timeout = 5000
 
 let number = 0
@@ -60,6 +64,23 @@ async function ask(event) {
   }
 }
 
+// What a command expands to: what was typed, because OpenCode stores only the expansion. The prompt follows at its call.
+function template(name) {
+  return `<command-name>/${name}</command-name>\n<command-args>$ARGUMENTS</command-args>`
+}
+
+// The prompt of a command as it is now. A file outside the workspace is not for the model: a stranger's repository may
+// bring a link to one.
+function promptOf({ file, text }, typed) {
+  try {
+    const path = file && realpathSync(join(workspace, file))
+    if (path && !path.startsWith(join(realpathSync(workspace), sep))) throw new Error("it is outside the workspace")
+    return (path ? readFileSync(path, "utf8").trim() : text).replaceAll("{arguments}", () => typed)
+  } catch (error) {
+    return `The prompt of this command, the file ${file}, cannot be read (${error.code ?? error.message}): say so.`
+  }
+}
+
 function promptText(parts) {
   const typed = parts.filter((part) => part.type === "text" && !part.synthetic && !part.ignored)
   return typed.map((part) => part.text).join("\n\n")
@@ -86,7 +107,15 @@ export const Cortext = async ({ directory }) => {
       // A change in OpenCode's events must not break a turn.
     }
   }
+  const ours = new Set()
   return {
+    config: safely((config) => {
+      config.command ??= {}
+      for (const [name, { description }] of Object.entries(commands)) {
+        config.command[name] ??= { description, template: template(name) } // a file of the user's goes first
+        if (config.command[name].template === template(name)) ours.add(name)
+      }
+    }),
     event: safely(({ event }) => {
       const session = event.properties?.sessionID ?? event.properties?.info?.id
       if (event.type === "session.created" && event.properties.info?.parentID) sideAgents.add(session)
@@ -99,6 +128,7 @@ export const Cortext = async ({ directory }) => {
       const typed = { command: input.command, arguments: input.arguments ?? "" }
       const part = output.parts.find((part) => part.type === "text")
       if (part) part.metadata = { ...part.metadata, cortext: typed }
+      if (part && ours.has(typed.command)) part.text += `\n\n${promptOf(commands[typed.command], typed.arguments)}`
       const more = { command_name: typed.command, command_args: typed.arguments }
       const event = describe("command.execute.before", input.sessionID, more)
       const context = event ? await ask(event) : ""

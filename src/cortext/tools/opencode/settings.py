@@ -1,4 +1,4 @@
-"""What we install in a project for OpenCode: our commands, our plugin, and the MCP entry in its config.
+"""What we install in a project for OpenCode: our plugin, which has the commands, and the MCP entry in its config.
 
 If there is any plugin, OpenCode installs its own package into every config folder before it starts; without a network
 it retries for over a minute. Two small npm files make it try only once (see `NPMRC`).
@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from cortext.io.inside import if_inside
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode.adapter import Folders, OpenCode
-from cortext.tools.shared.commands import agent_skill, without_run
+from cortext.tools.shared.commands import agent_skill, file_of, without_run
 from cortext.tools.shared.entries import Server
 from cortext.tools.shared.installer import JsonConfig, SettingsFiles, packaged_script
 from cortext.tools.shared.jsonc import read_object
@@ -24,7 +23,6 @@ from cortext.tools.shared.parts import ToolPart
 FOLDER = ".opencode"
 _NAMES = ("opencode.jsonc", "opencode.json")  # of its config files
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
-_PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
 
 NPMRC = (
     "# Written by cortext: OpenCode installs its plugin package into this folder when it starts, and waits for it.\n"
@@ -40,12 +38,17 @@ class OpenCodeSettings(SettingsFiles, ToolPart[OpenCode]):
     """Our files and entries in a project."""
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """Return our files in a project: commands, plugin, npm settings that keep the start short, and our skill."""
-        files = {f"{FOLDER}/command/{command.name}.md": command_text(command) for command in commands}
-        hook = json.dumps([*program, "hook", "opencode"])
-        files[PLUGIN] = packaged_script(__file__, "plugin.js").replace("__PROGRAM__", hook)
-        files[f"{FOLDER}/.npmrc"] = NPMRC
-        files[f"{FOLDER}/package.json"] = PACKAGE
+        """Return our files in a project: the plugin, npm settings that keep the start short, and our skill.
+
+        The plugin has the commands: so they need no files, and one that is typed has the prompt as it is then.
+        """
+        lines = [f"  {json.dumps(command.name)}: {json.dumps(_entry(command))},\n" for command in commands]
+        plugin = packaged_script(__file__, "plugin.js").replace("__COMMANDS__", f"{{\n{''.join(lines)}}}")
+        files = {
+            PLUGIN: plugin.replace("__PROGRAM__", json.dumps([*program, "hook", "opencode"])),
+            f"{FOLDER}/.npmrc": NPMRC,
+            f"{FOLDER}/package.json": PACKAGE,
+        }
         return {path: text.encode("utf-8") for path, text in files.items()} | agent_skill()
 
     def configs(self, program: Sequence[str] = ("cortext",)) -> Sequence[JsonConfig]:
@@ -86,19 +89,12 @@ def settings_of(project: str, folders: Folders) -> list[dict[str, Any]]:
     return [read_object(path) for path in (*paths, *(os.path.join(folders.config, name) for name in _NAMES))]
 
 
-def command_text(command: CommandFile) -> str:
-    """Return a command file. It begins with what was typed, because OpenCode stores only the expansion.
+def _entry(command: CommandFile) -> dict[str, str]:
+    """Return what the plugin knows of a command: its prompt or, if a file of the user has it, where that is.
 
-    The plugin adds the output of `run`: a command line in this file would be passed to a shell together with whatever
-    the user typed after the command.
+    The plugin also adds the output of `run`: a command line in a command file would be passed to a shell together with
+    whatever the user typed after the command.
     """
-    # Keep OpenCode from expanding placeholders and shell commands in the text.
-    text = (
-        _PLACEHOLDERS.sub("$\u2060", without_run(command.text))
-        .replace("!`", "! `")
-        .replace("{arguments}", "$ARGUMENTS")
-    )
-    return (
-        f"---\ndescription: {json.dumps(command.description, ensure_ascii=False)}\n---\n"
-        f"<command-name>/{command.name}</command-name>\n<command-args>$ARGUMENTS</command-args>\n\n{text.strip()}\n"
-    )
+    path = file_of(command)
+    prompt = {"file": path} if path else {"text": without_run(command.text).strip()}
+    return {"description": command.description, **prompt}

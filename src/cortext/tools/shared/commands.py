@@ -20,6 +20,7 @@ RESUMED = BEGIN
 _RESUME_BLOCK = re.compile(rf"^{re.escape(RESUMED)}", re.MULTILINE)
 # The marker of our command files in the prompt that they expand to: hooks and transcripts contain only the expansion.
 COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
+_PLAIN_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*", re.ASCII)
 _COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _MENTION = re.compile(r"(?<![\w.$/])/workspace\.(?=\w)")
 _LONGEST_DESCRIPTION = 1_000
@@ -41,12 +42,28 @@ def typed_command(text: str) -> str:
 def marked_prompt(command: CommandFile) -> str:
     """Return the prompt of a slash command for Gemini CLI and Qwen Code, with a marker by which it is recognised.
 
-    Our hook also adds the output of `run`: the tools' own syntax for that asks for confirmation, fails in headless
-    mode, and truncates a long output.
+    They insert the file with the text themselves. Our hook adds the output of `run`: the tools' own syntax for that
+    asks for confirmation, fails in headless mode, and truncates a long output.
     """
+    if path := file_of(command):
+        return marked(f"@{{{path}}}\n\n{around_the_file(path, '{{args}}')}", command.name, "{{args}}")
     # The tools would expand these three: a shell command, the contents of a file, the arguments.
     text = re.sub(r"([!@])\{", r"\1 {", without_run(command.text)).replace("{{args}}", "{ {args}}")
     return marked(text.replace("{arguments}", "{{args}}"), command.name, "{{args}}")
+
+
+def file_of(command: CommandFile) -> str:
+    """Return the file with a command's text; empty if there is none, or a tool might not take its name as it is."""
+    return command.file if _PLAIN_PATH.fullmatch(command.file) else ""
+
+
+def around_the_file(path: str, arguments: str) -> str:
+    """Return what a command file says to the model if the tool inserts the file with the text."""
+    return (
+        f"The prompt of this command is the file `{path}`, which comes with this message: follow it. If it is missing, "
+        "read it first. `{arguments}` in it stands for what the user typed after the command (nothing, if this line "
+        f"ends here): {arguments}"
+    )
 
 
 def without_run(text: str) -> str:
@@ -84,13 +101,28 @@ def skill_text(command: CommandFile, *, arguments: str, run: str, call: str, hea
     `arguments` and `run` replace {arguments} and {run}, `call` is how a user calls a skill (`$`), and `head` are more
     lines of the front matter.
     """
-    # A JSON string is a YAML string.
-    description = json.dumps(" ".join(command.description.split())[:_LONGEST_DESCRIPTION], ensure_ascii=False)
     text = command.text
     if run and "{run}" not in text:
         text = f"{{run}}\n\n{text}"
     text = text.replace("{run}", run).replace("{arguments}", arguments)
-    text = _MENTION.sub(f"{call}workspace-", text)
+    return _with_front_matter(command, _MENTION.sub(f"{call}workspace-", text), head)
+
+
+def skill_to_read(command: CommandFile, path: str, call: str, *head: str) -> str:
+    """Return the text of a SKILL.md that sends the model to the file with the text."""
+    text = (
+        f"The prompt of this command is the file `../../../{path}`, from the folder of this skill. Read the whole file "
+        "now, before you answer, and follow it as if it stood here.\n\n"
+        f"`{{arguments}}` in it stands for the text after `{call}{skill_name(command.name)}` in the user's message. A "
+        f"command that it calls `/workspace.NAME` is `{call}workspace-NAME` here: call it that to the user."
+    )
+    return _with_front_matter(command, text, head)
+
+
+def _with_front_matter(command: CommandFile, text: str, head: Sequence[str]) -> str:
+    """Return the text of a SKILL.md with this body."""
+    # A JSON string is a YAML string.
+    description = json.dumps(" ".join(command.description.split())[:_LONGEST_DESCRIPTION], ensure_ascii=False)
     front = "\n".join([f"name: {skill_name(command.name)}", f"description: {description}", *head])
     return f"---\n{front}\n---\n\n{text.strip()}\n"
 
