@@ -13,6 +13,7 @@ from tests.support.cli import git
 from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer, Reply
 from tests.support.runners import OpenCode
+from tests.support.screen import Screen
 from tests.support.waiting import wait_until
 from tests.tools.codex.test_real import approve
 
@@ -174,3 +175,39 @@ def _check_prompts(chats: Chats) -> None:
         assert row["message_count"] == 2 or name == "codex", "in Codex the model reads the prompt with a call"
         stored = Path(row["path"], ".session/messages.jsonl").read_text(encoding="utf-8")
         assert ("# Brainstorm" in stored or "# Herons" in stored) == (name == "codex"), "the prompt is not the user's"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-007", "FLOW-01")
+@pytest.mark.parametrize(
+    "name", ["claude", "opencode", *(pytest.param(name, marks=pytest.mark.repeats) for name in ("gemini", "codex"))]
+)
+def test_a_command_that_is_typed_on_the_screen_gives_the_model_its_prompt_without_a_question(
+    tmp_path: Path, name: str
+) -> None:
+    with ModelServer() as server:
+        chats = Chats(Desk(tmp_path, server, names=[name]), name)
+        if name == "codex":
+            read = chats.tool.shell("cat .workspace/commands/brainstorm.md")
+            server.push(Reply(text="I read it.", tool_calls=read.tool_calls))
+        server.push(*["The answer."] * 3)
+        call = "$workspace-" if name == "codex" else "/workspace."
+        typed = f"{call}brainstorm API design"
+        if name == "claude":  # its question about every server of a project is answered
+            settings = chats.tool.home / ".claude" / "settings.json"
+            settings.parent.mkdir(exist_ok=True)
+            settings.write_text('{"disabledMcpjsonServers": ["cortext"]}', encoding="utf-8")
+        command = chats.tool.interactive(None if name == "opencode" else typed)
+        with Screen(tmp_path, command, chats.desk.env, chats.folder, "150x70") as screen:
+            if name == "opencode":
+                screen.wait_for("Ask anything")
+                screen.type(f"{call}brain")
+                screen.wait_for("think widely about an open question")
+                screen.press("Enter")  # takes the command that is offered
+                screen.type("API design")
+                screen.wait_for("brainstorm API design")
+                screen.press("Enter")
+            screen.wait_for("The answer.", timeout=60)
+        sent = _sent(chats)
+        assert "## How to lead it" in sent
+        assert any("API design" in line for line in sent)
