@@ -108,15 +108,13 @@ def test_what_cannot_be_read_is_left_out_and_reported(tmp_path: Path) -> None:
 
 
 def test_a_failed_site_leaves_the_folder_as_it_was(pond: Pond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cortext.web.html import files
-
     def fails(entries: object) -> str:
         raise RuntimeError("on purpose")
 
     for name, value in pond.env.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(pond.folder)
-    monkeypatch.setattr(files, "first_page", fails)
+    monkeypatch.setattr("cortext.web.export.first_page", fails)
     (tmp_path / "empty").mkdir()
     for name in ("empty", "new"):
         with pytest.raises(RuntimeError):

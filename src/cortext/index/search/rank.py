@@ -123,6 +123,7 @@ BEST = 100  # candidates that are read
 LATE = 0.8  # weight of late interaction beside the fused score
 RANGE = 0.25  # a smaller range of late interaction among the candidates means little, and is not stretched
 TOOL = 0.6  # weight of what a tool returned, and of a call with which nothing was said
+PRINTED = 0.95  # how much of that is made up for if it holds the question word for word: of two that do, talk is first
 IN_A_ROW = 1.5  # bonus for a message with the words of the question next to each other, as in the question
 WHOLE, ALL = 1.5, 0.99  # another one if it has all of them, and one for the question's identifiers and paths
 DATED = 0.5  # bonus for a message of the time that the question names
@@ -170,8 +171,9 @@ def rerank(
     nearness = late(model, query.said, texts, rarity)
     near = nearness.texts
     in_order, named = _verbatim(query, texts, rarity)
-    # Errors are printed by tools: what holds the words of the question as they stand there counts as if it was said.
-    weight = 1 - (1 - TOOL) * (1 - np.maximum(in_order, named)) * np.array([_is_of_a_tool(message) for message in said])
+    # Errors are printed by tools: what holds the question's words as they stand there counts almost as if it was said.
+    tools = np.array([_is_of_a_tool(message) for message in said])
+    weight = 1 - (1 - TOOL) * (1 - PRINTED * np.maximum(in_order, named)) * tools
     decided = np.array([decides(text) for text in texts])
     bonus = DATED * np.array(is_dated) + DECIDED * decided + np.array([one.name for one in signals])
     bonus += COVER * _covered(nearness, best)
