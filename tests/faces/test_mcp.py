@@ -238,6 +238,40 @@ def test_saving_updates_and_commits_and_can_be_repeated(client: Client, pond: Po
     assert store.get("004-learn-knots").summary == session.summary
 
 
+@pytest.mark.req("SELF-01")
+def test_what_an_agent_says_is_checked_stored_and_each_dropped_line_named(client: Client, pond: Pond) -> None:
+    name = "001-plan-herons-at-the-pond"
+    given = {
+        "summary": "Herons are counted.",
+        "goal": "Count the herons",
+        "decided": "Kafka carries the counts",
+        "open": "- Who reads heron.log\n- Who reads owl.log",
+        "next": "Count again",
+    }
+    answer = client("save_session", id=name, **given)
+    assert not answer.failed, answer.text
+    assert answer.data["dropped"] == [
+        'decided (not in the conversation: Kafka): "Kafka carries the counts"',
+        'open (not in the conversation: owl.log): "Who reads owl.log"',
+    ]
+    assert all(f"Dropped: {line}" in answer.text for line in answer.data["dropped"])
+    session = WorkspaceStore(str(pond.folder)).get(name)
+    assert (session.summary, session.summary_by) == (given["summary"], "agent")
+    assert session.extra["context_details"] == {
+        "goal": "Count the herons",
+        "open": ["Who reads heron.log"],
+        "next": "Count again",
+    }
+
+
+@pytest.mark.req("SELF-01")
+def test_of_many_dropped_lines_the_answer_says_how_many_more(client: Client) -> None:
+    lines = "\n".join(f"About owl{number}.log" for number in range(11))
+    answer = client("save_session", id="001-plan-herons-at-the-pond", summary="Herons are counted.", open=lines)
+    assert len(answer.data["dropped"]) == 9
+    assert "Dropped: and 3 more lines" in answer.text
+
+
 HOSTILE_CALLS: list[tuple[str, dict[str, Any]]] = [
     ("get_session", {"id": "nobody"}),
     ("get_session", {"id": "../../etc/passwd"}),

@@ -91,8 +91,9 @@ def test_list_block_and_file_show_the_same_words(talk: ClaudeTalk) -> None:
 
 
 def test_a_line_that_the_talk_does_not_hold_is_dropped_whole_and_named(talk: ClaudeTalk) -> None:
-    said = _stop(talk, "--decided", "Kafka as the queue", "--open", "All 62 call paths", "--next", "Edit `rules.toml`")
-    assert 'Dropped: decided (the user did not decide that): "Kafka as the queue"' in said
+    early = "The orders service goes first"
+    said = _stop(talk, "--decided", early, "--open", "All 62 call paths", "--next", "Edit `rules.toml`")
+    assert f'Dropped: decided (the user did not decide that): "{early}"' in said
     assert 'Dropped: open (not in the conversation: 62): "All 62 call paths"' in said
     assert 'Dropped: next (not in the conversation: rules.toml): "Edit `rules.toml`"' in said
     assert _fields(talk)["context_details"] == {name: DETAILS[name] for name in ("goal", "decided", "open")}
@@ -102,13 +103,16 @@ def test_a_line_that_the_talk_does_not_hold_is_dropped_whole_and_named(talk: Cla
     ("summary", "why"),
     [
         ("Postgres holds the events.", "not in the conversation: Postgres"),
+        ("The rest is said. Kafka carries the events.", "not in the conversation: Kafka"),
+        ("GraphQL with one gateway was chosen.", "the user did not decide that"),
         ("One. It is. Two sentences and a third one.", "more than 2 sentences"),
         ("The agent decided on REST.", "decisions are the user's"),
         (f"REST {'and so on ' * 50}", "longer than 400 characters"),
+        ("Commit 53466ba2 has it.", "not in the conversation: 53466ba2"),
     ],
 )
 def test_a_summary_that_fails_is_replaced_by_an_extract(talk: ClaudeTalk, summary: str, why: str) -> None:
-    done = cortext("stop", "--in-tool", "--summary", f"All of it: {summary}", cwd=talk.project)
+    done = cortext("stop", "--in-tool", "--summary", summary, cwd=talk.project)
     assert why in " ".join(done.out.split())
     fields = _fields(talk)
     assert fields["summary_by"] == "text"
@@ -124,6 +128,13 @@ def test_new_messages_make_it_stale_and_its_details_with_it(talk: ClaudeTalk) ->
     fields = _fields(talk)
     assert fields["context_summary"].endswith("Last ask: Which service goes second? Answer: The suppliers service.")
     assert not fields["context_details"]
+
+
+def test_details_without_a_summary_that_holds_are_named(talk: ClaudeTalk) -> None:
+    done = cortext("stop", "--in-tool", "--summary", "Kafka it is.", "--goal", str(DETAILS["goal"]), cwd=talk.project)
+    said = " ".join(done.out.split())
+    assert f'Dropped: goal (kept only beside a summary): "{DETAILS["goal"]}"' in said
+    assert not _fields(talk).get("context_details")
 
 
 def test_a_person_says_what_he_likes(talk: ClaudeTalk) -> None:

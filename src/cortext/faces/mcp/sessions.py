@@ -231,7 +231,10 @@ def save_session(context: Context, given: SaveSession) -> ToolAnswer:
     saved = save(named_store, session.id, session.status, commit=commit)
     row = without_secrets(row_of(saved.session, named_store.root, named_store.kind))
     row = without_summary(row) or row  # it is where it stands
-    return _saved_answer(saved, row, [_short(line, LONGEST_DROPPED) for line in dropped[:MOST_DROPPED]])
+    named = [_short(line, LONGEST_DROPPED) for line in dropped[:MOST_DROPPED]]
+    if len(dropped) > MOST_DROPPED:
+        named.append(f"and {amount(len(dropped) - MOST_DROPPED, 'more line')}")
+    return _saved_answer(saved, row, named)
 
 
 def _lines(text: str) -> list[str]:

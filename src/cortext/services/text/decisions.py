@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from cortext.index.search.words import STOP, WORD, function_words
+from cortext.index.search.words import FUNCTION_WORDS, STOP, WORD, function_words
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.wording import clip
-from cortext.services.text.sentences import sentences
+from cortext.services.text.sentences import is_cjk, sentences, terms
 
 # The start of a word or phrase → the pattern that says that something was decided. Without a pattern it only sounds
 # like a decision (a rule, a plan, advice): enough for a list of findings, not for "this was decided".
@@ -102,6 +103,133 @@ _CHOICE = re.compile(
     r"|\w\s+it is\b\s*(?:[.!]|$)",
     re.IGNORECASE,
 )
+
+# The beginning of a prompt that refuses what the agent proposed.
+_NO = re.compile(
+    r"\s*(?:no|nope|nah|not that|rather not|please don't|don't|do not|undo|revert|nein|lieber nicht|bitte nicht|non"
+    r"|mieux pas|mejor no)\b(?! (?:problem|worries|idea|question|doubt))|\s*(?:不要|不行|いいえ|いや)",
+    re.IGNORECASE,
+)
+# A clause with one of these turns down what it names. A plain "not" mostly describes ("if it is not set").
+_CHOOSING = r"(?:use|want|need|like|go|take|choose|pick|do|have|be|a|an|the)"
+_TURNS_DOWN = re.compile(
+    r"\b(?:no|never|neither|nor|without|against|avoid\w*|skip\w*|reject\w*|refus\w*|drop(?:s|ped|ping)?|discard\w*"
+    r"|abandon\w*|rul(?:e|ed|es|ing) out|(?:is|are|was|were) out(?! of)|too much|overkill|instead of|rather than"
+    r"|not (?:chosen|used|needed|wanted|allowed|an option|worth)|kein\w*|nicht|nie|ohne|statt|anstatt|verworfen|pas"
+    r"|sans|jamais|au lieu d\w*|sin|nunca|en (?:lugar|vez) de)\b"
+    rf"|\b(?:(?:do|does|did|will|would|should|can|must) not|\w+n['’]t) (?:\w+ly )?{_CHOOSING}\b"
+    r"|^\s*(?:not|don['’]t|do not)\b"
+    r"|[不没未別别]|ない|ません",
+    re.IGNORECASE,
+)
+_NOT_REALLY = re.compile(
+    r"\b(?:no (?:problem|worries|doubt|idea)|not (?:only|sure|yet)|(?:why|if) not)\b", re.IGNORECASE
+)
+_CLAUSES = re.compile(
+    r"[,;:()\n]|[.!?](?=\s|$)|\s[-–—]\s|[，；。！？、：]"
+    r"|\b(?:but|because|since|so that|aber|sondern|weil|mais|pero|porque)\b"
+    r"|\b(?:and|und|et|y)\s(?=(?:no|not|never|without|don['’]t|use|take|keep|go|do|make|let|we|i|it|then|reject|drop"
+    r"|refus|rul|kein|nicht|ohne|pas|sans|sin)\w*)"
+    r"|(?=\b(?:instead of|rather than|without|anstatt|statt|ohne|au lieu d|sans|en lugar de|en vez de)\b)"
+    r"|\s(?=(?:we|i|you) (?:should|could|will|would|can|need|want)\b)"
+    r"|(?<! is)(?<! are)(?<! was)(?<! were)(?<! do)(?<! does)(?<! did)(?<! be)(?<! will)(?<!ould)(?<! can)(?<! must)"
+    r"(?<! has)(?<! have)(?<!['’]s)\s(?=not\b)",
+    re.IGNORECASE,
+)
+# What one asks for with an imperative.
+VERBS = frozenset(
+    re.findall(
+        r"\w+",
+        "add address adjust allow answer apply approve ask assign avoid backfill bring build bump call cancel change "
+        "check choose clarify clean close collect combine commit compare complete configure confirm connect "
+        "consolidate continue convert copy correct create cut decide define delete deploy describe detect disable "
+        "discuss do document download drop edit embed emit enable encode enforce ensure evaluate execute expand "
+        "explain export expose extend extract fetch file filter find finish fix follow force generate get give go "
+        "handle have hide ignore implement import improve include increase inform inline inspect install integrate "
+        "introduce investigate join keep launch leave let limit link list load lock log look lower maintain make mark "
+        "mask measure mention merge migrate mock monitor move name normalize note notify omit open optimize override "
+        "parse pass patch pause persist pick pin plan post prefer prepare print propose protect provide prune publish "
+        "pull push put raise read rebase rebuild record recreate redo reduce refactor relax release remove rename "
+        "reopen reorder repair repeat replace reply report require reset resize resolve respond restore resume retire "
+        "retry return reuse revert review rewrite roll rotate run sanitize save say scan schedule search select send "
+        "separate set settle ship shorten show sign simplify skip solve sort specify split squash start stay stick "
+        "stop store strip submit substitute suggest summarize support suppress suspend swap switch sync tag take tell "
+        "test tidy track transfer translate trigger trim try turn undo unify unpin update upgrade use validate verify "
+        "wait watch wrap write",
+    )
+)
+_WISHES = re.compile(
+    r"\b(?:please|let['’]s|let us|(?:i|we)(?:['’]ll| will| want| need)"
+    r"|(?:i|we)(?:['’]d| would) (?:like|love|prefer|rather|suggest)|should|must|(?:has|have|needs?) to|only|instead"
+    r"|rather|prefer\w*|always|never|use|stick|go(?:ing)? (?:with|for)|i like|sounds? good"
+    r"|(?:is|are) (?:fine|ok|good|better|best|out)|bitte|soll\w*|muss|müssen|nehmen|lieber|möchte\w*|il faut"
+    r"|hay que)\b",
+    re.IGNORECASE,
+)
+_RAISES = re.compile(
+    r"\b(?:talk|discuss\w*|brainstorm\w*|consider\w*|wonder\w*|explain|compare|explore|research|describe|summari[sz]e"
+    r"|think (?:about|through|of)|look(?:ing)? (?:at|into)|tell me|show me|(?:what|how) about|what if|not sure|maybe"
+    r"|perhaps|might|could|options? (?:are|is|would)|pros and cons|question|idea|vielleicht|überleg\w*|peut-être"
+    r"|quizás?)\b",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"\b(?:can|could|would|will) (?P<who>you|we)(?: (?:please|also|just|now|then))* (?P<verb>\w+)", re.IGNORECASE
+)
+_UNDECIDED = frozenset(("use", "go", "take", "have", "do"))  # verbs of "can we …?" that ask rather than order
+_ASKING = frozenset(re.findall(r"\w+", "compare check discuss explain give investigate look read review say show tell"))
+_COURTESY = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|yeah|yep|ah|oh|hmm|like|and|also|then|now|so|first|next|just|please)\b\W*)*", re.IGNORECASE
+)
+_SUGGESTS = re.compile(r"\W*consider \w+ing\b", re.IGNORECASE)
+
+
+class Stance(NamedTuple):
+    """The words of what a text is for, and of what it turns down."""
+
+    wants: frozenset[str] = frozenset()
+    refuses: frozenset[str] = frozenset()
+
+
+def stance(text: str) -> Stance:
+    """Return what a text is for and against, clause by clause."""
+    wants, refuses = set[str](), set[str]()
+    for clause in _CLAUSES.split(_NOT_REALLY.sub(" ", text)):
+        rest, turned_down = _TURNS_DOWN.subn(" ", clause)
+        (refuses if turned_down else wants).update(terms(rest))
+    return Stance(frozenset(wants), frozenset(refuses))
+
+
+def says_no(text: str) -> bool:
+    """Whether a prompt refuses what was proposed before."""
+    return _NO.match(text) is not None
+
+
+def raises(sentence: str) -> bool:
+    """Whether the sentence only brings something up."""
+    return sentence.endswith(_QUESTION) or _RAISES.search(sentence) is not None
+
+
+def orders(sentence: str) -> bool:
+    """Whether a user's sentence says what is to be, and does not only bring it up.
+
+    Sentences of a language whose wishes are not known here count, unless they ask.
+    """
+    request = _REQUEST.search(sentence)
+    if request is not None:
+        verb, polite = request["verb"].casefold(), request["who"].casefold() == "you"
+        if verb in VERBS - _ASKING and (polite or verb not in _UNDECIDED):
+            return True
+    if sentence.endswith(_QUESTION):
+        return "please" in sentence.casefold() and _RAISES.search(sentence) is None
+    if states_decision(sentence) or chooses(sentence) or _SUGGESTS.match(sentence) or says_no(sentence):
+        return True
+    if _RAISES.search(sentence):
+        return False
+    clauses = [_COURTESY.sub("", clause, count=1).casefold() for clause in _CLAUSES.split(sentence)]
+    if any(clause.partition(" ")[0] in VERBS - _ASKING for clause in clauses) or _WISHES.search(sentence):
+        return True
+    return is_cjk(sentence) or not FUNCTION_WORDS.isdisjoint(WORD.findall(sentence.casefold()))
 
 
 def sounds_decided(text: str, stems: Sequence[str] = STEMS, characters: Sequence[str] = CHARACTERS) -> bool:

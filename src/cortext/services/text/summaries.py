@@ -19,7 +19,7 @@ from cortext.model.asides import only_asks
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.threads import thread
 from cortext.model.wording import clip
-from cortext.services.text.decisions import DECIDING, chooses, may_decide, sounds_decided, states_decision
+from cortext.services.text.decisions import DECIDING, chooses, may_decide, says_no, sounds_decided, states_decision
 from cortext.services.text.sentences import (
     COMMAND,
     GREETING,
@@ -54,12 +54,6 @@ _NEXT = re.compile(
     r"|waiting for|(?:i|we) need|need from you|come back|tomorrow|before (?:merging|production|anything)|uncommitted"
     r"|blocked|nächste[nrs]?|noch offen|offen ist|bleibt|fehlt noch|prochaine|reste à|falta|pendiente)"
     r"|次は|次回|残り|下一步|接下来|还需",
-    re.IGNORECASE,
-)
-# The beginning of a prompt that refuses what the agent proposed.
-_REFUSES = re.compile(
-    r"\s*(?:no|nope|nah|not that|rather not|please don't|don't|do not|undo|revert|nein|lieber nicht|bitte nicht|non"
-    r"|mieux pas|mejor no)\b(?! (?:problem|worries|idea|question|doubt))|\s*(?:不要|不行|いいえ|いや)",
     re.IGNORECASE,
 )
 _PROPOSES = re.compile(
@@ -216,7 +210,7 @@ def _mark_rejected(found: Sequence[_Sentence], selected: Mapping[int, tuple[str,
     for index, (role, text) in selected.items():
         if role == ASSISTANT:
             answered = index
-        elif _REFUSES.match(text):
+        elif says_no(text):
             refused.add(answered)
     rejected: list[tuple[int, frozenset[str]]] = []
     for one in found:
