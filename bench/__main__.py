@@ -15,6 +15,7 @@ SUBJECTS = {
     "install_size": ("install_size",),
     "cost": ("cost",),
     "packet": ("packet",),
+    "summaries": ("summaries",),
     "search": ("search", "search_corpus", "search_peers", "vectors_memory"),
     "quality": ("quality",),
     "train_ranker": ("train_ranker",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from bench.summaries import KINDS, Case, by_agent, by_extract, read_cases, wilson
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Details
@@ -136,3 +137,27 @@ def test_a_name_or_number_that_was_not_said_is_missing(summary: str, missing: st
 def test_hashes_and_numbers_with_a_unit_are_found_as_they_were_said(summary: str) -> None:
     said = talk("How is it?", "Commit 53466ba2 waits 250 ms, 10000 rows, 10,000x faster.")
     assert check_summary(summary, Details(), said).dropped == []
+
+
+def test_the_marked_conversations_are_forty_with_a_summary_that_may_be_stored() -> None:
+    cases = read_cases()
+    assert len({case.id for case in cases}) == 40
+    for case in cases:
+        assert all(case.marks[kind] for kind in KINDS[:3]), case.id
+        assert len(case.recorded["summary"]) <= 400, case.id
+
+
+def test_the_benchmark_sees_what_a_summary_lacks_and_invents() -> None:
+    marks = {"last ask": ["orders first"], "goal": ["services"], "decision": ["rest"], "open point": ["lint rules"]}
+    said = talk("What should the services share?", "I suggest REST.", "Use REST. Are orders first?", "Yes, orders.")
+    recorded = {"summary": "Orders are first.", "goal": "What services share", "decided": ["REST"], "open": ["Kafka"]}
+    case = Case("one", marks, {**recorded, "next": ""})
+    by = by_agent(case, said)
+    assert (by.missing, by.unheld) == (["open point"], ['open (not in the conversation: Kafka): "Kafka"'])
+    assert by_extract(case, said).missing == ["open point"]
+    assert by_extract(case, said).unheld == []
+
+
+@every_row(("right", "of", "low", "high"), [(36, 40, 0.77, 0.96), (40, 40, 0.91, 1.0), (0, 40, 0.0, 0.09)])
+def test_the_interval_is_wilsons(right: int, of: int, low: float, high: float) -> None:
+    assert tuple(round(one, 2) for one in wilson(right, of)) == (low, high)
