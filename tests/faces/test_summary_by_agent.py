@@ -130,6 +130,19 @@ def test_new_messages_make_it_stale_and_its_details_with_it(talk: ClaudeTalk) ->
     assert not fields["context_details"]
 
 
+def test_what_the_agent_does_after_it_saved_makes_it_stale(talk: ClaudeTalk) -> None:
+    talk.prompt("Save it, then write the contract of orders.")
+    _stop(talk)
+    talk.answer("It is saved.")
+    cortext("stop", cwd=talk.project)
+    assert _fields(talk)["context_summary"] == SUMMARY, "the answer in which it was saved"
+    talk.answer("The contract of orders is written, with 61 paths.")
+    cortext("stop", cwd=talk.project)
+    fields = _fields(talk)
+    assert fields["context_summary"].endswith("The contract of orders is written, with 61 paths.")
+    assert fields["summary_by"] == "text"
+
+
 def test_details_without_a_summary_that_holds_are_named(talk: ClaudeTalk) -> None:
     done = cortext("stop", "--in-tool", "--summary", "Kafka it is.", "--goal", str(DETAILS["goal"]), cwd=talk.project)
     said = " ".join(done.out.split())

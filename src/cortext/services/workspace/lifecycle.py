@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from cortext.config.schema import Settings
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.model.asides import only_asks
-from cortext.model.message import USER
+from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
 from cortext.model.session import ACTIVE, BY_OTHER, BY_TEXT, COMPLETED, DETAILS, PAUSED, Change, Session
 from cortext.model.threads import thread
 from cortext.model.titles import best_title, is_poor_title, is_titled_by_user
@@ -24,6 +25,8 @@ from cortext.services.workspace import committing, pausing
 from cortext.services.workspace.committing import count_masked
 from cortext.store.base import Store
 from cortext.store.capabilities import Compacts
+
+_SAVING = re.compile(r"save_session|cortext (?:stop|complete)\b")
 
 
 class SaveResult(msgspec.Struct, kw_only=True):
@@ -77,18 +80,36 @@ def refresh(change: Change, session: Session, store: Store) -> None:
     if session.summary and not by:
         # Another program wrote it: it stands for what was said until then.
         by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or session.line_count
-    if not session.summary or by == BY_TEXT or _asked_since(store, session.id, covers):
+    if not session.summary or by == BY_TEXT or _went_on_since(store, session.id, covers):
         change.summary, change.summary_by = summarise(messages, leave_out=pausing.wants_to_pause), BY_TEXT
         change.summary_covers = session.line_count
         if session.extra.get(DETAILS):  # those of an agent, which are as old as its summary was
             change.extra = {**(change.extra or {}), DETAILS: {}}
 
 
-def _asked_since(store: Store, session_id: str, covers: int) -> bool:
-    """Whether the user said anything from this message on; our own commands and a goodbye are not part of the talk."""
-    new = (one for one in StoredThread(store, session_id) if one.seq >= covers and one.role == USER)
-    said = ((one, text_of(one)) for one in new)
-    return any(text.strip() and not only_asks([one]) and not pausing.wants_to_pause(text) for one, text in said)
+def _went_on_since(store: Store, session_id: str, covers: int) -> bool:
+    """Whether the talk went on from this message on: the user said something, or the agent did more than to answer.
+
+    The agent's answer in which it saved the conversation is covered: one text after the call. Our own commands and a
+    goodbye are not part of the talk.
+    """
+    answers, is_saved = 0, False
+    for one in StoredThread(store, session_id):
+        if one.seq < covers:
+            continue
+        text = text_of(one).strip()
+        if one.role == USER and text and not only_asks([one]) and not pausing.wants_to_pause(text):
+            return True
+        if one.role == ASSISTANT and _saves(one):
+            answers, is_saved = answers if is_saved else 0, True  # what the agent did before, it knew then
+        elif one.role == ASSISTANT:
+            answers += 2 if one.parts_of(TOOL_CALL) else bool(text)
+    return answers > 1
+
+
+def _saves(message: Message) -> bool:
+    """Whether an agent hands over what it says of the conversation in this message."""
+    return any(_SAVING.search(f"{call.name} {call.input}"[:2_000]) for call in message.parts_of(TOOL_CALL))
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:
