@@ -519,7 +519,8 @@ def test_a_secret_in_a_title_or_in_the_notes_never_reaches_git(desk: Machine) ->
     talk.prompt(f"/workspace.brainstorm Rotate {SECRET} now")
     talk.answer("Which service is it for?")
     notes = next(desk.session().parent.glob("*.md"))
-    notes.write_text(f"# Rotation\n\nThe old one is {SECRET}.\n", encoding="utf-8")
+    written = f"# Rotation\n\nThe old one is {SECRET}.\n"
+    notes.write_text(written, encoding="utf-8")
     talk.end()
     made = desk.cortext("new", "plan", f"Use {SECRET}", "--json")
     assert made.code == 0
@@ -528,12 +529,13 @@ def test_a_secret_in_a_title_or_in_the_notes_never_reaches_git(desk: Machine) ->
     assert desk.cortext("title", "001", f"About {SECRET}").code == 0
     stopped = desk.cortext("stop", "001")
     assert stopped.code == 0
+    assert f"{notes.name} was not committed: it contains a secret (github-token)" in " ".join(stopped.out.split())
     kept = desk.git("log", "-p", "--format=%H %s%n%b", "--name-only", "--all") + desk.git("log", "-p", "--all")
     assert SECRET not in kept and SECRET.lower() not in kept.lower()
     for path in (desk.workspace / "conversations").rglob("*"):
         assert SECRET.lower() not in str(path).lower()
-        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
-    assert "masked" in notes.read_text(encoding="utf-8")
+        assert path.is_dir() or path == notes or SECRET.encode() not in path.read_bytes(), path
+    assert notes.read_text(encoding="utf-8") == written, "the notes are the user's"
 
 
 @pytest.mark.req("FLOW-05", "SESS-006a")

@@ -37,27 +37,24 @@ LARGEST_NOTES = 16 << 20
 _MASKED = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 
 
-def commit_session(
-    named_store: NamedStore, session: Session, *, amend: bool = False
-) -> tuple[Session, CommitResult, dict[str, int]]:
+def commit_session(named_store: NamedStore, session: Session, *, amend: bool = False) -> tuple[Session, CommitResult]:
     """Commit one conversation, and those that could not be committed before; with `amend`, see `message_to_amend`.
 
-    Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
-    kind.
+    Return the session as it is then, and the result of its own commit.
     """
-    (session,), done, masked = commit_sessions(named_store, [session], amend=amend)
-    return session, done, masked
+    (session,), done = commit_sessions(named_store, [session], amend=amend)
+    return session, done
 
 
 def commit_sessions(
     named_store: NamedStore, sessions: Sequence[Session], *, amend: bool = False
-) -> tuple[list[Session], CommitResult, dict[str, int]]:
+) -> tuple[list[Session], CommitResult]:
     """Do the same for several conversations, with one commit."""
     git = Git(named_store.root)
     if not git.is_repository():
         masked_sessions = [mask_stored(named_store.store, session) for session in sessions]
         why = CommitResult(problem="this workspace is not in git", hint="run git init, and the next save is committed")
-        return masked_sessions, why, {}
+        return masked_sessions, why
     # Recorded first: a tool may not wait for us and may end us while others use the repository.
     for session in sessions:
         _record(named_store.root, session.id, _UNFINISHED)
@@ -68,19 +65,19 @@ def commit_sessions(
         busy = CommitResult(problem=error.message, hint="it is committed with the next save")
         for session in sessions:
             _record(named_store.root, session.id, busy)
-        return list(sessions), busy, {}
+        return list(sessions), busy
     with lock:
-        committed, done, masked = _commit(named_store, git, sessions, amend=amend)
+        committed, done = _commit(named_store, git, sessions, amend=amend)
         names = {session.id for session in committed}
         for session_id in uncommitted(named_store.root):
             if session_id not in names:
                 _retry_commit(named_store, git, session_id)
-    return committed, done, masked
+    return committed, done
 
 
 def _commit(
     named_store: NamedStore, git: Git, sessions: Sequence[Session], *, amend: bool = False
-) -> tuple[list[Session], CommitResult, dict[str, int]]:
+) -> tuple[list[Session], CommitResult]:
     """Commit conversations: their folders and nothing else, after a final check for secrets."""
     sessions = [mask_stored(named_store.store, session) for session in sessions]
     session_in = {os.path.relpath(session.path, named_store.root): session for session in sessions}
@@ -88,12 +85,8 @@ def _commit(
     inside = tuple(os.path.join(folder, SESSION) + os.sep for folder in folders)
     changed = git.changed(folders)
     notes = [path for path in changed if not path.startswith(inside)]
-    masked = mask_notes(named_store.root, [path for path in notes if path.endswith(".md")])
-    # A file that someone else wrote is not ours to change: if it contains a secret, it stays out of git.
-    secret = {
-        **secrets_in(named_store.root, [path for path in notes if not path.endswith(".md")]),
-        **secrets_in_names(named_store.root, notes),
-    }
+    # What is beside the session, the notes too, is not ours to change: if it contains a secret, it stays out of git.
+    secret = {**secrets_in(named_store.root, notes), **secrets_in_names(named_store.root, notes)}
     session = sessions[0]
     if len(sessions) > 1:
         message = f"session update: {amount(len(sessions), 'conversation')}"
@@ -131,7 +124,7 @@ def _commit(
         done.note = f"{done.note}. {told}" if done.note else told
     for session in sessions:
         _record(named_store.root, session.id, done)
-    return sessions, done, masked
+    return sessions, done
 
 
 def _still_tracked(root: str, git: Git) -> str:
@@ -178,7 +171,7 @@ def finish_commits(named_store: NamedStore) -> list[tuple[Session, CommitResult]
 def _retry_commit(named_store: NamedStore, git: Git, session_id: str) -> tuple[Session, CommitResult] | None:
     """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
-        (session,), done, _ = _commit(named_store, git, [named_store.store.get(session_id)])
+        (session,), done = _commit(named_store, git, [named_store.store.get(session_id)])
         return session, done
     except SessionNotFound:
         _record(named_store.root, session_id, CommitResult())
@@ -224,19 +217,6 @@ def mask_stored(store: Store, session: Session) -> Session:
     masked = mask_session(session)
     names = [name for name in Change.__struct_fields__ if getattr(masked, name, None) != getattr(session, name, None)]
     return store.update(session.id, Change(**{name: getattr(masked, name) for name in names})) if names else session
-
-
-def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
-    """Mask the markdown files of a conversation that are about to be committed; return the secrets by kind."""
-    kinds: dict[str, int] = {}
-    for name in names:
-        path = os.path.join(folder, name)
-        masked = mask((_contents(path) or b"").decode("utf-8", "surrogateescape"))
-        if masked.findings:
-            durable.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
-        for finding in masked.findings:
-            kinds[finding.kind] = kinds.get(finding.kind, 0) + 1
-    return kinds
 
 
 def secrets_in(folder: str, names: Iterable[str]) -> dict[str, str]:

@@ -52,16 +52,11 @@ def save(
     change = Change(status=status, force=force, extra=pausing.saved(session).extra)
     refresh(change, session, named_store.store)
     session = named_store.store.update(session_id, change)
-    done, notes = CommitResult(nothing_new=True), dict[str, int]()
+    done = CommitResult(nothing_new=True)
     if commit:
-        session, done, notes = committing.commit_session(named_store, session, amend=amend)
+        session, done = committing.commit_session(named_store, session, amend=amend)
     masked = count_masked(named_store.store.read(session_id)) if commit else {}
-    return SaveResult(
-        session=session,
-        stopped_at=session.summary,
-        commit=done,
-        masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
-    )
+    return SaveResult(session=session, stopped_at=session.summary, commit=done, masked=masked)
 
 
 def pause(found: Found, *, commit: bool) -> SaveResult:

@@ -119,7 +119,7 @@ def save(named_store: NamedStore, ids: Sequence[str]) -> str:
     notes = []
     for start in range(0, len(ids), AT_ONCE):
         sessions = [named_store.store.get(name) for name in ids[start : start + AT_ONCE]]
-        _, done, _ = commit_sessions(named_store, sessions)
+        _, done = commit_sessions(named_store, sessions)
         notes += [done.note] if done.note else []
         notes += [f"not committed to git yet: {done.problem}; {done.hint}"] if done.problem else []
     return "; ".join(dict.fromkeys(notes))
