@@ -14,6 +14,7 @@ import pytest
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, committed_workspace, cortext, git, run
 from tests.support.waiting import wait_until
+from tests.web.served import serving
 
 
 @pytest.fixture
@@ -183,8 +184,26 @@ def test_a_conversation_in_the_seed_format_has_one_title_everywhere(workspace: P
     assert _metadata(workspace)["title"] == "API Design Discussion"
     assert _metadata(workspace)["context_summary"] == fields["context_summary"]
     assert (folder / "brainstorm.md").read_text(encoding="utf-8") == "# API Design Discussion\n\nREST or GraphQL.\n"
+    key = _resumed(workspace, "001")
+    talk = ClaudeTalk(workspace, key)
+    talk.note_title("Brainstorm API design")
+    talk.say("Which paths need versions?", "Only those under /v1.")
+    talk.end()
+    assert _metadata(workspace)["message_count"] == 4
+    assert _titles(workspace, folder.name) == {"API Design Discussion"}, "a title of the tool's does not replace it"
+    with serving(os.environ, workspace) as served:
+        served.open()
+        assert '<h1 dir="auto">API Design Discussion</h1>' in served.get(served.link("API Design Discussion")).text
     cortext("title", "001", "Inner services", cwd=workspace)
     assert _titles(workspace, folder.name) == {"Inner services"}, "the user's own comes first"
+
+
+def _resumed(workspace: Path, name: str) -> str:
+    """Resume a conversation in a stand-in for Claude Code; return the session that it was given to open."""
+    done = cortext("resume", name, "--ai", "claude", cwd=workspace, env=_fake_tool(workspace, "claude"))
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    return lines[lines.index("--resume") + 1]
 
 
 @pytest.mark.req("SELF-02")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext
+from tests.web.served import serving
 
 pytestmark = pytest.mark.req("SELF-01")
 
@@ -88,6 +90,18 @@ def test_list_block_and_file_show_the_same_words(talk: ClaudeTalk) -> None:
     shown = " ".join(cortext("show", NAME, cwd=talk.project).out.split())
     assert SUMMARY in shown and f"Decided: {DETAILS['decided'][0]}" in shown
     assert cortext("list", "--json", cwd=talk.project).json[0]["summary"] == SUMMARY
+
+
+def test_the_page_shows_the_words_of_list_and_file(talk: ClaudeTalk) -> None:
+    _stop(talk, "--next", str(DETAILS["next"]))
+    with serving(os.environ, talk.project) as served:
+        served.open()
+        listed, page = served.get("/"), served.get(served.link("API design"))
+    assert _fields(talk)["context_summary"] == SUMMARY
+    assert SUMMARY in listed.words
+    assert f"Summary {SUMMARY} Goal: {DETAILS['goal']} Decided: {DETAILS['decided'][0]}" in page.words
+    assert f"Open: {DETAILS['open'][0]} Next: {DETAILS['next']}" in page.words
+    assert '<h1 dir="auto">API design</h1>' in page.text
 
 
 def test_a_line_that_the_talk_does_not_hold_is_dropped_whole_and_named(talk: ClaudeTalk) -> None:

@@ -116,6 +116,10 @@ class ClaudeTalk:
             },
         )
 
+    def note_title(self, title: str) -> None:
+        """Write the record of a title that the program made."""
+        self._record("ai-title", {}, aiTitle=title)
+
     def summarise(self, summary: str) -> None:
         """Write the records of a compaction, without firing a hook."""
         self._record("system", {}, subtype="compact_boundary", parentUuid=None, logicalParentUuid=self._parent)

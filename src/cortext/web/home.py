@@ -203,7 +203,7 @@ def _card(services: PageLibrary, hit: SessionHit, ago: clock.Ago, *, searched: b
         for match in hit.matches
     ]
     project = short_path(row.project) if row.project else services.label(row.root)
-    summary = shown(row.summary)[:LONGEST_SHOWN].partition("\n")[0] if not matches else ""
+    summary = " ".join(shown(row.summary)[:LONGEST_SHOWN].split()) if not matches else ""
     link = matches[0].link if matches else address(row)
     title, place = shown(row.name), shown(row.place)
     return Card(row, link, title, summary, tools.title(row.tool), project, place, ago(row.last_active), matches)
