@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 
 import tantivy
 
-from cortext.index.search.keywords import Keywords, any_of
+from cortext.index.search.keywords import Keywords, WordList, any_of
 from cortext.index.search.query import ENDS, ParsedQuery, Word
-from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import FUNCTION_WORDS, SIGNS, STOP, WORD, camel_pieces, clean
 
 RARE = 1_000  # a word in more messages than this is not matched inside longer words
