@@ -194,7 +194,8 @@ class QueryBuilder:
             *_, last = WORD.findall(text.lower()) or [""]
             begun = self._words.holding(last, begins=True, most=MOST_BEGUN)
             is_any = len(begun) == MOST_BEGUN and len(terms) > 1
-            rows += [terms[:-1]] if is_any else [[*terms[:-1], one] for one in self._stems_of(begun) or terms[-1:]]
+            ends = dict.fromkeys([*terms[-1:], *self._stems_of(begun)])
+            rows += [terms[:-1]] if is_any else [[*terms[:-1], one] for one in ends]
         return [row for row in rows if row]
 
     def few(self, word: Word) -> list[At]:

@@ -194,9 +194,10 @@ class Search:
                 answer = answer._replace(hits=answer.hits[:MOST_NEAR])
             intent = parsed.intent
             asked_time = f"{intent.time} ({days_of(intent.when)})" if intent.is_only_work and intent.when else ""
+            is_silent = not answer.hits and not self._listing.served  # a server is not asked for a time alone
             return in_place(answer)._replace(
                 unclear=intent.unclear,
-                silent="" if answer.hits else asked_time,
+                silent=asked_time if is_silent else "",
                 filters=parsed.filters,
                 is_current=self._is_current,
                 damaged=self.damaged(parsed, query.among),
